@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use windlass::Store;
 use windlass::bench::handlers::{self, Plan};
-use windlass::bench::{Baseline, Figure, Workbench, postgres_floor, sqlite_floor, workflow};
+use windlass::bench::{Baseline, BenchWorker, Figure, postgres_floor, sqlite_floor, workflow};
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 
@@ -52,7 +52,7 @@ pub(crate) async fn store(
         None if address.starts_with("postgres") => Some(bare_postgres(address, size.payload).await?),
         None => None,
     };
-    let bench = Workbench::open(address, size.payload).await?;
+    let bench = BenchWorker::open(address, size.payload).await?;
     tell(bench.submit_singly(size.jobs / 4, CALLERS).await?);
     tell(bench.submit_batches(size.jobs).await?.beside(floor.map(|floor| floor.insert)));
     let drained = bench.drain(size.jobs / 4 + size.jobs, 4).await?;

@@ -76,11 +76,11 @@ async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
 /// # Errors
 /// When the store fails.
 pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let queue = Client::from_store_without_maintenance(store.clone());
+    let client = Client::from_store_without_maintenance(store.clone());
     let fleet = [
-        Worker::new(&queue).name("mail-1").version("2.4.1").queue("mail", 6).queue("default", 4),
-        Worker::new(&queue).name("media-1").version("1.9.0").queue("media", 8),
-        Worker::new(&queue)
+        Worker::new(&client).name("mail-1").version("2.4.1").queue("mail", 6).queue("default", 4),
+        Worker::new(&client).name("media-1").version("1.9.0").queue("media", 8),
+        Worker::new(&client)
             .name("office-1")
             .version("2.4.1")
             .queue("reports", 3)
@@ -96,7 +96,7 @@ pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> an
     }
     tokio::select! {
         () = shutdown => {}
-        ended = submit_for_ever(&queue) => ended?,
+        ended = submit_for_ever(&client) => ended?,
     }
     stop.send_replace(true);
     while working.join_next().await.is_some() {}
@@ -104,60 +104,60 @@ pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> an
 }
 
 /// A few jobs every second or so, and a larger piece of work now and then.
-async fn submit_for_ever(queue: &Client) -> anyhow::Result<()> {
+async fn submit_for_ever(client: &Client) -> anyhow::Result<()> {
     let mut round: u32 = 0;
     loop {
-        submit_round(queue, round).await?;
+        submit_round(client, round).await?;
         round += 1;
         tokio::time::sleep(Duration::from_millis(900)).await;
     }
 }
 
-async fn submit_round(queue: &Client, round: u32) -> anyhow::Result<()> {
+async fn submit_round(client: &Client, round: u32) -> anyhow::Result<()> {
     let tenants = [Tenant::default(), Tenant::new("acme")?, Tenant::new("globex")?];
     let tenant = tenants[round as usize % tenants.len()].clone();
     let order = 48_000 + round;
     let mail =
         Mail { to: format!("customer{}@example.com", order % 997), template: "order-confirmed".into() };
     let draft = JobBuilder::new(&mail).tenant(tenant.clone()).tag("order", &order.to_string());
-    queue.submit(draft.correlation_id(&format!("order-{order}"))).await?;
+    client.submit(draft.correlation_id(&format!("order-{order}"))).await?;
     if round.is_multiple_of(2) {
         let target = format!("https://hooks.example.com/{}", order % 13);
-        queue
+        client
             .submit(JobBuilder::new(&Delivery { target, event: "order.paid".into() }).tenant(tenant.clone()))
             .await?;
     }
     if round.is_multiple_of(3) {
-        queue
+        client
             .submit(JobBuilder::new(&Charge { order, cents: 1_990 }).tenant(tenant.clone()).priority(80))
             .await?;
     }
     if round % 20 == 5 {
-        queue
+        client
             .submit(JobBuilder::new(&Report { month: "2026-10".into(), rows: 40_000 }).tag("team", "finance"))
             .await?;
     }
     if round % 25 == 3 {
-        queue
+        client
             .submit(JobBuilder::new(&Album { photos: 8, name: format!("album-{order}") }).tenant(tenant))
             .await?;
     }
     if round % 30 == 1 {
-        queue.submit(JobBuilder::new(&Approval { order, amount: 125_000 }).priority(80)).await?;
-        queue.submit(JobBuilder::new(&Export { format: "parquet".into() })).await?;
-        queue
+        client.submit(JobBuilder::new(&Approval { order, amount: 125_000 }).priority(80)).await?;
+        client.submit(JobBuilder::new(&Export { format: "parquet".into() })).await?;
+        client
             .submit(JobBuilder::new(&Crm { since: "yesterday".into() }).delay(Duration::from_secs(1_800)))
             .await?;
     }
     if round % 40 == 2 {
-        submit_graph(queue).await?;
+        submit_graph(client).await?;
     }
     Ok(())
 }
 
 /// Extract, transform in three parts, load: a graph in one call.
-async fn submit_graph(queue: &Client) -> anyhow::Result<()> {
-    let mut batch = queue.batch();
+async fn submit_graph(client: &Client) -> anyhow::Result<()> {
+    let mut batch = client.batch();
     let source = batch.add(JobBuilder::new(&Extract { source: "orders".into() }).tag("pipeline", "nightly"));
     let parts = ["eu", "us", "apac"]
         .map(|region| JobBuilder::new(&Transform { region: region.into() }).after(&source));

@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use windlass::Store;
 
 pub(crate) use self::peer::Peer;
-use crate::http::places::Places;
+use crate::http::places::ConnectionSlots;
 use crate::http::{self, App, StorePlace};
 use crate::limits;
 
@@ -153,7 +153,7 @@ impl Server {
         let slots = Arc::new(Semaphore::new(connections_max));
         // Behind a proxy, and on this machine alone, all come from one address.
         let strangers_max = (connections_max / limits::STRANGERS_SHARE).max(limits::STRANGERS_MIN);
-        let strangers = has_addresses.then(|| Places::new(usize::MAX, strangers_max));
+        let strangers = has_addresses.then(|| ConnectionSlots::new(usize::MAX, strangers_max));
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {

@@ -92,8 +92,8 @@ async fn main() -> anyhow::Result<()> {
         println!("crash   {}", panic.payload().downcast_ref::<&str>().unwrap_or(&"somewhere"));
     }));
     let folder = tempfile::tempdir()?;
-    let queue = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
-    let job = queue.submit(Document { name: "report.pdf".into(), pages: 8 }).await?;
+    let client = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let job = client.submit(Document { name: "report.pdf".into(), pages: 8 }).await?;
     let merged = async {
         match job.result(Duration::from_secs(20)).await {
             Ok(merged) => println!("merged  {} words, missing pages: {:?}", merged.words, merged.missing),
@@ -101,8 +101,8 @@ async fn main() -> anyhow::Result<()> {
         }
     };
     // One slot for documents is enough for any number of them: those that wait for their pages hold none.
-    let worker = Worker::new(&queue).queue("default", 1).queue("pages", 4).handle(document).handle(page);
+    let worker = Worker::new(&client).queue("default", 1).queue("pages", 4).handle(document).handle(page);
     worker.run_until(merged).await?;
-    queue.close();
+    client.close();
     Ok(())
 }

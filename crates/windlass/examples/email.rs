@@ -57,14 +57,14 @@ async fn send_email(job: SendEmail, cx: Cx, State(provider): State<Provider>) ->
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let queue = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let client = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
     let settings = TypeSettings { success_event: Some("EMAIL_SENT".into()), ..TypeSettings::default() };
-    queue.configure_type::<SendEmail>(settings).await?;
+    client.configure_type::<SendEmail>(settings).await?;
 
     let people = ["ada@example.com", "bob@example.com", "nobody@nowhere.example"];
     let mails = people.map(|to| SendEmail { to: to.into(), subject: "Welcome".into() });
-    let jobs = queue.submit_all(mails).await?;
-    let worker = Worker::new(&queue).with(Provider::default()).queue("mail", 10).handle(send_email);
+    let jobs = client.submit_all(mails).await?;
+    let worker = Worker::new(&client).with(Provider::default()).queue("mail", 10).handle(send_email);
     let all_ended = async {
         for job in &jobs {
             drop(job.wait(Duration::from_secs(10)).await);
@@ -77,6 +77,6 @@ async fn main() -> anyhow::Result<()> {
         let trail: Vec<String> = job.history().await?.iter().map(|record| record.name().to_owned()).collect();
         println!("audit:    {to}: {} for {} cents: {}", found.state, found.cost_cents, trail.join(", "));
     }
-    queue.close();
+    client.close();
     Ok(())
 }

@@ -25,19 +25,19 @@ async fn greet(job: Greet, State(word): State<&'static str>) -> anyhow::Result<S
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let queue = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let client = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
 
-    let job = queue.submit(Greet { name: "world".into() }).priority(80).await?;
+    let job = client.submit(Greet { name: "world".into() }).priority(80).await?;
     println!("submitted: the job is on disk");
 
     let answered = async {
         let answer = job.result(Duration::from_secs(10)).await;
         println!("answered:  {}", answer.unwrap_or_else(|error| error.to_string()));
     };
-    Worker::new(&queue).with("Hello").handle(greet).run_until(answered).await?;
+    Worker::new(&client).with("Hello").handle(greet).run_until(answered).await?;
 
     // Anybody who has the id can ask later, from any process.
-    println!("kept:      {}", queue.handle::<Greet>(job.id()).result(Duration::ZERO).await?);
-    queue.close();
+    println!("kept:      {}", client.handle::<Greet>(job.id()).result(Duration::ZERO).await?);
+    client.close();
     Ok(())
 }

@@ -41,17 +41,17 @@ async fn insert(
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let queue = Client::open("memory:").await?;
+    let client = Client::open("memory:").await?;
     let quick = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::fixed() };
     let mut jobs: Vec<Handle<Insert>> = Vec::new();
     for row in 0..250 {
-        jobs.push(queue.submit(Insert { row }).retry(quick.clone()).await?);
+        jobs.push(client.submit(Insert { row }).retry(quick.clone()).await?);
     }
 
     let calls = Calls::default();
     // Up to a hundred rows a call; the first row of a call waits a twentieth of a second for the others.
     let options = BatchOptions::new(100, Duration::from_millis(50));
-    let worker = Worker::new(&queue).with(calls.clone()).queue("default", 100).handle_batch(options, insert);
+    let worker = Worker::new(&client).with(calls.clone()).queue("default", 100).handle_batch(options, insert);
     let all_ended = async {
         let mut written = 0;
         for job in &jobs {

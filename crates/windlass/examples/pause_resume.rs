@@ -42,8 +42,8 @@ async fn import(job: Import, cx: Cx, State(told): State<Told>) -> anyhow::Result
 
 /// Runs the import until its second part is done, and interrupts it there.
 async fn before_the_restart(address: &str) -> anyhow::Result<JobId> {
-    let queue = Client::open(address).await?;
-    let job = queue.submit(Import { parts: 4 }).await?;
+    let client = Client::open(address).await?;
+    let job = client.submit(Import { parts: 4 }).await?;
     let (told, mut heard): (Told, _) = mpsc::channel(16);
     let paused = async {
         while heard.recv().await != Some(2) {}
@@ -52,19 +52,19 @@ async fn before_the_restart(address: &str) -> anyhow::Result<JobId> {
         println!("pause:  again: {:?}", job.suspend(how.clone()).await);
         let strictly = job.suspend_strictly(how).await;
         println!("pause:  strictly: refused: {}", matches!(strictly, Err(ActError::AlreadySuspended(_))));
-        println!("pause:  its queue: {:?}", queue.pause_queue("default", Pause::graceful()).await);
+        println!("pause:  its queue: {:?}", client.pause_queue("default", Pause::graceful()).await);
     };
-    Worker::new(&queue).with(told).handle(import).run_until(paused).await?;
-    queue.close();
+    Worker::new(&client).with(told).handle(import).run_until(paused).await?;
+    client.close();
     Ok(job.id())
 }
 
 async fn after_the_restart(address: &str, id: JobId) -> anyhow::Result<()> {
-    let queue = Client::open(address).await?;
-    let job: Handle<Import> = queue.handle(id);
+    let client = Client::open(address).await?;
+    let job: Handle<Import> = client.handle(id);
     let found = job.snapshot().await?.expect("the job is there").job;
     println!("reopen: the job is {} with {} failures", found.state, found.failures);
-    for pause in queue.pauses().await? {
+    for pause in client.pauses().await? {
         println!("reopen: paused by {}: {:?}", pause.by, pause.scope);
     }
 
@@ -72,10 +72,10 @@ async fn after_the_restart(address: &str, id: JobId) -> anyhow::Result<()> {
     for reason in job.explain().await?.unwrap_or_default() {
         println!("resume: it does not run yet: {}", reason.code);
     }
-    println!("resume: its queue: {:?}", queue.resume_queue("default").await);
+    println!("resume: its queue: {:?}", client.resume_queue("default").await);
 
     let (told, _heard): (Told, _) = mpsc::channel(16);
-    let worker = Worker::new(&queue).with(told).handle(import);
+    let worker = Worker::new(&client).with(told).handle(import);
     let control = worker.control();
     control.pause(PauseMode::Graceful);
     let ended = async {
@@ -88,7 +88,7 @@ async fn after_the_restart(address: &str, id: JobId) -> anyhow::Result<()> {
         }
     };
     worker.run_until(ended).await?;
-    queue.close();
+    client.close();
     Ok(())
 }
 

@@ -34,16 +34,16 @@ async fn main() -> anyhow::Result<()> {
         println!("give the address of a server, for example http://127.0.0.1:7788");
         return Ok(());
     };
-    let queue = Client::open(&address).await?;
+    let client = Client::open(&address).await?;
     // With a key, a submission whose answer is lost on the way is repeated by itself, and never stored twice.
-    let job = queue.submit(Resize { picture: "lighthouse.jpg".into() }).key("lighthouse").await?;
+    let job = client.submit(Resize { picture: "lighthouse.jpg".into() }).key("lighthouse").await?;
     println!("submitted: {}", job.id());
     let answered = async {
         let answer = job.result(Duration::from_secs(30)).await;
         println!("answered:  {}", answer.unwrap_or_else(|error| error.to_string()));
     };
-    let farewell = Worker::new(&queue).name("example").handle(resize).run_until(answered).await?;
+    let farewell = Worker::new(&client).name("example").handle(resize).run_until(answered).await?;
     println!("left:      {} jobs given back", farewell.released);
-    queue.close();
+    client.close();
     Ok(())
 }

@@ -35,17 +35,17 @@ async fn charge(job: Charge, cx: Cx) -> anyhow::Result<String> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let queue = Client::open("memory:").await?;
+    let client = Client::open("memory:").await?;
     let quick = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::fixed() };
     let mut jobs: Vec<Handle<Charge>> = Vec::new();
     for card in ["flaky", "busy", "stolen", "early", "broken"] {
         let job = Charge { card: card.into() };
-        jobs.push(queue.submit(job).tag("card", card).retry(quick.clone()).await?);
+        jobs.push(client.submit(job).tag("card", card).retry(quick.clone()).await?);
     }
     // Here the worker's own function decides, by what went wrong.
-    jobs.push(queue.submit(Charge { card: "flaky".into() }).retry(RetryPolicy::custom()).await?);
+    jobs.push(client.submit(Charge { card: "flaky".into() }).retry(RetryPolicy::custom()).await?);
 
-    let worker = Worker::new(&queue).handle(charge).retry_delay(|cx, failure| {
+    let worker = Worker::new(&client).handle(charge).retry_delay(|cx, failure| {
         println!("custom:  failure {} was: {failure}", cx.failures() + 1);
         Duration::from_millis(20)
     });

@@ -15,7 +15,7 @@ pub use crate::store::postgres::baseline as postgres_floor;
 #[cfg(feature = "sqlite")]
 pub use crate::store::sqlite::baseline as sqlite_floor;
 pub use figure::{Figure, Times, rate};
-pub use workload::Workbench;
+pub use workload::BenchWorker;
 
 /// The type of jobs that do nothing.
 pub const NOTHING: &str = "bench.nothing";

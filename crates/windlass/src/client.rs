@@ -104,7 +104,7 @@ impl Client {
 
     /// The same queue as somebody else sees it: role, tenant and name in the audit trail. A server asks for a key instead:
     /// open another queue with that one's key; through this one every call is refused with
-    /// [`StoreError::Elsewhere`](crate::error::StoreError::Elsewhere).
+    /// [`StoreError::LocalOnly`](crate::error::StoreError::LocalOnly).
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Client {
         Client { store: self.store.as_used_by(&caller), caller, ..self.clone() }

@@ -128,7 +128,7 @@ pub(crate) enum HandlerExit {
 }
 
 struct Shared {
-    queue: Client,
+    client: Client,
     states: States,
     claimed: Claimed,
     conduct: RunOptions,
@@ -153,14 +153,14 @@ struct Shared {
 pub struct Cx(Arc<Shared>);
 
 impl Cx {
-    pub(crate) fn new(queue: Client, states: States, mut claimed: Claimed, conduct: RunOptions) -> Cx {
+    pub(crate) fn new(client: Client, states: States, mut claimed: Claimed, conduct: RunOptions) -> Cx {
         // Whoever sees this context has started the job, whether or not the store knows yet.
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
         let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
         let order = Order::new(SavedHistory::of(checkpoints));
         Cx(Arc::new(Shared {
-            queue,
+            client,
             states,
             claimed,
             conduct,
@@ -267,8 +267,8 @@ impl Cx {
     }
 
     /// The queue, to submit further jobs.
-    pub fn queue(&self) -> &Client {
-        &self.0.queue
+    pub fn client(&self) -> &Client {
+        &self.0.client
     }
 
     /// Returns when the attempt is to stop: suspended, cancelled, timed out, lease lost, or the worker shuts down.
@@ -321,7 +321,7 @@ impl Cx {
     /// Shortens this attempt's time limit to `limit` from now; a longer one changes nothing (M30).
     pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
         let beat = HeartbeatItem { timeout: Some(limit), ..HeartbeatItem::new(self.job_id(), self.fence()) };
-        let queue = &self.0.queue;
+        let queue = &self.0.client;
         let pulse = queue.store().heartbeat(queue.caller(), self.worker(), vec![beat]).await?;
         match pulse.directives[..] {
             [(_, Directive::Continue)] => Ok(()),

@@ -61,7 +61,7 @@ pub enum StoreError {
     Forbidden(Forbidden),
     /// Asked of a store that a server keeps, and only the server itself can do it.
     #[error("`{0}` is for the process that keeps the store: here it is reached through a server")]
-    Elsewhere(&'static str),
+    LocalOnly(&'static str),
 }
 
 /// A store could not be opened.
@@ -160,7 +160,7 @@ pub enum MoveError {
     NotWhole(String),
     /// The source went elsewhere, or is on its way.
     #[error("`{from}` was moved to {to}, or is on its way there: run that move to its end, or undo it")]
-    MovedElsewhere {
+    AlreadyMoved {
         /// The source.
         from: String,
         /// Where it went.

@@ -32,11 +32,11 @@
 //!     # let folder = tempfile::tempdir()?;
 //!     # let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
 //!     # let address = address.as_str();
-//!     let queue = Client::open(address).await?; // for example "sqlite:jobs.db"
-//!     let job = queue.submit(Order { cents: 1200 }).priority(80).key("order-7").await?; // on disk
+//!     let client = Client::open(address).await?; // for example "sqlite:jobs.db"
+//!     let job = client.submit(Order { cents: 1200 }).priority(80).key("order-7").await?; // on disk
 //!
 //!     // Here or in any other process on the same file.
-//!     let worker = Worker::new(&queue).with("the shop").queue("default", 10).handle(order);
+//!     let worker = Worker::new(&client).with("the shop").queue("default", 10).handle(order);
 //!     tokio::spawn(worker.run_until(tokio::signal::ctrl_c()));
 //!
 //!     assert_eq!(job.result(Duration::from_secs(10)).await?, "the shop: 1200 cents");

@@ -64,7 +64,7 @@ use crate::clock::{Deadline, WaitLimit};
 use crate::error::{ActError, OpenError, StoreError, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob};
 use crate::limits;
-use asker::Asker;
+use asker::ReadSource;
 use caller::Caller;
 use command::actions::{self, ActionReport, JobAction};
 use command::precondition::{ActOptions, IfMatch};
@@ -79,22 +79,22 @@ use request::{Command, IsStoreError, Kind, Query};
 use wakeup::Listener;
 use write_tx::WriteTx;
 
-/// Asks the server, if one keeps the store, and answers with what it answers: `elsewhere!(self.get(id))`. What is not asked
+/// Asks the server, if one keeps the store, and answers with what it answers: `ask_server!(self.get(id))`. What is not asked
 /// for so ends in [`Store::read`] or [`Store::write`], which then say that only the server can do it.
-macro_rules! elsewhere {
+macro_rules! ask_server {
     ($store:ident.$verb:ident($($argument:expr),*)) => {
         #[cfg(feature = "remote")]
-        if let crate::store::Backend::There(server) = &$store.room {
+        if let crate::store::Backend::Remote(server) = &$store.backend {
             return server.$verb($($argument),*).await;
         }
     };
 }
-use elsewhere;
+use ask_server;
 
 /// A store of jobs; cheap to clone, every clone is the same store.
 #[derive(Clone)]
 pub struct Store {
-    room: Backend,
+    backend: Backend,
     env: Arc<Environment>,
 }
 
@@ -102,10 +102,10 @@ pub struct Store {
 #[derive(Clone)]
 enum Backend {
     /// In this process, by an engine.
-    Here(Arc<dyn Engine>),
+    Local(Arc<dyn Engine>),
     /// By a server.
     #[cfg(feature = "remote")]
-    There(Arc<remote::Remote>),
+    Remote(Arc<remote::Remote>),
 }
 
 impl Store {
@@ -115,7 +115,7 @@ impl Store {
     /// A server is connected to when it is first asked something. Its key is that of the options, else the one before an `@`
     /// in the address, else that in the environment variable `WINDLASS_KEY`; whom it belongs to is who acts, whatever
     /// [`Caller`] the verbs are given. What only the process that keeps a store can do is refused with
-    /// [`StoreError::Elsewhere`].
+    /// [`StoreError::LocalOnly`].
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong with the address or with what was found there; nothing is served then.
@@ -128,23 +128,23 @@ impl Store {
         #[cfg(feature = "remote")]
         if remote::Remote::is_at(address) {
             let mut env = env;
-            let room = Backend::There(Arc::new(remote::Remote::open(address, &mut env)?));
-            return Ok(Store { room, env: Arc::new(env) });
+            let backend = Backend::Remote(Arc::new(remote::Remote::open(address, &mut env)?));
+            return Ok(Store { backend, env: Arc::new(env) });
         }
         let env = Arc::new(env);
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
             let engine = sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
-            return Ok(Store { room: Backend::Here(Arc::new(engine)), env });
+            return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
             let engine = postgres::PostgresEngine::open(address, &env)?;
-            return Ok(Store { room: Backend::Here(Arc::new(engine)), env });
+            return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
         }
         if address == "memory:" {
             let engine = memory::MemoryEngine::new(env.clone());
-            return Ok(Store { room: Backend::Here(Arc::new(engine)), env });
+            return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
         }
         Err(OpenError::UnknownAddress(address.to_owned()))
     }
@@ -156,16 +156,16 @@ impl Store {
 
     /// Ends all work; what was taken is finished first. Calls after this are refused.
     pub fn close(&self) {
-        match &self.room {
-            Backend::Here(engine) => engine.close(),
+        match &self.backend {
+            Backend::Local(engine) => engine.close(),
             #[cfg(feature = "remote")]
-            Backend::There(server) => server.close(),
+            Backend::Remote(server) => server.close(),
         }
     }
 
     /// Whether a server keeps this store, and this process only asks it.
     pub fn is_remote(&self) -> bool {
-        !matches!(self.room, Backend::Here(_))
+        !matches!(self.backend, Backend::Local(_))
     }
 
     /// This store as `caller` may use it. A server knows callers by their keys alone, so through one only whoever opened the
@@ -176,11 +176,11 @@ impl Store {
     )]
     pub(crate) fn as_used_by(&self, caller: &Caller) -> Store {
         #[cfg(feature = "remote")]
-        if let Backend::There(server) = &self.room
+        if let Backend::Remote(server) = &self.backend
             && *caller != Caller::local()
         {
             return Store {
-                room: Backend::There(Arc::new(server.without_credentials())),
+                backend: Backend::Remote(Arc::new(server.without_credentials())),
                 env: self.env.clone(),
             };
         }
@@ -197,19 +197,19 @@ impl Store {
         )
     )]
     fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
-        match &self.room {
-            Backend::Here(engine) => Ok(engine),
+        match &self.backend {
+            Backend::Local(engine) => Ok(engine),
             #[cfg(feature = "remote")]
-            Backend::There(_) => Err(StoreError::Elsewhere(verb)),
+            Backend::Remote(_) => Err(StoreError::LocalOnly(verb)),
         }
     }
 
     /// The events of the server that keeps this store, if one does.
     #[cfg(feature = "remote")]
     fn event_stream(&self, after: Option<u64>) -> Option<remote::events::EventStream> {
-        match &self.room {
-            Backend::Here(_) => None,
-            Backend::There(server) => Some(remote::events::EventStream::new(server.clone(), after)),
+        match &self.backend {
+            Backend::Local(_) => None,
+            Backend::Remote(server) => Some(remote::events::EventStream::new(server.clone(), after)),
         }
     }
 
@@ -223,7 +223,7 @@ impl Store {
         jobs: Vec<NewJob>,
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
-        elsewhere!(self.submit(jobs, options));
+        ask_server!(self.submit(jobs, options));
         submit::check(&jobs, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -321,7 +321,7 @@ impl Store {
         act: JobAction,
         options: ActOptions,
     ) -> Result<ActionReport, ActError> {
-        elsewhere!(self.act(id, act, options));
+        ask_server!(self.act(id, act, options));
         let caller = caller.clone();
         let work = move |unit: &mut WriteTx<'_>| actions::act_with(unit, &caller, id, &act, &options);
         self.write("act", Kind::Ordinary, work).await
@@ -348,7 +348,7 @@ impl Store {
         how: Redrive,
         if_match: IfMatch,
     ) -> Result<crate::job::JobRecord, ActError> {
-        elsewhere!(self.redrive(id, how, if_match));
+        ask_server!(self.redrive(id, how, if_match));
         let caller = caller.clone();
         let work = move |unit: &mut WriteTx<'_>| redrive::redrive(unit, &caller, id, how, &if_match);
         self.write("redrive", Kind::Submission, work).await
@@ -364,7 +364,7 @@ impl Store {
     /// # Errors
     /// [`ActError::Changed`] if it is in another one.
     pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
-        elsewhere!(self.delete(id, if_match));
+        ask_server!(self.delete(id, if_match));
         let caller = caller.clone();
         let work = move |unit: &mut WriteTx<'_>| actions::delete(unit, &caller, id, &if_match);
         self.write("delete", Kind::Ordinary, work).await
@@ -378,7 +378,7 @@ impl Store {
         name: &str,
         value: Vec<u8>,
     ) -> Result<crate::job::JobRecord, ActError> {
-        elsewhere!(self.signal(id, name, value));
+        ask_server!(self.signal(id, name, value));
         let (caller, name) = (caller.clone(), name.to_owned());
         let work = move |unit: &mut WriteTx<'_>| command::signal::signal(unit, &caller, id, &name, &value);
         self.write("signal", Kind::Ordinary, work).await
@@ -386,7 +386,7 @@ impl Store {
 
     /// The job with this id, if it exists for this caller.
     pub async fn get(&self, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
-        elsewhere!(self.get(id));
+        ask_server!(self.get(id));
         let caller = caller.clone();
         self.read("get", move |view| snapshot::get(view, &caller, id)).await
     }
@@ -407,7 +407,7 @@ impl Store {
         id: JobId,
         timeout: Duration,
     ) -> Result<Option<Snapshot>, StoreError> {
-        elsewhere!(self.wait(id, timeout));
+        ask_server!(self.wait(id, timeout));
         let patience = WaitLimit::for_duration(timeout);
         // The news that the last wait was for, if it ended without any.
         let mut unheard: Option<Listener> = None;
@@ -482,7 +482,7 @@ impl Store {
         // Cancelled when the caller stops waiting, which drops the guard.
         let asker = CancellationToken::new();
         let _leaves = asker.clone().drop_guard();
-        let (task, answer) = Query::with_answer(deadline, asker, Asker::current(), work);
+        let (task, answer) = Query::with_answer(deadline, asker, ReadSource::current(), work);
         let engine = self.engine(verb)?;
         if URGENT_LOOKS.contains(&verb) {
             engine.read_urgent(task);

@@ -34,36 +34,36 @@ use crate::worker::{Worker, completer, execute};
 const START: i64 = 1_800_000_000_000;
 
 /// A queue to be tested with.
-pub struct TestQueue {
-    queue: Client,
+pub struct TestClient {
+    client: Client,
     /// The store itself, on which time is made to act.
     store: Store,
     clock: Arc<ManualClock>,
     journal: Arc<StepLog>,
 }
 
-impl Default for TestQueue {
-    fn default() -> TestQueue {
-        TestQueue::new()
+impl Default for TestClient {
+    fn default() -> TestClient {
+        TestClient::new()
     }
 }
 
-impl TestQueue {
+impl TestClient {
     /// An empty queue in memory; the same every time.
-    pub fn new() -> TestQueue {
-        TestQueue::open("memory:")
+    pub fn new() -> TestClient {
+        TestClient::open("memory:")
     }
 
     /// An empty queue at an address, for tests that want the real database.
     ///
     /// # Panics
     /// When it cannot be opened.
-    pub fn open(address: &str) -> TestQueue {
+    pub fn open(address: &str) -> TestClient {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let env = Environment::new(clock.clone(), Entropy::seeded(1), StoreOptions::default());
         let store = Store::open_in(address, env).expect("the store of a test opens");
-        TestQueue {
-            queue: Client::from_store_without_maintenance(store.clone()),
+        TestClient {
+            client: Client::from_store_without_maintenance(store.clone()),
             store,
             clock,
             journal: Arc::default(),
@@ -75,11 +75,11 @@ impl TestQueue {
     /// # Panics
     /// When it is no address.
     #[must_use]
-    pub fn through(self, address: &str) -> TestQueue {
+    pub fn through(self, address: &str) -> TestClient {
         let env = Environment::new(self.clock.clone(), Entropy::seeded(2), StoreOptions::default());
         let queue =
             Client::from_store_without_maintenance(Store::open_in(address, env).expect("the address is one"));
-        TestQueue { queue, ..self }
+        TestClient { client: queue, ..self }
     }
 
     /// The store itself.
@@ -88,8 +88,8 @@ impl TestQueue {
     }
 
     /// The queue, as the program under test uses it.
-    pub fn queue(&self) -> &Client {
-        &self.queue
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// The time now.
@@ -169,7 +169,7 @@ impl TestQueue {
                     types: crew.types(),
                     limit: (*slots).min(limits::CLAIM_JOBS_MAX),
                 };
-                let claimed = crew.queue.store().claim(crew.queue.caller(), &request, Duration::ZERO).await;
+                let claimed = crew.client.store().claim(crew.client.caller(), &request, Duration::ZERO).await;
                 for job in claimed.expect("the store answers").jobs {
                     let crew = crew.clone();
                     started.push(tokio::spawn(async move { execute::attempt(&crew, job).await }));
@@ -204,7 +204,7 @@ impl TestQueue {
     /// # Panics
     /// When there is no such job.
     pub async fn job(&self, id: JobId) -> Snapshot {
-        let found = self.queue.store().get(self.queue.caller(), id).await.expect("the store answers");
+        let found = self.client.store().get(self.client.caller(), id).await.expect("the store answers");
         found.expect("the job is there")
     }
 
@@ -213,7 +213,7 @@ impl TestQueue {
     /// # Panics
     /// When there is no such job.
     pub async fn attempts(&self, id: JobId) -> Vec<Attempt> {
-        let found = self.queue.store().attempts(self.queue.caller(), id).await.expect("the store answers");
+        let found = self.client.store().attempts(self.client.caller(), id).await.expect("the store answers");
         found.expect("the job is there")
     }
 

@@ -47,7 +47,7 @@ pub(crate) type RetryDelay = Arc<dyn Fn(&Cx, &Failure) -> Duration + Send + Sync
 
 /// A worker before it runs: what it handles, with what, how many at once.
 pub struct Worker {
-    queue: Client,
+    client: Client,
     name: String,
     version: Option<String>,
     states: States,
@@ -72,9 +72,9 @@ pub(crate) struct Settings {
 
 impl Worker {
     /// A worker for this queue that handles nothing yet.
-    pub fn new(queue: &Client) -> Worker {
+    pub fn new(client: &Client) -> Worker {
         Worker {
-            queue: queue.clone(),
+            client: client.clone(),
             name: String::new(),
             version: None,
             states: States::default(),
@@ -268,7 +268,7 @@ impl Worker {
         self
     }
 
-    /// A handle to pause and resume it from elsewhere in the program.
+    /// A handle to pause and resume it from remote in the program.
     pub fn control(&self) -> WorkerControl {
         self.control.clone()
     }
@@ -342,11 +342,11 @@ impl Worker {
             version: self.version,
             heartbeats: true,
         };
-        let id = self.queue.store().register(self.queue.caller(), new.clone()).await?.id;
+        let id = self.client.store().register(self.client.caller(), new.clone()).await?.id;
         let (reports, inbox) = mpsc::channel(limits::REPORTS_BUFFERED_MAX);
         self.control.registered(id);
         let crew = Arc::new(WorkerShared {
-            queue: self.queue,
+            client: self.client,
             new,
             registering: Mutex::default(),
             states: self.states,
@@ -382,7 +382,7 @@ const CONCURRENCY_DEFAULT: usize = 10;
 
 /// What the parts of a running worker share.
 pub(crate) struct WorkerShared {
-    pub(crate) queue: Client,
+    pub(crate) client: Client,
     new: NewWorker,
     registering: Mutex<()>,
     pub(crate) states: States,
@@ -436,7 +436,7 @@ impl WorkerShared {
             return Ok(());
         }
         self.cancel_all(CancelReason::Lost);
-        let id = self.queue.store().register(self.queue.caller(), self.new.clone()).await?.id;
+        let id = self.client.store().register(self.client.caller(), self.new.clone()).await?.id;
         tracing::warn!(%forgotten, worker = %id, "worker was forgotten and has registered anew");
         self.control.registered(id);
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass::Store;
-use windlass::bench::{Figure, Times, Workbench};
+use windlass::bench::{BenchWorker, Figure, Times};
 use windlass::clock::Stopwatch;
 use windlass::job::{JobId, JobState};
 use windlass::store::caller::Caller;
@@ -132,7 +132,7 @@ async fn page(target: &Target, path: &str, rounds: usize) -> anyhow::Result<Figu
 
 /// Claims alone and beside open dashboards, in turns.
 async fn claims(target: &Target, examples: &[(JobState, JobId)], sample: usize) -> anyhow::Result<Figure> {
-    let bench = Workbench::open(&target.store_address(), 100).await?;
+    let bench = BenchWorker::open(&target.store_address(), 100).await?;
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
         bench.fill(2 * sample, 1_000, &bench.job).await?;

@@ -19,7 +19,7 @@ use crate::limits::AUDIT_PAGE_RECORDS;
 /// Which records.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Filters")]
-pub(super) struct TrailArgs {
+pub(super) struct AuditFlags {
     /// About this job: an id, or a part of one
     #[arg(long, value_name = "ID")]
     job: Option<String>,
@@ -40,7 +40,7 @@ pub(super) struct TrailArgs {
     job_type: Option<String>,
 }
 
-impl TrailArgs {
+impl AuditFlags {
     async fn query(&self, client: &Client, call: Call) -> anyhow::Result<Call> {
         let job = match &self.job {
             Some(text) => Some(client.job_id(text).await?),
@@ -68,7 +68,7 @@ pub(super) struct AuditListArgs {
     #[arg(long, conflicts_with = "limit")]
     all: bool,
     #[command(flatten)]
-    which: TrailArgs,
+    which: AuditFlags,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -83,7 +83,7 @@ pub(super) struct EventsArgs {
     #[arg(long, short)]
     follow: bool,
     #[command(flatten)]
-    which: TrailArgs,
+    which: AuditFlags,
     #[command(flatten)]
     connect: ConnectArgs,
 }

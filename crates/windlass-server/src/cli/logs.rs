@@ -12,7 +12,7 @@ use super::connect::ConnectArgs;
 use super::error::Failure;
 use super::exit_code::Exit;
 use super::output::{self, escaped};
-use super::reconnect::JobNews;
+use super::reconnect::JobEventStream;
 use super::text::{field, moment};
 use crate::limits::LOG_POLL_INTERVAL;
 
@@ -54,7 +54,7 @@ pub(super) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints lines until the job is over.
 async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Result<()> {
-    let mut news = JobNews::open(client, id).await?;
+    let mut news = JobEventStream::open(client, id).await?;
     loop {
         // Asked before the lines, so that nothing written before the end is missed.
         let looked = client.value(Call::get(&["jobs", id])).await;

@@ -75,23 +75,23 @@ fn is_passing(refusal: &ErrorResponse) -> bool {
 
 /// News of one job: by its events, with a long wait for its end beside them. Several servers of one store tell each other
 /// of every end, but of other events only if they are kept.
-pub(super) struct JobNews<'a> {
+pub(super) struct JobEventStream<'a> {
     client: &'a Client,
     id: &'a str,
     /// None where a server has no stream to give.
     events: Option<Followed<'a>>,
 }
 
-impl<'a> JobNews<'a> {
+impl<'a> JobEventStream<'a> {
     /// News from now on. Ask for it before the first look, so that nothing falls between the two.
-    pub(super) async fn open(client: &'a Client, id: &'a str) -> Result<JobNews<'a>, Failure> {
+    pub(super) async fn open(client: &'a Client, id: &'a str) -> Result<JobEventStream<'a>, Failure> {
         let events = match Followed::open(client, Call::get(&["events"]).query("job", id)).await {
             Ok(events) => Some(events),
             // Too many streams are open, or something between here and there does not pass them on.
             Err(Failure::Refused(refusal)) if is_passing(&refusal) => None,
             Err(failure) => return Err(failure),
         };
-        Ok(JobNews { client, id, events })
+        Ok(JobEventStream { client, id, events })
     }
 
     /// Returns when something has happened to the job, or may have; at the latest after this time, if one is given.

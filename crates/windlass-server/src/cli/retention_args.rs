@@ -11,7 +11,7 @@ use crate::http::Span;
 
 /// How jobs are kept.
 #[derive(Args)]
-pub(super) struct KeepingArgs {
+pub(super) struct RetentionFlags {
     /// Largest payload, result or checkpoint in bytes.
     #[arg(
         long,
@@ -53,7 +53,7 @@ pub(super) fn payload_bytes(text: &str) -> Result<usize, String> {
     Err(format!("allowed is 1 to {}", limits::PAYLOAD_BYTES_MAX))
 }
 
-impl KeepingArgs {
+impl RetentionFlags {
     /// The options that these flags ask for.
     pub(super) fn store_options(&self) -> anyhow::Result<StoreOptions> {
         let span = |Span(duration): Span| -> Duration { duration };
@@ -81,7 +81,7 @@ mod tests {
     #[derive(Parser)]
     struct Flags {
         #[command(flatten)]
-        keeping: KeepingArgs,
+        keeping: RetentionFlags,
     }
 
     #[test]

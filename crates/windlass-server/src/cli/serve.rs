@@ -17,7 +17,7 @@ use windlass::{Store, maintenance};
 
 use super::StoreArgs;
 use super::outbound::OutboundArgs;
-use super::retention_args::KeepingArgs;
+use super::retention_args::RetentionFlags;
 use crate::http::{Span, StorePlace};
 use crate::limits;
 use crate::log::LogArgs;
@@ -55,7 +55,7 @@ pub(super) struct ServeArgs {
     #[command(flatten)]
     outbound: OutboundArgs,
     #[command(flatten)]
-    keeping: KeepingArgs,
+    keeping: RetentionFlags,
     #[command(flatten)]
     log: LogArgs,
 }

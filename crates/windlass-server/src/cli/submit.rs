@@ -15,7 +15,7 @@ use super::connect::ConnectArgs;
 use super::error::Failure;
 use super::exit_code::Exit;
 use super::output::{self, escaped};
-use super::reconnect::JobNews;
+use super::reconnect::JobEventStream;
 use crate::http::Span;
 use crate::limits::JOB_POLL_INTERVAL;
 
@@ -271,7 +271,7 @@ async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCo
 /// person is there to see it.
 async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
     let is_watched = std::io::stderr().is_terminal();
-    let mut news = JobNews::open(client, id).await?;
+    let mut news = JobEventStream::open(client, id).await?;
     let mut last = String::new();
     loop {
         let looked = client.value(Call::get(&["jobs", id])).await;

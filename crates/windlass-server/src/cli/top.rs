@@ -25,7 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::app::{Mode, Screen};
 use self::key_bindings::Effect;
-use self::poller::{Feed, News};
+use self::poller::{Feed, Update};
 use self::terminal::Console;
 use self::theme::Theme;
 use super::color::Paint;
@@ -102,12 +102,12 @@ fn heed(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
 }
 
 /// Takes in what was heard.
-fn hear(screen: &mut Screen, news: News) {
+fn hear(screen: &mut Screen, news: Update) {
     match news {
-        News::Look(look) => screen.take(*look),
-        News::Lost(why) => screen.lose(&why),
-        News::Said { text, is_trouble } => screen.say(escaped(&text), is_trouble),
-        News::Job(look) => {
+        Update::Look(look) => screen.take(*look),
+        Update::Lost(why) => screen.lose(&why),
+        Update::Said { text, is_trouble } => screen.say(escaped(&text), is_trouble),
+        Update::Job(look) => {
             let now = screen.now;
             if let Mode::Details(details) = &mut screen.mode
                 && details.job.as_ref().is_some_and(|job| job.id == look.job.id)

@@ -131,11 +131,11 @@ impl WorkArgs {
         Ok((Client::open_with(&server.queue_address(), options).await?, Some(server)))
     }
 
-    fn worker(&self, queue: &Client, program: &Arc<Program>) -> Worker {
+    fn worker(&self, client: &Client, program: &Arc<Program>) -> Worker {
         let command = Path::new(&self.command[0]).file_name().unwrap_or(&self.command[0]).to_string_lossy();
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let name = self.name.clone().unwrap_or_else(|| format!("{command}@{machine}"));
-        let mut worker = Worker::new(queue)
+        let mut worker = Worker::new(client)
             .name(&name)
             .version(env!("CARGO_PKG_VERSION"))
             .drain(self.drain.0)

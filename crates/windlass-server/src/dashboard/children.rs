@@ -26,7 +26,7 @@ pub(super) struct GroupView {
 }
 
 /// All of them, as far as they are shown.
-pub(super) struct Family {
+pub(super) struct Children {
     pub(super) groups: Vec<GroupView>,
     pub(super) rows: Vec<Row>,
     pub(super) jobs: Vec<JobRecord>,
@@ -39,8 +39,8 @@ pub(super) async fn of(
     visitor: &Visitor,
     job: &JobRecord,
     now: Timestamp,
-) -> Result<Family, PageError> {
-    let mut family = Family { groups: Vec::new(), rows: Vec::new(), jobs: Vec::new(), has_more: false };
+) -> Result<Children, PageError> {
+    let mut family = Children { groups: Vec::new(), rows: Vec::new(), jobs: Vec::new(), has_more: false };
     if !job.has.children {
         return Ok(family);
     }

@@ -43,7 +43,7 @@ struct DeadLetters {
 }
 
 /// Walks over dead letters that nobody has redriven, newest first.
-struct Letters<'a> {
+struct DeadLettersPage<'a> {
     store: &'a Store,
     caller: &'a Caller,
     job_type: Option<JobType>,
@@ -51,9 +51,9 @@ struct Letters<'a> {
     is_over: bool,
 }
 
-impl<'a> Letters<'a> {
-    fn new(store: &'a Store, caller: &'a Caller, job_type: Option<JobType>) -> Letters<'a> {
-        Letters { store, caller, job_type, cursor: None, is_over: false }
+impl<'a> DeadLettersPage<'a> {
+    fn new(store: &'a Store, caller: &'a Caller, job_type: Option<JobType>) -> DeadLettersPage<'a> {
+        DeadLettersPage { store, caller, job_type, cursor: None, is_over: false }
     }
 
     /// The next of them; none may still mean that there are more, where many had to be looked at.
@@ -82,7 +82,7 @@ pub(super) async fn page(
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
     let total = store.totals(caller).await?.states.get(&JobState::DeadLetter).copied().unwrap_or(0);
-    let mut walk = Letters::new(store, caller, None);
+    let mut walk = DeadLettersPage::new(store, caller, None);
     let mut letters = Vec::new();
     // A page of few was as much work as a full one: the number of reads is what is bounded.
     for _ in 0..limits::DEAD_LETTERS_SAMPLED / limits::DEAD_LETTERS_PER_READ {
@@ -157,7 +157,7 @@ pub(super) async fn redrive(
 }
 
 async fn redrive_group(store: &Store, caller: &Caller, shown: &Shown) -> Result<u64, StoreError> {
-    let mut walk = Letters::new(store, caller, Some(shown.job_type.clone()));
+    let mut walk = DeadLettersPage::new(store, caller, Some(shown.job_type.clone()));
     let (mut number, mut looked) = (0, 0);
     while !walk.is_over && looked < limits::GROUP_LOOKED_MAX {
         looked += limits::DEAD_LETTERS_PER_READ;

@@ -254,7 +254,7 @@ mod tests {
         let fresh = health(499, 3, &config);
         assert_eq!((fresh.class, fresh.title), ("bad", "Needs a look"));
         assert_eq!(fresh.concerns[0].text, "499+ dead letters, 3 came within the hour");
-        let gate = windlass::store::config::Hold {
+        let gate = windlass::store::config::PauseRecord {
             scope: Scope::Gate,
             mode: windlass::store::config::PauseMode::Graceful,
             reason: None,

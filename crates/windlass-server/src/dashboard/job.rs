@@ -11,14 +11,14 @@ use windlass::store::query::explain::Reason;
 use windlass::store::query::job_details::Attempt;
 use windlass::store::query::snapshot::Snapshot;
 
-use super::children::{self, Family};
+use super::children::{self, Children};
 use super::components::{JobLink, Pill, priority_name};
 use super::form::{Query, segment};
 use super::format::{Moment, bytes, line, with_moments};
 use super::graph::{self, Drawing};
 use super::job_actions::Allowed;
-use super::job_audit::{self, Trail};
-use super::job_details::{Fact, Value, facts};
+use super::job_audit::{self, JobAudit};
+use super::job_details::{Detail, Value, facts};
 use super::json_view::Shown;
 use super::middleware::Visitor;
 use super::page::{Layout, PageError, show};
@@ -86,7 +86,7 @@ struct JobPage {
     tenant: Option<String>,
     successor: Option<Successor>,
     tags: Vec<(String, String, String)>,
-    facts: Vec<Fact>,
+    facts: Vec<Detail>,
     reasons: Vec<ReasonView>,
     is_final: bool,
     error: Option<ErrorView>,
@@ -99,9 +99,9 @@ struct JobPage {
     may_read: bool,
     logs: Vec<LogView>,
     logs_hidden: u64,
-    family: Family,
+    family: Children,
     drawing: Option<Drawing>,
-    trail: Trail,
+    trail: JobAudit,
     allowed: Allowed,
     may_manage: bool,
     priority: u8,

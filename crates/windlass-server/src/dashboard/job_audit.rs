@@ -10,7 +10,7 @@ use super::page::PageError;
 use super::{Dashboard, limits};
 
 /// The latest records of a job, oldest first.
-pub(super) struct Trail {
+pub(super) struct JobAudit {
     pub(super) rows: Vec<RecordRow>,
     /// What is not shown, in words; empty if all is.
     pub(super) remark: &'static str,
@@ -21,7 +21,7 @@ pub(super) async fn of_job(
     visitor: &Visitor,
     config: &Config,
     id: JobId,
-) -> Result<Trail, PageError> {
+) -> Result<JobAudit, PageError> {
     // The trail is read forwards: to show the latest, all are read, as many as one read may.
     let limit = windlass::limits::PAGE_RECORDS_MAX;
     let query = RecordQuery { job: Some(id), limit, ..RecordQuery::default() };
@@ -35,5 +35,5 @@ pub(super) async fn of_job(
     };
     let records = records.split_off(records.len().saturating_sub(limits::RECORDS_PER_PAGE));
     let row = |record| RecordRow::of(record, board.now()).naming(config);
-    Ok(Trail { rows: records.iter().map(row).collect(), remark })
+    Ok(JobAudit { rows: records.iter().map(row).collect(), remark })
 }

@@ -21,19 +21,19 @@ pub(super) enum Value {
 }
 
 /// One fact.
-pub(super) struct Fact {
+pub(super) struct Detail {
     pub(super) name: &'static str,
     pub(super) value: Value,
 }
 
-struct Facts {
-    found: Vec<Fact>,
+struct JobDetails {
+    found: Vec<Detail>,
     now: Timestamp,
 }
 
-impl Facts {
+impl JobDetails {
     fn put(&mut self, name: &'static str, value: Value) {
-        self.found.push(Fact { name, value });
+        self.found.push(Detail { name, value });
     }
 
     fn text(&mut self, name: &'static str, text: impl Into<String>) {
@@ -54,9 +54,9 @@ impl Facts {
 }
 
 /// Everything known, in the order of interest.
-pub(super) fn facts(snapshot: &Snapshot, config: &Config, now: Timestamp) -> Vec<Fact> {
+pub(super) fn facts(snapshot: &Snapshot, config: &Config, now: Timestamp) -> Vec<Detail> {
     let (job, spec) = (&snapshot.job, &snapshot.spec);
-    let mut facts = Facts { found: Vec::new(), now };
+    let mut facts = JobDetails { found: Vec::new(), now };
     let priority = match job.effective_priority() {
         effective if effective == job.priority => effective.to_string(),
         effective => format!("{effective}, inherited over its own {}", job.priority),
@@ -88,7 +88,7 @@ pub(super) fn facts(snapshot: &Snapshot, config: &Config, now: Timestamp) -> Vec
     facts.found
 }
 
-fn times(facts: &mut Facts, job: &JobRecord) {
+fn times(facts: &mut JobDetails, job: &JobRecord) {
     facts.when("Submitted", Some(job.created_at));
     if !job.state.is_final() && job.next_run_at() > facts.now {
         facts.when("Runs", Some(job.next_run_at()));
@@ -117,7 +117,7 @@ fn times(facts: &mut Facts, job: &JobRecord) {
     facts.when("Resumed", job.details.resumed_at);
 }
 
-fn add_relations(facts: &mut Facts, snapshot: &Snapshot) {
+fn add_relations(facts: &mut JobDetails, snapshot: &Snapshot) {
     let (job, spec) = (&snapshot.job, &snapshot.spec);
     if let Some(parent) = &job.parent {
         facts.put("Parent", Value::Job(JobLink(parent.id)));

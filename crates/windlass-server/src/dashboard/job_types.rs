@@ -18,14 +18,14 @@ use super::form::{Form, Query, segment};
 use super::format::{at_most, compact, percent, real, span};
 use super::job_row::Row;
 use super::middleware::Visitor;
-use super::page::{HoldView, Layout, PageError, show};
+use super::page::{Layout, PageError, PauseView, show};
 use super::pager::{self, Pager};
 use super::queues::{Depth, Unknown, depths, pause_or_resume};
 use super::resume;
 use super::{Dashboard, limits};
 
 /// A type as a line.
-struct TypeLine {
+struct TypeRow {
     name: String,
     link: String,
     spark: String,
@@ -40,14 +40,14 @@ struct TypeLine {
     most: String,
     longest: String,
     dead: String,
-    paused: Option<HoldView>,
+    paused: Option<PauseView>,
 }
 
 #[derive(Template)]
 #[template(path = "types.html")]
 struct Types {
     shell: Layout,
-    lines: Vec<TypeLine>,
+    lines: Vec<TypeRow>,
     total: usize,
     pager: Pager,
 }
@@ -56,14 +56,14 @@ fn time(time: Option<std::time::Duration>) -> String {
     time.map_or("–".to_owned(), at_most)
 }
 
-fn line(look: &TypeInfo, now: Timestamp) -> TypeLine {
+fn line(look: &TypeInfo, now: Timestamp) -> TypeRow {
     let hour = chart::hour(&look.minutes, now);
     let sum = chart::total(&hour);
     let recent = chart::total(hour.iter().rev().skip(1).take(5));
     let of = |state: JobState| look.depth.get(&state).copied().unwrap_or(0);
     let open: u64 = look.depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, number)| *number).sum();
     let share = percent(chart::bad(&sum), chart::ended(&sum));
-    TypeLine {
+    TypeRow {
         name: look.name.to_string(),
         link: format!("/types/{}", segment(look.name.as_str())),
         spark: chart::spark(&hour),
@@ -77,7 +77,7 @@ fn line(look: &TypeInfo, now: Timestamp) -> TypeLine {
         most: time(sum.ran.percentile(0.95)),
         longest: time(sum.ran.percentile(0.99)),
         dead: compact(of(JobState::DeadLetter)),
-        paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
+        paused: look.paused.as_ref().map(|hold| PauseView::of(hold, now)),
     }
 }
 
@@ -107,7 +107,7 @@ struct TypePage {
     shell: Layout,
     name: String,
     link: String,
-    line: TypeLine,
+    line: TypeRow,
     depths: Vec<Depth>,
     throughput: BarChart,
     failures: LineChart,

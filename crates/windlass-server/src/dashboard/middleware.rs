@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::StoreError;
-use windlass::store::asker::Asker;
+use windlass::store::asker::ReadSource;
 use windlass::store::caller::{Caller, Permission, Role};
 
 use super::page::{self, PageError};
@@ -63,7 +63,7 @@ pub(super) async fn guard(State(board): State<Dashboard>, mut request: Request, 
             }
             request.extensions_mut().insert(visitor.clone());
             let is_action = *request.method() == Method::POST && !is_open(request.uri().path());
-            let (asker, is_safe) = (Asker::of(&visitor.caller), request.method().is_safe());
+            let (asker, is_safe) = (ReadSource::of(&visitor.caller), request.method().is_safe());
             let room = board.0.app.bodies().room(Some(&asker));
             let mut response = asker.scope(next.run(request)).await;
             if is_action {

@@ -23,9 +23,9 @@ use super::format::{Moment, at_most, percent, real};
 use super::health::{Health, HealthInput};
 use super::job_row::Row;
 use super::middleware::Visitor;
-use super::page::{HoldView, Layout, PageError, show};
-use super::queue_row::{QueueLine, lines};
-use super::stat_card::{self, Numbers, Tile};
+use super::page::{Layout, PageError, PauseView, show};
+use super::queue_row::{QueueRow, lines};
+use super::stat_card::{self, StatCard, StatCards};
 use super::{Dashboard, limits, resume, schedules};
 
 #[derive(Template)]
@@ -33,24 +33,24 @@ use super::{Dashboard, limits, resume, schedules};
 struct Overview {
     shell: Layout,
     health: Health,
-    tiles: Vec<Tile>,
+    tiles: Vec<StatCard>,
     throughput: BarChart,
     failures: LineChart,
     per_minute: String,
     failure_share: String,
     waited: String,
     ran: String,
-    queues: Vec<QueueLine>,
+    queues: Vec<QueueRow>,
     queues_more: usize,
-    pauses: Vec<PauseView>,
+    pauses: Vec<PauseInForce>,
     groups: Vec<Group>,
     running: Vec<Row>,
     is_empty: bool,
 }
 
 /// A pause in force, and how this visitor resumes it.
-struct PauseView {
-    hold: HoldView,
+struct PauseInForce {
+    hold: PauseView,
     /// What a form must carry to resume a pause, for who may.
     scope: Option<String>,
     /// Where the form goes that resumes a schedule, for who may.
@@ -95,7 +95,7 @@ pub(super) async fn page(
         now,
         clock: board.store().clock(),
     };
-    let numbers = Numbers { stats: &stats, config: &config, hour: &sum, dead, retries, now };
+    let numbers = StatCards { stats: &stats, config: &config, hour: &sum, dead, retries, now };
     let mut queues = lines(&looks, &visitor, now);
     // What needs somebody comes first; among the others the order stays, whatever their numbers do.
     queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));
@@ -144,17 +144,17 @@ async fn sample(
 }
 
 /// Everything that is paused now: what pauses hold, then schedules.
-fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseView> {
+fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForce> {
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
-    let holds = holds.map(|hold| PauseView {
-        hold: HoldView::among(config, hold, now),
+    let holds = holds.map(|hold| PauseInForce {
+        hold: PauseView::among(config, hold, now),
         scope: resume::scope(hold, visitor, config),
         act: None,
     });
     let schedules = config.schedules.values().filter_map(|schedule| {
-        let hold = HoldView::of_schedule(schedule, now)?;
+        let hold = PauseView::of_schedule(schedule, now)?;
         let act = visitor.may(Permission::Schedule).then(|| schedules::act_link(schedule));
-        Some(PauseView { hold, scope: None, act })
+        Some(PauseInForce { hold, scope: None, act })
     });
     holds.chain(schedules).collect()
 }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, Forbidden, ScheduleError, StoreError};
 use windlass::job::Tenant;
-use windlass::store::config::{Config, Hold, Scope};
+use windlass::store::config::{Config, PauseRecord, Scope};
 use windlass::store::schedules::Schedule;
 
 use super::components::JobLink;
@@ -31,7 +31,7 @@ pub(super) struct Layout {
     /// Where the page hears of changes; empty for one that stands still.
     pub(super) live: String,
     /// The closed gate, if it is.
-    pub(super) gate: Option<HoldView>,
+    pub(super) gate: Option<PauseView>,
     /// What was just done.
     pub(super) done: Option<String>,
     /// The job that came of it.
@@ -40,7 +40,7 @@ pub(super) struct Layout {
 
 /// A pause as shown.
 #[derive(Debug, Clone)]
-pub(super) struct HoldView {
+pub(super) struct PauseView {
     pub(super) what: String,
     pub(super) by: String,
     pub(super) reason: Option<String>,
@@ -48,8 +48,8 @@ pub(super) struct HoldView {
     pub(super) until: Option<Moment>,
 }
 
-impl HoldView {
-    pub(super) fn of(hold: &Hold, now: Timestamp) -> HoldView {
+impl PauseView {
+    pub(super) fn of(hold: &PauseRecord, now: Timestamp) -> PauseView {
         let whose = |tenant: &Option<_>| {
             tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"))
         };
@@ -60,7 +60,7 @@ impl HoldView {
             Scope::Queue { queue, tenant } => format!("queue {queue}{}", whose(tenant)),
             Scope::Worker(worker) => format!("worker {worker}"),
         };
-        HoldView {
+        PauseView {
             what,
             by: hold.by.clone(),
             reason: hold.reason.clone(),
@@ -70,27 +70,27 @@ impl HoldView {
     }
 }
 
-impl HoldView {
+impl PauseView {
     /// The same with the name of a worker in place of its id.
-    pub(super) fn among(config: &Config, hold: &Hold, now: Timestamp) -> HoldView {
-        let view = HoldView::of(hold, now);
+    pub(super) fn among(config: &Config, hold: &PauseRecord, now: Timestamp) -> PauseView {
+        let view = PauseView::of(hold, now);
         match &hold.scope {
             Scope::Worker(worker) => {
-                HoldView { what: format!("worker {}", worker_name(config, &worker.to_string())), ..view }
+                PauseView { what: format!("worker {}", worker_name(config, &worker.to_string())), ..view }
             }
             _ => view,
         }
     }
 
     /// The pause of a schedule, if it is paused now.
-    pub(super) fn of_schedule(schedule: &Schedule, now: Timestamp) -> Option<HoldView> {
+    pub(super) fn of_schedule(schedule: &Schedule, now: Timestamp) -> Option<PauseView> {
         let pause = schedule.pause_now(now)?;
         let whose = if schedule.tenant == Tenant::default() {
             String::new()
         } else {
             format!(" of tenant {}", schedule.tenant)
         };
-        Some(HoldView {
+        Some(PauseView {
             what: format!("schedule {}{whose}", schedule.name),
             by: pause.by.clone(),
             reason: pause.reason.clone(),
@@ -132,7 +132,7 @@ impl Layout {
         let gate = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
         Layout {
             live: format!("/live?seen={}", visitor.seen),
-            gate: gate.map(|hold| HoldView::of(hold, now)),
+            gate: gate.map(|hold| PauseView::of(hold, now)),
             ..Layout::bare(visitor, section, title)
         }
     }

@@ -10,7 +10,7 @@ use super::chart;
 use super::form::segment;
 use super::format::{compact, real, span};
 use super::middleware::Visitor;
-use super::page::HoldView;
+use super::page::PauseView;
 use super::resume;
 
 /// A job that waited longer than this for a worker is late: with idle workers it takes milliseconds.
@@ -19,7 +19,7 @@ pub(super) const LATE: Duration = Duration::from_secs(60);
 const BAR_FULL_MIN: u64 = 100;
 
 /// A queue as a line.
-pub(super) struct QueueLine {
+pub(super) struct QueueRow {
     pub(super) name: String,
     pub(super) link: String,
     /// Where its forms go.
@@ -45,13 +45,13 @@ pub(super) struct QueueLine {
     pub(super) is_late: bool,
     pub(super) spark: String,
     pub(super) rate: String,
-    pub(super) paused: Option<HoldView>,
+    pub(super) paused: Option<PauseView>,
     /// Whether this visitor can resume its pause.
     pub(super) can_resume: bool,
 }
 
 /// Queues as lines, their bars beside the fullest one's.
-pub(super) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueLine> {
+pub(super) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueRow> {
     let ready = |look: &QueueInfo| of(look, &[JobState::Scheduled]);
     let fullest = looks.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
     let line = |look: &QueueInfo| {
@@ -62,7 +62,7 @@ pub(super) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> V
         let (held, failed) =
             (of(look, &[JobState::Suspended, JobState::Created]), sum.failed + sum.dead_letter);
         let link = format!("/queues/{}", segment(look.name.as_str()));
-        QueueLine {
+        QueueRow {
             name: look.name.to_string(),
             act: format!("{link}/act"),
             pop: format!("pause-{}", look.name),
@@ -80,7 +80,7 @@ pub(super) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> V
             is_late: waited.is_some_and(|waited| waited > LATE),
             spark: chart::spark(&hour),
             rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
-            paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
+            paused: look.paused.as_ref().map(|hold| PauseView::of(hold, now)),
             can_resume: look.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
         }
     };

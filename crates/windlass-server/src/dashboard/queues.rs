@@ -22,9 +22,9 @@ use super::form::{Fields, Form, Query, address, segment};
 use super::format::{Moment, at_most, compact, count, exact, span};
 use super::job_row::Row;
 use super::middleware::Visitor;
-use super::page::{HoldView, Layout, PageError, show};
+use super::page::{Layout, PageError, PauseView, show};
 use super::pager::{self, Pager};
-use super::queue_row::{QueueLine, lines};
+use super::queue_row::{QueueRow, lines};
 use super::resume;
 use super::settings_form;
 use super::{Dashboard, limits};
@@ -33,7 +33,7 @@ use super::{Dashboard, limits};
 #[template(path = "queues.html")]
 struct QueuesPage {
     shell: Layout,
-    queues: Vec<QueueLine>,
+    queues: Vec<QueueRow>,
     total: usize,
     pager: Pager,
     can_pause: bool,
@@ -116,7 +116,7 @@ struct QueuePage {
     link: String,
     /// That nothing knows it, and what looks like it.
     unknown: Option<Unknown>,
-    paused: Option<HoldView>,
+    paused: Option<PauseView>,
     /// Whether its pause suspended running jobs, which can be resumed with it.
     is_aggressive: bool,
     /// Who resumed it last, and when.
@@ -160,7 +160,7 @@ impl Unknown {
 
 /// A pause that one tenant has made for itself.
 struct TenantsPause {
-    hold: HoldView,
+    hold: PauseView,
     /// What resumes it, for those who can.
     scope: Option<String>,
 }
@@ -247,7 +247,7 @@ fn tenants_pauses(
     let holds = holds.take(limits::GROUPS_SHOWN);
     holds
         .map(|hold| TenantsPause {
-            hold: HoldView::of(hold, now),
+            hold: PauseView::of(hold, now),
             scope: resume::scope(hold, visitor, config),
         })
         .collect()
@@ -290,7 +290,7 @@ pub(super) async fn queue_page(
         shell: Layout::of(&board, &visitor, &config, "queues", format!("Queue {name}")).with_flash(&query),
         link: format!("/queues/{}", segment(&name)),
         unknown: Unknown::of(&board, &visitor, Named::Queue(look.name.clone())).await?,
-        paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
+        paused: look.paused.as_ref().map(|hold| PauseView::of(hold, now)),
         is_aggressive: look.paused.as_ref().is_some_and(|hold| hold.mode == PauseMode::Aggressive),
         resumed: look.resumed.as_ref().map(|end| (end.by.clone(), Moment::new(end.at, now))),
         can_resume: look.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),

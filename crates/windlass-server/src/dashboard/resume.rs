@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Permission};
 use windlass::store::command::pause::Target;
-use windlass::store::config::{Config, Hold, Scope};
+use windlass::store::config::{Config, PauseRecord, Scope};
 
 use super::Dashboard;
 use super::form::{Form, segment};
@@ -15,7 +15,7 @@ use super::page::PageError;
 
 /// Whether a queue's or type's pause is one that this visitor's own button on its page resumes: everybody's for an admin, the
 /// own tenant's for anybody else.
-pub(super) fn is_theirs(hold: &Hold, visitor: &Visitor) -> bool {
+pub(super) fn is_theirs(hold: &PauseRecord, visitor: &Visitor) -> bool {
     let tenant = match &hold.scope {
         Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant,
         Scope::Gate | Scope::Tenant(_) | Scope::Worker(_) => return visitor.may(Permission::Administer),
@@ -24,7 +24,7 @@ pub(super) fn is_theirs(hold: &Hold, visitor: &Visitor) -> bool {
 }
 
 /// What a form must carry to resume this pause; nothing for who cannot.
-pub(super) fn scope(hold: &Hold, visitor: &Visitor, config: &Config) -> Option<String> {
+pub(super) fn scope(hold: &PauseRecord, visitor: &Visitor, config: &Config) -> Option<String> {
     let can_resume = visitor.may(Permission::Administer)
         || match &hold.scope {
             Scope::Worker(worker) => {

@@ -7,7 +7,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType, Tenant};
 use windlass::store::auth::ApiKey;
 use windlass::store::caller::{Permission, Role};
-use windlass::store::config::{Config, Hold, Scope};
+use windlass::store::config::{Config, PauseRecord, Scope};
 use windlass::store::query::stats::Stats;
 use windlass::store::settings::Retention;
 
@@ -16,7 +16,7 @@ use super::form::{Fields, Query};
 use super::format::{Moment, span};
 use super::middleware::Visitor;
 use super::overview::moment;
-use super::page::{HoldView, Layout, PageError, show};
+use super::page::{Layout, PageError, PauseView, show};
 use super::pager::{self, Pager};
 use super::resume;
 use super::{Dashboard, limits};
@@ -36,7 +36,7 @@ struct KeyView {
 
 /// A part of the system for which the gate is closed.
 struct ClosedView {
-    hold: HoldView,
+    hold: PauseView,
     /// What opens it, for those who can.
     scope: Option<String>,
     /// What of it nothing has been heard of, such as `tenant amce`: it may be a slip of the pen.
@@ -116,14 +116,14 @@ struct NewSecret<'a> {
 
 impl NewSecret<'_> {
     /// A tenant or type that is closed; nothing for other pauses.
-    fn closed(&self, hold: &Hold, visitor: &Visitor, now: Timestamp) -> Option<ClosedView> {
+    fn closed(&self, hold: &PauseRecord, visitor: &Visitor, now: Timestamp) -> Option<ClosedView> {
         let (job_type, tenant) = match &hold.scope {
             Scope::Tenant(tenant) => (None, Some(tenant)),
             Scope::Type { job_type, tenant } => (Some(job_type), tenant.as_ref()),
             Scope::Gate | Scope::Queue { .. } | Scope::Worker(_) => return None,
         };
         Some(ClosedView {
-            hold: HoldView::of(hold, now),
+            hold: PauseView::of(hold, now),
             scope: resume::scope(hold, visitor, self.config),
             unknown: self.unknown(job_type, tenant),
         })
@@ -156,7 +156,7 @@ impl NewSecret<'_> {
         let hold = self.config.holds.get(&scope).filter(|hold| hold.is_active(now));
         match (query.get("done")?, hold) {
             ("closed", Some(hold)) => {
-                let said = format!("Closed for {}.", HoldView::of(hold, now).what);
+                let said = format!("Closed for {}.", PauseView::of(hold, now).what);
                 let unknown = unknown.iter().map(|what| format!("There is no {what} yet."));
                 Some([said].into_iter().chain(unknown).collect::<Vec<_>>().join(" "))
             }

@@ -12,7 +12,7 @@ use super::health::at_least;
 use super::workers::is_built_in;
 
 /// A number with its meaning.
-pub(super) struct Tile {
+pub(super) struct StatCard {
     pub(super) name: &'static str,
     pub(super) value: String,
     pub(super) exact: String,
@@ -22,18 +22,23 @@ pub(super) struct Tile {
     pub(super) class: &'static str,
 }
 
-impl Tile {
-    pub(super) fn new(name: &'static str, number: u64, note: impl Into<String>, class: &'static str) -> Tile {
-        Tile { name, value: compact(number), exact: count(number), note: note.into(), link: None, class }
+impl StatCard {
+    pub(super) fn new(
+        name: &'static str,
+        number: u64,
+        note: impl Into<String>,
+        class: &'static str,
+    ) -> StatCard {
+        StatCard { name, value: compact(number), exact: count(number), note: note.into(), link: None, class }
     }
 
-    pub(super) fn to(self, link: &'static str) -> Tile {
-        Tile { link: Some(link), ..self }
+    pub(super) fn to(self, link: &'static str) -> StatCard {
+        StatCard { link: Some(link), ..self }
     }
 }
 
 /// What the first page's tiles are made of.
-pub(super) struct Numbers<'a> {
+pub(super) struct StatCards<'a> {
     pub(super) stats: &'a Stats,
     pub(super) config: &'a Config,
     /// The last hour.
@@ -49,7 +54,7 @@ pub(super) struct Numbers<'a> {
 const SOON: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// The tiles of the first page.
-pub(super) fn tiles(numbers: &Numbers<'_>) -> Vec<Tile> {
+pub(super) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
     let (stats, config, now) = (numbers.stats, numbers.config, numbers.now);
     let of = |states: &[JobState]| -> u64 { states.iter().filter_map(|state| stats.states.get(state)).sum() };
     let known: Vec<&Worker> = config.workers.values().filter(|worker| !is_built_in(worker)).collect();
@@ -66,10 +71,10 @@ pub(super) fn tiles(numbers: &Numbers<'_>) -> Vec<Tile> {
     let retrying = of(&[JobState::Retrying]);
     let retries =
         if numbers.retries.is_empty() { "failed, will run again".into() } else { numbers.retries.clone() };
-    let letters = Tile {
+    let letters = StatCard {
         value: at_least(numbers.dead),
         exact: at_least(numbers.dead),
-        ..Tile::new(
+        ..StatCard::new(
             "Dead letters",
             0,
             if numbers.dead.jobs > 0 { "need a person" } else { "none, or all redriven" },
@@ -77,33 +82,33 @@ pub(super) fn tiles(numbers: &Numbers<'_>) -> Vec<Tile> {
         )
     };
     vec![
-        Tile::new("Running", of(&[JobState::Running]), format!("of {} slots", compact(slots)), "running")
+        StatCard::new("Running", of(&[JobState::Running]), format!("of {} slots", compact(slots)), "running")
             .to("/jobs?state=running"),
-        Tile::new("Ready", ready, held(numbers), "scheduled").to("/jobs?state=scheduled&order=claim"),
-        Tile::new(
+        StatCard::new("Ready", ready, held(numbers), "scheduled").to("/jobs?state=scheduled&order=claim"),
+        StatCard::new(
             "Later",
             of(&[JobState::Delayed, JobState::Pending, JobState::Waiting]),
             "delayed, blocked or parked",
             "delayed",
         )
         .to("/jobs?state=delayed,pending,waiting"),
-        Tile::new("Retrying", retrying, retries, "retrying").to("/jobs?state=retrying"),
-        Tile::new(
+        StatCard::new("Retrying", retrying, retries, "retrying").to("/jobs?state=retrying"),
+        StatCard::new(
             "Held",
             of(&[JobState::Suspended, JobState::Created]),
             "suspended or not submitted",
             "suspended",
         )
         .to("/jobs?state=suspended,created"),
-        Tile::new("Failed", failed, "for good, last hour", if failed > 0 { "failed" } else { "quiet" })
+        StatCard::new("Failed", failed, "for good, last hour", if failed > 0 { "failed" } else { "quiet" })
             .to("/jobs?state=failed"),
         letters.to("/dead"),
-        Tile::new("Workers", live as u64, workers, "quiet").to("/workers"),
+        StatCard::new("Workers", live as u64, workers, "quiet").to("/workers"),
     ]
 }
 
 /// What keeps ready jobs from starting, if anything does.
-fn held(numbers: &Numbers<'_>) -> String {
+fn held(numbers: &StatCards<'_>) -> String {
     let gate = numbers.config.holds.get(&Scope::Gate);
     match numbers.stats.paused {
         0 => "wait for a free worker".to_owned(),

@@ -16,7 +16,7 @@ use windlass::store::settings::{BudgetPeriod, TenantSettings};
 use super::form::{Form, Query, segment};
 use super::format::{cents, compact, percent, real};
 use super::middleware::Visitor;
-use super::page::{HoldView, Layout, PageError, show};
+use super::page::{Layout, PageError, PauseView, show};
 use super::pager::{self, NamePage, Pager};
 use super::queues::pause_or_resume;
 use super::settings_form;
@@ -48,7 +48,7 @@ struct TenantView {
     period: &'static str,
     /// How much of the budget is spent in this period, in percent.
     spent: Option<String>,
-    paused: Option<HoldView>,
+    paused: Option<PauseView>,
 }
 
 #[derive(Template)]
@@ -90,7 +90,7 @@ pub(super) async fn page(
         let settings = config.tenants.get(name).cloned().unwrap_or_default();
         let costs = costs.get(name).cloned().unwrap_or_default();
         TenantView {
-            paused: hold.map(|hold| HoldView::of(hold, now)),
+            paused: hold.map(|hold| PauseView::of(hold, now)),
             ..view(name, &stats, costs, &settings)
         }
     };

@@ -17,9 +17,9 @@ use super::form::{Form, Query};
 use super::format::{Moment, compact, count, real};
 use super::job_row::Row;
 use super::middleware::Visitor;
-use super::page::{HoldView, Layout, PageError, show};
+use super::page::{Layout, PageError, PauseView, show};
 use super::queues::pause_or_resume;
-use super::stat_card::Tile;
+use super::stat_card::StatCard;
 use super::{Dashboard, limits};
 
 /// Queues or types named per worker.
@@ -51,7 +51,7 @@ struct WorkerView {
     is_lost: bool,
     /// Whether it is the server's own.
     is_built_in: bool,
-    paused: Option<HoldView>,
+    paused: Option<PauseView>,
     can_pause: bool,
 }
 
@@ -59,7 +59,7 @@ struct WorkerView {
 #[template(path = "workers.html")]
 struct WorkersPage {
     shell: Layout,
-    tiles: Vec<Tile>,
+    tiles: Vec<StatCard>,
     workers: Vec<WorkerView>,
     /// Whether nobody but the server itself has come by.
     is_empty: bool,
@@ -107,18 +107,18 @@ pub(super) async fn page(
 }
 
 /// How many there are, without the server's own.
-fn tiles(workers: &[WorkerView], running: u64) -> Vec<Tile> {
+fn tiles(workers: &[WorkerView], running: u64) -> Vec<StatCard> {
     let others = workers.iter().filter(|worker| !worker.is_built_in);
     let live = others.clone().filter(|worker| !worker.is_lost);
     let slots: u64 = live.clone().map(|worker| u64::from(worker.concurrency)).sum();
     let paused = live.clone().filter(|worker| worker.paused.is_some()).count() as u64;
     let lost = others.filter(|worker| worker.is_lost).count() as u64;
     vec![
-        Tile::new("Live", live.count() as u64, "workers that answer", "running"),
-        Tile::new("Running", running, format!("jobs, of {} slots", compact(slots)), "running")
+        StatCard::new("Live", live.count() as u64, "workers that answer", "running"),
+        StatCard::new("Running", running, format!("jobs, of {} slots", compact(slots)), "running")
             .to("/jobs?state=running"),
-        Tile::new("Paused", paused, "take nothing new", if paused > 0 { "suspended" } else { "quiet" }),
-        Tile::new(
+        StatCard::new("Paused", paused, "take nothing new", if paused > 0 { "suspended" } else { "quiet" }),
+        StatCard::new(
             "Lost",
             lost,
             "fell silent or left within the hour",
@@ -176,7 +176,7 @@ fn view(
         seen: Moment::new(worker.seen_at, now),
         is_lost: worker.is_lost || worker.is_silent(now),
         is_built_in: is_built_in(worker),
-        paused: config.hold_on_worker(worker.id, now).map(|hold| HoldView::of(hold, now)),
+        paused: config.hold_on_worker(worker.id, now).map(|hold| PauseView::of(hold, now)),
         can_pause: is_theirs && visitor.may(Permission::Pause),
         id,
     }

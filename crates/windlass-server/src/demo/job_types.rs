@@ -73,7 +73,7 @@ pub(super) fn handle_all(worker: Worker) -> Worker {
 }
 
 fn chance(cx: &Cx) -> f64 {
-    cx.queue().store().environment().entropy.fraction()
+    cx.client().store().environment().entropy.fraction()
 }
 
 /// Takes about so many milliseconds.

@@ -13,7 +13,7 @@ use super::body_budget::BodyBudget;
 use super::encoded::EncodedEvents;
 use super::guesses::Guesses;
 use super::metrics::RouteCounter;
-use super::places::Places;
+use super::places::ConnectionSlots;
 use super::rate_limit::RequestRates;
 use crate::limits;
 use crate::server::Peer;
@@ -48,8 +48,8 @@ struct Inner {
     counters: OnceLock<Vec<Arc<RouteCounter>>>,
     documents: OnceLock<(Bytes, Bytes)>,
     draining: watch::Sender<bool>,
-    streams: Places,
-    tenant_streams: Places,
+    streams: ConnectionSlots,
+    tenant_streams: ConnectionSlots,
     encoded_events: EncodedEvents,
     rates: RequestRates,
     guesses: Guesses,
@@ -66,8 +66,8 @@ impl App {
             counters: OnceLock::new(),
             documents: OnceLock::new(),
             draining: watch::Sender::new(false),
-            streams: Places::new(limits::STREAMS_MAX, limits::STREAMS_PER_KEY_MAX),
-            tenant_streams: Places::new(limits::STREAMS_MAX, limits::STREAMS_PER_TENANT_MAX),
+            streams: ConnectionSlots::new(limits::STREAMS_MAX, limits::STREAMS_PER_KEY_MAX),
+            tenant_streams: ConnectionSlots::new(limits::STREAMS_MAX, limits::STREAMS_PER_TENANT_MAX),
             encoded_events: EncodedEvents::default(),
             rates: RequestRates::default(),
             guesses: Guesses::default(),
@@ -108,7 +108,7 @@ impl App {
     }
 
     /// Places for live event streams, so many for each key.
-    pub(crate) fn streams(&self) -> &Places {
+    pub(crate) fn streams(&self) -> &ConnectionSlots {
         &self.0.streams
     }
 
@@ -118,7 +118,7 @@ impl App {
     }
 
     /// Places for live event streams, so many for each tenant.
-    pub(crate) fn tenant_streams(&self) -> &Places {
+    pub(crate) fn tenant_streams(&self) -> &ConnectionSlots {
         &self.0.tenant_streams
     }
 

@@ -15,7 +15,7 @@ use super::app::App;
 use super::auth::CurrentCaller;
 use super::error::ApiError;
 use super::query::Query;
-use super::response::Ok200;
+use super::response::JsonOk;
 use super::wire::filter::page_limit;
 use super::wire::record::{RecordPage, RecordView};
 use super::wire::text::Text;
@@ -52,7 +52,7 @@ pub(crate) async fn records(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<AuditQuery>,
-) -> Result<Ok200<RecordPage>, ApiError> {
+) -> Result<JsonOk<RecordPage>, ApiError> {
     let limit = page_limit(query.limit, PAGE_RECORDS_MAX)?;
     let event = match query.event.as_deref() {
         Some(name) => Some(EventName::read(&app, name).await?),
@@ -77,7 +77,7 @@ pub(crate) async fn records(
     let next_cursor = next.map(|next| next.to_string());
     // A page may be short, and is not the last one for that.
     records.retain(|record| event.as_ref().is_none_or(|event| event.matches(record)));
-    Ok(Ok200(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
+    Ok(JsonOk(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
 /// The newest seal of the audit trail.
@@ -97,12 +97,12 @@ pub(crate) struct HeadView {
 pub(crate) async fn head(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
-) -> Result<Ok200<HeadView>, ApiError> {
+) -> Result<JsonOk<HeadView>, ApiError> {
     let point = app.store().audit_head(&caller).await?;
     let head = point.as_ref().map(|point| point.seal.to_string());
     let signed_by = point.as_ref().and_then(|point| point.signature.as_ref()).map(|by| by.key.clone());
     let (number, hash) = point.map_or((0, None), |point| (point.seal.through, Some(point.seal.hash)));
-    Ok(Ok200(HeadView { number, hash, head, signed_by }))
+    Ok(JsonOk(HeadView { number, hash, head, signed_by }))
 }
 
 /// An event by its name.

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass::job::Tenant;
-use windlass::store::asker::Asker;
+use windlass::store::asker::ReadSource;
 
 use super::error::ApiError;
 use crate::limits;
@@ -40,9 +40,9 @@ fn give_back<K: Hash + Eq>(held: &mut HashMap<K, usize>, holder: &K, kib: usize)
 
 impl BodyBudget {
     /// Room for the body and the answer of one request, none of it taken yet; nobody's if it is not known whose it is.
-    pub(crate) fn room(&self, asker: Option<&Asker>) -> BodyReservation {
-        let holder = asker.map(Asker::holder).unwrap_or_default().to_owned();
-        let tenant = asker.and_then(Asker::tenant).cloned();
+    pub(crate) fn room(&self, asker: Option<&ReadSource>) -> BodyReservation {
+        let holder = asker.map(ReadSource::holder).unwrap_or_default().to_owned();
+        let tenant = asker.and_then(ReadSource::tenant).cloned();
         BodyReservation(Arc::new(Taken { memory: self.clone(), holder, tenant, kib: Mutex::new(0) }))
     }
 
@@ -121,7 +121,7 @@ mod tests {
 
     fn room(memory: &BodyBudget, name: &str, tenant: Option<&str>) -> BodyReservation {
         let tenant = tenant.map(|tenant| Tenant::new(tenant).unwrap());
-        memory.room(Some(&Asker::of(&Caller::new(name, Role::Viewer, tenant))))
+        memory.room(Some(&ReadSource::of(&Caller::new(name, Role::Viewer, tenant))))
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::app::App;
 use super::auth::CurrentCaller;
 use super::error::ApiError;
 use super::json::Body;
-use super::response::Ok200;
+use super::response::JsonOk;
 use super::wire::time::Moment;
 
 /// Store time and the wall clock it goes by, as the answering node sees them.
@@ -60,8 +60,8 @@ pub(crate) struct AcceptBody {}
 pub(crate) async fn clock(
     State(app): State<App>,
     CurrentCaller(_): CurrentCaller,
-) -> Result<Ok200<ClockView>, ApiError> {
-    Ok(Ok200(ClockView::from(&app.store().clock())))
+) -> Result<JsonOk<ClockView>, ApiError> {
+    Ok(JsonOk(ClockView::from(&app.store().clock())))
 }
 
 /// `POST /clock/accept`
@@ -69,8 +69,8 @@ pub(crate) async fn accept(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Body(AcceptBody {}): Body<AcceptBody>,
-) -> Result<Ok200<AcceptedClock>, ApiError> {
+) -> Result<JsonOk<AcceptedClock>, ApiError> {
     let changed = !app.store().clock().is_believed;
     let report = app.store().accept_clock(&caller).await?;
-    Ok(Ok200(AcceptedClock { clock: ClockView::from(&report), changed }))
+    Ok(JsonOk(AcceptedClock { clock: ClockView::from(&report), changed }))
 }

@@ -17,7 +17,7 @@ use windlass::store::command::precondition::IfMatch;
 
 use super::app::App;
 use super::error::ApiError;
-use super::response::Ok200;
+use super::response::JsonOk;
 use super::schema::{Part, Reply, Shape};
 
 /// The tag of one answer.
@@ -67,14 +67,14 @@ impl<R: Reply> Reply for Tagged<R> {
 
 /// A job, or 304 to a caller that has seen exactly this already.
 pub(crate) enum Fresh<T> {
-    New(Tagged<Ok200<T>>),
+    New(Tagged<JsonOk<T>>),
     Seen(EntityTag),
 }
 
 impl<T> Fresh<T> {
     /// The answer to a caller that holds `held`.
     pub(crate) fn unless_held(value: T, tag: EntityTag, held: &Held) -> Fresh<T> {
-        if held.holds(&tag) { Fresh::Seen(tag) } else { Fresh::New(Tagged(Ok200(value), tag)) }
+        if held.holds(&tag) { Fresh::Seen(tag) } else { Fresh::New(Tagged(JsonOk(value), tag)) }
     }
 }
 
@@ -93,10 +93,10 @@ impl<T: Serialize> IntoResponse for Fresh<T> {
 
 impl<T> Reply for Fresh<T>
 where
-    Ok200<T>: Reply,
+    JsonOk<T>: Reply,
 {
     fn describe(shape: &mut Shape) {
-        <Tagged<Ok200<T>>>::describe(shape);
+        <Tagged<JsonOk<T>>>::describe(shape);
         shape.gives_nothing(StatusCode::NOT_MODIFIED);
     }
 }

@@ -25,7 +25,7 @@ use super::app::App;
 use super::audit::EventName;
 use super::auth::{Credentials, CurrentCaller};
 use super::error::ApiError;
-use super::places::{Place, Taken};
+use super::places::{ConnectionSlot, Taken};
 use super::query::Query;
 use super::schema::{Reply, Shape};
 use super::wire::text::Text;
@@ -114,7 +114,7 @@ pub(crate) async fn stream(
 }
 
 /// A place among the streams of this caller's key, and one among those of its tenant.
-fn place_for(app: &App, caller: &Caller) -> Result<(Place, Option<Place>), ApiError> {
+fn place_for(app: &App, caller: &Caller) -> Result<(ConnectionSlot, Option<ConnectionSlot>), ApiError> {
     let refused = |whose: &str, max: usize| {
         let message = format!("{whose} {max} streams open already");
         ApiError::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY).with("limit", max)
@@ -166,7 +166,7 @@ struct Reader {
     wanted: Wanted,
     events: mpsc::Sender<Bytes>,
     end: Arc<OnceLock<&'static str>>,
-    _places: (Place, Option<Place>),
+    _places: (ConnectionSlot, Option<ConnectionSlot>),
 }
 
 impl Reader {

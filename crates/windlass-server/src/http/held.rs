@@ -90,14 +90,14 @@ impl Body for Held {
 mod tests {
     use axum::http::StatusCode;
     use http_body_util::BodyExt;
-    use windlass::store::asker::Asker;
+    use windlass::store::asker::ReadSource;
     use windlass::store::caller::{Caller, Role};
 
     use super::*;
     use crate::http::body_budget::BodyBudget;
 
     fn room(memory: &BodyBudget, name: &str) -> BodyReservation {
-        memory.room(Some(&Asker::of(&Caller::new(name, Role::Viewer, None))))
+        memory.room(Some(&ReadSource::of(&Caller::new(name, Role::Viewer, None))))
     }
 
     fn answer(bytes: usize) -> Response {

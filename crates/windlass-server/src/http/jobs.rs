@@ -120,7 +120,7 @@ fn payload_of(snapshot: &Snapshot, is_wanted: bool) -> Option<payload::Shown> {
 
 /// How to look at one job.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct LookQuery {
+pub(crate) struct JobQuery {
     /// Wait so long for it to become final, at most 5 m.
     wait: Option<QuerySpan>,
     /// Whether to show the payload too.
@@ -133,7 +133,7 @@ pub(crate) async fn get(
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     held: Held,
-    Query(query): Query<LookQuery>,
+    Query(query): Query<JobQuery>,
 ) -> Result<Fresh<JobView>, ApiError> {
     let wait = query.wait.map_or(std::time::Duration::ZERO, |wait| wait.0);
     if wait > limits::JOB_WAIT_MAX {

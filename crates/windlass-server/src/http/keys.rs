@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::json::Body;
 use super::path::KeyPath;
 use super::query::Query;
-use super::response::{Created, NoContent, Ok200};
+use super::response::{Created, JsonOk, NoContent};
 use super::wire::expires::Expiry;
 use super::wire::page::PageQuery;
 use super::wire::text::Text;
@@ -64,12 +64,12 @@ pub(crate) async fn list(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Ok200<Keys>, ApiError> {
+) -> Result<JsonOk<Keys>, ApiError> {
     let keys = app.store().keys(&caller).await?;
     // In the order in which they were made.
     let (keys, next_cursor) =
         query.of(&keys, |key| format!("{:020}.{}", key.created_at.as_millis(), key.id))?;
-    Ok(Ok200(Keys { keys: keys.into_iter().map(KeyView::from).collect(), next_cursor }))
+    Ok(JsonOk(Keys { keys: keys.into_iter().map(KeyView::from).collect(), next_cursor }))
 }
 
 /// A key to be made.

@@ -14,7 +14,7 @@ use windlass::clock::{Deadline, Stopwatch};
 use windlass::job::{JobId, Traceparent};
 use windlass::limits::{KEY_CACHE_TTL, REQUEST_MAX};
 use windlass::similar::similar;
-use windlass::store::asker::Asker;
+use windlass::store::asker::ReadSource;
 use windlass::store::caller::Caller;
 
 use super::access::Access;
@@ -62,7 +62,7 @@ pub(crate) async fn guard(State(gate): State<RouteGuard>, mut request: Request, 
             Err(problem) => problem.into_response(),
             Ok(pass) => {
                 // What the body takes is given back when the request is answered, what the answer takes when it is written.
-                let asker = request.extensions().get::<CurrentCaller>().map(|who| Asker::of(&who.0));
+                let asker = request.extensions().get::<CurrentCaller>().map(|who| ReadSource::of(&who.0));
                 let room = gate.app.bodies().room(asker.as_ref());
                 request.extensions_mut().insert(room.clone());
                 let is_safe = request.method().is_safe();

@@ -7,7 +7,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{JobType, QueueName, Tenant, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::command::pause::{Pause, Target};
-use windlass::store::config::{Config, Hold, Scope, Worker};
+use windlass::store::config::{Config, PauseRecord, Scope, Worker};
 use windlass::store::query::known::Named;
 
 use super::app::App;
@@ -18,7 +18,7 @@ use super::jobs::actions::ReasonBody;
 use super::json::Body;
 use super::path::WorkerPath;
 use super::query::Query;
-use super::response::Ok200;
+use super::response::JsonOk;
 use super::wire::expires::Expiry;
 use super::wire::known::KnownView;
 use super::wire::page::PageQuery;
@@ -32,8 +32,8 @@ use crate::limits;
 pub(crate) async fn stats(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
-) -> Result<Ok200<StatsView>, ApiError> {
-    Ok(Ok200(StatsView::from(&app.store().stats(&caller).await?)))
+) -> Result<JsonOk<StatsView>, ApiError> {
+    Ok(JsonOk(StatsView::from(&app.store().stats(&caller).await?)))
 }
 
 /// A worker as registered.
@@ -98,7 +98,7 @@ pub(crate) async fn workers(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Ok200<Workers>, ApiError> {
+) -> Result<JsonOk<Workers>, ApiError> {
     let (config, now) = (app.store().config(&caller).await?, app.now());
     let id = |worker: &&Worker| worker.id.to_string();
     let names = |worker: &&Worker| {
@@ -108,7 +108,7 @@ pub(crate) async fn workers(
     let (workers, next_cursor) =
         query.within(config.workers.values(), id, names, limits::WORKERS_PAGE_BYTES_MAX)?;
     let workers = workers.into_iter().map(|worker| WorkerView::of(worker, &config, now)).collect();
-    Ok(Ok200(Workers { workers, next_cursor }))
+    Ok(JsonOk(Workers { workers, next_cursor }))
 }
 
 async fn acted_worker(
@@ -129,12 +129,12 @@ pub(crate) async fn pause_worker(
     WorkerPath(id): WorkerPath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
-) -> Result<Ok200<ActedWorker>, ApiError> {
+) -> Result<JsonOk<ActedWorker>, ApiError> {
     let changed = app.store().pause(&caller, Target::Worker(id), body.into_pause(app.now())?).await?;
     if query.strict && !changed {
         return Err(already_paused(format_args!("worker {id}")));
     }
-    acted_worker(&app, &caller, id, changed).await.map(Ok200)
+    acted_worker(&app, &caller, id, changed).await.map(JsonOk)
 }
 
 /// `POST /workers/{id}/resume`
@@ -144,12 +144,12 @@ pub(crate) async fn resume_worker(
     WorkerPath(id): WorkerPath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
-) -> Result<Ok200<ActedWorker>, ApiError> {
+) -> Result<JsonOk<ActedWorker>, ApiError> {
     let changed = app.store().resume(&caller, Target::Worker(id), body.reason).await?;
     if query.strict && !changed {
         return Err(not_paused(format_args!("worker {id}")));
     }
-    acted_worker(&app, &caller, id, changed).await.map(Ok200)
+    acted_worker(&app, &caller, id, changed).await.map(JsonOk)
 }
 
 /// Whether anything starts.
@@ -180,7 +180,7 @@ struct GateScope {
 }
 
 impl GateScope {
-    fn of(hold: &Hold) -> Option<GateScope> {
+    fn of(hold: &PauseRecord) -> Option<GateScope> {
         let (tenant, job_type) = match &hold.scope {
             Scope::Tenant(tenant) => (Some(tenant.clone()), None),
             Scope::Type { job_type, tenant } => (tenant.clone(), Some(job_type.clone())),
@@ -215,8 +215,8 @@ async fn gate_view(app: &App, caller: &Caller) -> Result<GateView, ApiError> {
 pub(crate) async fn gate(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
-) -> Result<Ok200<GateView>, ApiError> {
-    gate_view(&app, &caller).await.map(Ok200)
+) -> Result<JsonOk<GateView>, ApiError> {
+    gate_view(&app, &caller).await.map(JsonOk)
 }
 
 /// What is to be closed.
@@ -280,7 +280,7 @@ pub(crate) async fn close(
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<StrictQuery>,
     Body(body): Body<OfflineBody>,
-) -> Result<Ok200<ActedGate>, ApiError> {
+) -> Result<JsonOk<ActedGate>, ApiError> {
     let target = target(body.tenant, body.r#type)?;
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let pause = Pause { reason: body.reason, expires, ..Pause::default() };
@@ -291,7 +291,7 @@ pub(crate) async fn close(
             .with("state", "offline")
             .with("action", "offline"));
     }
-    Ok(Ok200(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
+    Ok(JsonOk(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
 }
 
 /// `POST /gate/online`
@@ -300,7 +300,7 @@ pub(crate) async fn open(
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<StrictQuery>,
     Body(body): Body<OnlineBody>,
-) -> Result<Ok200<ActedGate>, ApiError> {
+) -> Result<JsonOk<ActedGate>, ApiError> {
     let target = target(body.tenant, body.r#type)?;
     let known = known(&app, &caller, &target).await?;
     let changed = app.store().resume(&caller, target, body.reason).await?;
@@ -309,5 +309,5 @@ pub(crate) async fn open(
             .with("state", "online")
             .with("action", "online"));
     }
-    Ok(Ok200(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
+    Ok(JsonOk(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts what is open, in all and by holder.
 #[derive(Clone)]
-pub(crate) struct Places(Arc<Inner>);
+pub(crate) struct ConnectionSlots(Arc<Inner>);
 
 struct Inner {
     all_max: usize,
@@ -30,19 +30,19 @@ pub(crate) enum Taken {
 }
 
 /// A place that is held.
-pub(crate) struct Place {
-    places: Places,
+pub(crate) struct ConnectionSlot {
+    places: ConnectionSlots,
     holder: String,
 }
 
-impl Places {
+impl ConnectionSlots {
     /// So many in all, and so many for each holder.
-    pub(crate) fn new(all_max: usize, each_max: usize) -> Places {
-        Places(Arc::new(Inner { all_max, each_max, open: Mutex::default() }))
+    pub(crate) fn new(all_max: usize, each_max: usize) -> ConnectionSlots {
+        ConnectionSlots(Arc::new(Inner { all_max, each_max, open: Mutex::default() }))
     }
 
     /// A place for this holder, for as long as it is kept.
-    pub(crate) fn take(&self, holder: &str) -> Result<Place, Taken> {
+    pub(crate) fn take(&self, holder: &str) -> Result<ConnectionSlot, Taken> {
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.all >= self.0.all_max {
             return Err(Taken::All);
@@ -53,7 +53,7 @@ impl Places {
         }
         open.all += 1;
         open.each.insert(holder.to_owned(), own + 1);
-        Ok(Place { places: self.clone(), holder: holder.to_owned() })
+        Ok(ConnectionSlot { places: self.clone(), holder: holder.to_owned() })
     }
 
     /// How many are taken.
@@ -62,7 +62,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.places.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.all -= 1;
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn one_holder_cannot_take_all_places() {
-        let places = Places::new(3, 2);
+        let places = ConnectionSlots::new(3, 2);
         let own = [places.take("ada").unwrap(), places.take("ada").unwrap()];
         assert_eq!(places.take("ada").err(), Some(Taken::Each));
         let other = places.take("bob").unwrap();

@@ -19,7 +19,7 @@ use super::jobs::StrictQuery;
 use super::json::Body;
 use super::path::QueuePath;
 use super::query::Query;
-use super::response::Ok200;
+use super::response::JsonOk;
 use super::wire::known::KnownView;
 use super::wire::page::PageQuery;
 use super::wire::pause::{PauseBody, PauseView, ResumptionView, already_paused, not_paused};
@@ -97,7 +97,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Ok200<Queues>, ApiError> {
+) -> Result<JsonOk<Queues>, ApiError> {
     let limit = query.limit()?;
     let after = query.after().map(QueueName::new).transpose();
     let after = after.map_err(|problem| ApiError::invalid("cursor", problem.to_string()))?;
@@ -105,7 +105,7 @@ pub(crate) async fn list(
     let (looks, next_cursor) = query.of(looks, |look| look.name.to_string())?;
     let now = app.now();
     let queues = looks.iter().map(|look| QueueView::of(look, KnownView::listed(), now)).collect();
-    Ok(Ok200(Queues { queues, next_cursor }))
+    Ok(JsonOk(Queues { queues, next_cursor }))
 }
 
 async fn known(app: &App, caller: &Caller, queue: &QueueName) -> Result<KnownView, ApiError> {
@@ -122,9 +122,9 @@ pub(crate) async fn get(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     QueuePath(queue): QueuePath,
-) -> Result<Ok200<QueueView>, ApiError> {
+) -> Result<JsonOk<QueueView>, ApiError> {
     let known = known(&app, &caller, &queue).await?;
-    view(&app, &caller, queue, known).await.map(Ok200)
+    view(&app, &caller, queue, known).await.map(JsonOk)
 }
 
 /// `PUT /queues/{queue}`
@@ -133,11 +133,11 @@ pub(crate) async fn put(
     CurrentCaller(caller): CurrentCaller,
     QueuePath(queue): QueuePath,
     Body(body): Body<QueueBody>,
-) -> Result<Ok200<ActedQueue>, ApiError> {
+) -> Result<JsonOk<ActedQueue>, ApiError> {
     let patch = SettingsPatch::Queue(queue.clone(), body.into_patch()?);
     let known = known(&app, &caller, &queue).await?;
     let changed = app.store().configure(&caller, patch).await?.is_changed;
-    Ok(Ok200(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
+    Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
 
 /// `POST /queues/{queue}/pause`
@@ -147,14 +147,14 @@ pub(crate) async fn pause(
     QueuePath(queue): QueuePath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
-) -> Result<Ok200<ActedQueue>, ApiError> {
+) -> Result<JsonOk<ActedQueue>, ApiError> {
     let pause = body.into_pause(app.now())?;
     let known = known(&app, &caller, &queue).await?;
     let changed = app.store().pause(&caller, Target::Queue(queue.clone()), pause).await?;
     if query.strict && !changed {
         return Err(already_paused(format_args!("queue {queue}")));
     }
-    Ok(Ok200(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
+    Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
 
 /// `POST /queues/{queue}/resume`
@@ -164,7 +164,7 @@ pub(crate) async fn resume(
     QueuePath(queue): QueuePath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<ResumeBody>,
-) -> Result<Ok200<ActedQueue>, ApiError> {
+) -> Result<JsonOk<ActedQueue>, ApiError> {
     let known = known(&app, &caller, &queue).await?;
     let changed = app.store().resume(&caller, Target::Queue(queue.clone()), body.reason.clone()).await?;
     if query.strict && !changed {
@@ -175,5 +175,5 @@ pub(crate) async fn resume(
     } else {
         None
     };
-    Ok(Ok200(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed }))
+    Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed }))
 }

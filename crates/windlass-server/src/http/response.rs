@@ -13,7 +13,7 @@ use super::schema::{Reply, Shape};
 use crate::limits;
 
 /// 200 with JSON.
-pub(crate) struct Ok200<T>(pub(crate) T);
+pub(crate) struct JsonOk<T>(pub(crate) T);
 /// 201 with JSON.
 pub(crate) struct Created<T>(pub(crate) T);
 /// 201 with JSON for something new, 200 for something that was there.
@@ -93,7 +93,7 @@ macro_rules! json_reply {
     };
 }
 
-json_reply!(Ok200, OK);
+json_reply!(JsonOk, OK);
 json_reply!(Created, CREATED);
 json_reply!(Accepted, ACCEPTED);
 

@@ -8,7 +8,7 @@ use super::app::App;
 use super::auth::CurrentCaller;
 use super::error::ApiError;
 use super::json::Body;
-use super::response::Ok200;
+use super::response::JsonOk;
 use super::wire::retention::{RetentionBody, RetentionView};
 
 /// The store's retention after a change.
@@ -24,8 +24,8 @@ pub(crate) struct ChangedRetention {
 pub(crate) async fn get(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
-) -> Result<Ok200<RetentionView>, ApiError> {
-    Ok(Ok200(app.store().retention(&caller).await?.into()))
+) -> Result<JsonOk<RetentionView>, ApiError> {
+    Ok(JsonOk(app.store().retention(&caller).await?.into()))
 }
 
 /// `PUT /retention`
@@ -33,7 +33,7 @@ pub(crate) async fn put(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Body(body): Body<RetentionBody>,
-) -> Result<Ok200<ChangedRetention>, ApiError> {
+) -> Result<JsonOk<ChangedRetention>, ApiError> {
     let set = app.store().set_retention(&caller, body.into()).await?;
-    Ok(Ok200(ChangedRetention { retention: set.retention.into(), changed: set.is_changed }))
+    Ok(JsonOk(ChangedRetention { retention: set.retention.into(), changed: set.is_changed }))
 }

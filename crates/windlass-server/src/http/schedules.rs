@@ -16,7 +16,7 @@ use super::jobs::actions::{EmptyBody, ReasonBody};
 use super::json::Body;
 use super::path::SchedulePath;
 use super::query::Query;
-use super::response::{Created, NoContent, Ok200};
+use super::response::{Created, JsonOk, NoContent};
 use super::wire::expires::Expiry;
 use super::wire::job::JobView;
 use super::wire::page::PageQuery;
@@ -26,7 +26,7 @@ use super::wire::text::Text;
 
 /// Which schedule of that name.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct WhoseQuery {
+pub(crate) struct TenantQuery {
     /// Of this tenant, for callers that see several.
     tenant: Option<Text<Tenant>>,
     /// Whether a repeat that changes nothing is 409 instead of a success.
@@ -51,7 +51,7 @@ pub(crate) struct ActedSchedule {
     changed: bool,
 }
 
-fn which(SchedulePath(name): SchedulePath, query: &WhoseQuery) -> ScheduleRef {
+fn which(SchedulePath(name): SchedulePath, query: &TenantQuery) -> ScheduleRef {
     ScheduleRef { tenant: query.tenant.clone().map(|tenant| tenant.0), name }
 }
 
@@ -66,12 +66,12 @@ pub(crate) async fn list(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Ok200<Schedules>, ApiError> {
+) -> Result<JsonOk<Schedules>, ApiError> {
     let (found, now) = (app.store().schedules(&caller).await?, app.now());
     let name = |schedule: &&Arc<Schedule>| format!("{} {}", schedule.tenant, schedule.name);
     let (found, next_cursor) = query.of(&found, name)?;
     let schedules = found.into_iter().map(|schedule| ScheduleView::of(schedule, now)).collect();
-    Ok(Ok200(Schedules { schedules, next_cursor }))
+    Ok(JsonOk(Schedules { schedules, next_cursor }))
 }
 
 /// `GET /schedules/{schedule}`
@@ -79,9 +79,9 @@ pub(crate) async fn get(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
-    Query(query): Query<WhoseQuery>,
-) -> Result<Ok200<ScheduleView>, ApiError> {
-    view(&app, &caller, which(path, &query)).await.map(Ok200)
+    Query(query): Query<TenantQuery>,
+) -> Result<JsonOk<ScheduleView>, ApiError> {
+    view(&app, &caller, which(path, &query)).await.map(JsonOk)
 }
 
 /// `PUT /schedules/{schedule}`
@@ -90,10 +90,10 @@ pub(crate) async fn put(
     CurrentCaller(caller): CurrentCaller,
     SchedulePath(name): SchedulePath,
     Body(body): Body<ScheduleBody>,
-) -> Result<Ok200<ActedSchedule>, ApiError> {
+) -> Result<JsonOk<ActedSchedule>, ApiError> {
     let put = app.store().put_schedule(&caller, name, body.into_schedule()?).await?;
     let schedule = ScheduleView::of(&put.schedule, app.now());
-    Ok(Ok200(ActedSchedule { schedule, changed: put.is_changed }))
+    Ok(JsonOk(ActedSchedule { schedule, changed: put.is_changed }))
 }
 
 /// `DELETE /schedules/{schedule}`
@@ -101,7 +101,7 @@ pub(crate) async fn delete(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
-    Query(query): Query<WhoseQuery>,
+    Query(query): Query<TenantQuery>,
 ) -> Result<NoContent, ApiError> {
     app.store().delete_schedule(&caller, which(path, &query)).await?;
     Ok(NoContent)
@@ -121,9 +121,9 @@ pub(crate) async fn pause(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
-    Query(query): Query<WhoseQuery>,
+    Query(query): Query<TenantQuery>,
     Body(body): Body<SchedulePauseBody>,
-) -> Result<Ok200<ActedSchedule>, ApiError> {
+) -> Result<JsonOk<ActedSchedule>, ApiError> {
     let which = which(path, &query);
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let how = PauseSchedule { reason: body.reason, expires };
@@ -131,7 +131,7 @@ pub(crate) async fn pause(
     if query.strict && !changed {
         return Err(already_paused(format_args!("schedule {}", which.name)));
     }
-    Ok(Ok200(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+    Ok(JsonOk(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
 }
 
 /// `POST /schedules/{schedule}/resume`
@@ -139,15 +139,15 @@ pub(crate) async fn resume(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
-    Query(query): Query<WhoseQuery>,
+    Query(query): Query<TenantQuery>,
     Body(_reason): Body<ReasonBody>,
-) -> Result<Ok200<ActedSchedule>, ApiError> {
+) -> Result<JsonOk<ActedSchedule>, ApiError> {
     let which = which(path, &query);
     let changed = app.store().resume_schedule(&caller, which.clone()).await?;
     if query.strict && !changed {
         return Err(not_paused(format_args!("schedule {}", which.name)));
     }
-    Ok(Ok200(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+    Ok(JsonOk(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
 }
 
 /// `POST /schedules/{schedule}/trigger`
@@ -155,7 +155,7 @@ pub(crate) async fn trigger(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
-    Query(query): Query<WhoseQuery>,
+    Query(query): Query<TenantQuery>,
     Body(EmptyBody {}): Body<EmptyBody>,
 ) -> Result<Created<JobView>, ApiError> {
     let job = app.store().trigger_schedule(&caller, which(path, &query)).await?;

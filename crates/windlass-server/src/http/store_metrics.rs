@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass::job::QueueName;
 use windlass::store::caller::Caller;
-use windlass::store::metrics::{Fallback, HistogramReading, Meters};
+use windlass::store::metrics::{Fallback, HistogramReading, Metrics};
 use windlass::store::minute_stats::{LatencyHistogram, Minute};
 
 use super::metrics::{heading, line};
@@ -15,7 +15,7 @@ use crate::limits;
 /// Writes the metrics of the store, those of jobs as far as the caller may see them.
 pub(super) fn write_store<'q>(
     text: &mut String,
-    meters: &Meters,
+    meters: &Metrics,
     caller: &Caller,
     known: impl Iterator<Item = &'q QueueName>,
 ) {

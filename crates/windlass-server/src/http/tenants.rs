@@ -19,7 +19,7 @@ use super::error::ApiError;
 use super::json::Body;
 use super::path::TenantPath;
 use super::query::Query;
-use super::response::Ok200;
+use super::response::JsonOk;
 use super::wire::known::KnownView;
 use super::wire::page::PageQuery;
 use super::wire::pause::PauseView;
@@ -91,7 +91,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Ok200<Tenants>, ApiError> {
+) -> Result<JsonOk<Tenants>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     let mut names: BTreeSet<&Tenant> = stats.tenants.keys().chain(config.tenants.keys()).collect();
     names.extend(config.holds.keys().filter_map(|scope| match scope {
@@ -101,7 +101,7 @@ pub(crate) async fn list(
     let now = app.now();
     let (names, next_cursor) = query.of(names, ToString::to_string)?;
     let view = |tenant: &Tenant| TenantView::of(tenant, KnownView::listed(), &stats, &config, now);
-    Ok(Ok200(Tenants { tenants: names.into_iter().map(view).collect(), next_cursor }))
+    Ok(JsonOk(Tenants { tenants: names.into_iter().map(view).collect(), next_cursor }))
 }
 
 /// `GET /tenants/{tenant}`; for whom another tenant does not exist, it is one that nobody has used.
@@ -109,10 +109,10 @@ pub(crate) async fn get(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     TenantPath(tenant): TenantPath,
-) -> Result<Ok200<TenantView>, ApiError> {
+) -> Result<JsonOk<TenantView>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     let known = KnownView::of(&app, &caller, Named::Tenant(tenant.clone())).await?;
-    Ok(Ok200(TenantView::of(&tenant, known, &stats, &config, app.now())))
+    Ok(JsonOk(TenantView::of(&tenant, known, &stats, &config, app.now())))
 }
 
 /// `PUT /tenants/{tenant}`
@@ -121,12 +121,12 @@ pub(crate) async fn put(
     CurrentCaller(caller): CurrentCaller,
     TenantPath(tenant): TenantPath,
     Body(body): Body<TenantBody>,
-) -> Result<Ok200<SetTenant>, ApiError> {
+) -> Result<JsonOk<SetTenant>, ApiError> {
     let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
     let known = KnownView::of(&app, &caller, Named::Tenant(tenant.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Tenant(_, settings) = &done.settings else {
         unreachable!("a tenant's settings are answered with a tenant's settings")
     };
-    Ok(Ok200(SetTenant { tenant: Text(tenant), known, settings: settings.into(), changed: done.is_changed }))
+    Ok(JsonOk(SetTenant { tenant: Text(tenant), known, settings: settings.into(), changed: done.is_changed }))
 }

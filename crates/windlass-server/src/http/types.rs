@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::json::Body;
 use super::path::TypePath;
 use super::query::Query;
-use super::response::Ok200;
+use super::response::JsonOk;
 use super::wire::known::KnownView;
 use super::wire::page::PageQuery;
 use super::wire::pause::PauseView;
@@ -79,12 +79,12 @@ pub(crate) async fn list(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Ok200<Types>, ApiError> {
+) -> Result<JsonOk<Types>, ApiError> {
     let looks = app.store().job_types(&caller).await?;
     let (looks, next_cursor) = query.of(&looks, |look| look.name.to_string())?;
     let now = app.now();
     let types = looks.into_iter().map(|look| TypeView::of(look, KnownView::listed(), now)).collect();
-    Ok(Ok200(Types { types, next_cursor }))
+    Ok(JsonOk(Types { types, next_cursor }))
 }
 
 /// `GET /types/{type}`
@@ -92,13 +92,13 @@ pub(crate) async fn get(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     TypePath(job_type): TypePath,
-) -> Result<Ok200<TypeView>, ApiError> {
+) -> Result<JsonOk<TypeView>, ApiError> {
     let known = KnownView::of(&app, &caller, Named::Type(job_type.clone())).await?;
     let looks = app.store().job_types(&caller).await?;
     // A type that nobody has used yet is empty, as a queue is.
     let found = looks.into_iter().find(|look| look.name == job_type);
     let look = found.unwrap_or_else(|| TypeInfo::unused(job_type));
-    Ok(Ok200(TypeView::of(&look, known, app.now())))
+    Ok(JsonOk(TypeView::of(&look, known, app.now())))
 }
 
 /// `PUT /types/{type}`
@@ -107,12 +107,12 @@ pub(crate) async fn put(
     CurrentCaller(caller): CurrentCaller,
     TypePath(job_type): TypePath,
     Body(body): Body<TypeBody>,
-) -> Result<Ok200<SetType>, ApiError> {
+) -> Result<JsonOk<SetType>, ApiError> {
     let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
     let known = KnownView::of(&app, &caller, Named::Type(job_type.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Type(_, settings) = &done.settings else {
         unreachable!("a type's settings are answered with a type's settings")
     };
-    Ok(Ok200(SetType { r#type: Text(job_type), known, settings: settings.into(), changed: done.is_changed }))
+    Ok(JsonOk(SetType { r#type: Text(job_type), known, settings: settings.into(), changed: done.is_changed }))
 }

@@ -21,7 +21,7 @@ use super::auth::CurrentCaller;
 use super::error::ApiError;
 use super::json::{Body, decode};
 use super::path::{JobPath, NamePath, WorkerPath};
-use super::response::{Created, NoContent, Ok200};
+use super::response::{Created, JsonOk, NoContent};
 use super::schema::{Reply, Shape};
 use super::wire::Json;
 use super::wire::claim::{
@@ -85,9 +85,9 @@ pub(crate) async fn heartbeat(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Body(body): Body<HeartbeatBody>,
-) -> Result<Ok200<HeartbeatView>, ApiError> {
+) -> Result<JsonOk<HeartbeatView>, ApiError> {
     let worker = worker_id(&body.worker_id)?;
-    let given: Vec<_> = body.jobs.into_iter().map(super::wire::claim::BeatBody::into_beat).collect();
+    let given: Vec<_> = body.jobs.into_iter().map(super::wire::claim::HeartbeatItemBody::into_beat).collect();
     let beats = given.iter().filter_map(|(_, beat)| beat.clone()).collect();
     let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
     if wait > limits::SERVER_WAIT_MAX {
@@ -107,7 +107,7 @@ pub(crate) async fn heartbeat(
             beat.and_then(|_| directives.next()).map_or("lost", |(_, directive)| directive.as_str());
         DirectiveView { id, directive }
     });
-    Ok(Ok200(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
+    Ok(JsonOk(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
 }
 
 /// `POST /outcomes`
@@ -115,7 +115,7 @@ pub(crate) async fn outcomes(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Body(body): Body<OutcomesBody>,
-) -> Result<Ok200<OutcomesView>, ApiError> {
+) -> Result<JsonOk<OutcomesView>, ApiError> {
     let worker = worker_id(&body.worker_id)?;
     if body.outcomes.len() > limits::OUTCOMES_PER_CALL_MAX {
         let message =
@@ -133,7 +133,7 @@ pub(crate) async fn outcomes(
         Ok(report) => OutcomeView::of(report.job, answers.next().expect("every report has its answer")),
         Err((item, problem)) => OutcomeView::rejected(id_of(item), &problem),
     });
-    Ok(Ok200(OutcomesView { outcomes: outcomes.collect() }))
+    Ok(JsonOk(OutcomesView { outcomes: outcomes.collect() }))
 }
 
 /// The id of an item that could not be read, as far as it has one.

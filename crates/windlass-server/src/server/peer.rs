@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::http::places::{Place, Places};
+use crate::http::places::{ConnectionSlot, ConnectionSlots};
 
 /// The other end of a connection. Kept with every request on it.
 #[derive(Clone)]
@@ -13,12 +13,12 @@ pub(crate) struct Peer(Arc<Inner>);
 struct Inner {
     address: IpAddr,
     /// Counts the connection among its address's strangers until somebody on it has shown a key.
-    stranger: Mutex<Option<Place>>,
+    stranger: Mutex<Option<ConnectionSlot>>,
 }
 
 impl Peer {
     /// A peer that has shown nothing yet; none if its address has as many such connections as it may have.
-    pub(crate) fn new(address: IpAddr, strangers: Option<&Places>) -> Option<Peer> {
+    pub(crate) fn new(address: IpAddr, strangers: Option<&ConnectionSlots>) -> Option<Peer> {
         let address = counted(address);
         let place = match strangers {
             Some(strangers) => Some(strangers.take(&address.to_string()).ok()?),
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_connections_of_strangers() {
-        let strangers = Places::new(usize::MAX, 2);
+        let strangers = ConnectionSlots::new(usize::MAX, 2);
         let connect = |address: &str| Peer::new(address.parse().unwrap(), Some(&strangers));
         let (first, second) = (connect("192.0.2.1").unwrap(), connect("::ffff:192.0.2.1").unwrap());
         assert!(connect("192.0.2.1").is_none());

@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
 use windlass::context::Cx;
 use windlass::handler::BatchOptions;
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::{Job, Worker};
 
 use super::layer::{Kind, Span, SpanLayer};
@@ -32,11 +32,11 @@ async fn runs_of(worker: impl FnOnce(Worker) -> Worker) -> Vec<Span> {
     let (ended, mut spans) = mpsc::channel(1_000);
     let watching = Registry::default().with(SpanLayer::new(ended).watching());
     let watching = tracing::subscriber::set_default(watching);
-    let t = TestQueue::new();
+    let t = TestClient::new();
     for number in 0..3 {
-        t.queue().submit(Mail(number)).traceparent(&traceparent(number)).await.expect("it is submitted");
+        t.client().submit(Mail(number)).traceparent(&traceparent(number)).await.expect("it is submitted");
     }
-    assert_eq!(t.run_due(worker(Worker::new(t.queue()))).await, 3);
+    assert_eq!(t.run_due(worker(Worker::new(t.client()))).await, 3);
     drop((t, watching));
     let mut found = Vec::new();
     while let Ok(span) = spans.try_recv() {

@@ -21,13 +21,13 @@ use super::{outcome, signature};
 use crate::limits;
 
 /// Delivers callbacks until `shutdown` is over.
-pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
-    let queue = Client::from_store_without_maintenance(store.clone()).as_caller(Caller::system());
-    let carrier = CallbackWorker { keyring: SigningKeys::new(store.clone()), store, client };
+pub async fn run(store: Store, webhooks: WebhookClient, shutdown: impl Future<Output = ()>) {
+    let client = Client::from_store_without_maintenance(store.clone()).as_caller(Caller::system());
+    let carrier = CallbackWorker { keyring: SigningKeys::new(store.clone()), store, client: webhooks };
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let carrier = carrier.clone();
-        let worker = Worker::new(&queue)
+        let worker = Worker::new(&client)
             .name("callbacks")
             .version(env!("CARGO_PKG_VERSION"))
             .queue(callback::QUEUE, limits::CALLBACKS_AT_ONCE)

@@ -97,10 +97,10 @@ impl PushContext {
     async fn work(self, whose: PushKey, concurrency: u32, stop: CancellationToken) {
         let (name, tenant) = &whose;
         let caller = Caller { kind: "system", ..Caller::new("windlass.push", Role::Worker, tenant.clone()) };
-        let queue = Client::from_store_without_maintenance(self.store.clone()).as_caller(caller);
+        let client = Client::from_store_without_maintenance(self.store.clone()).as_caller(caller);
         while !stop.is_cancelled() {
             let (desk, of) = (self.clone(), whose.clone());
-            let worker = Worker::new(&queue)
+            let worker = Worker::new(&client)
                 .name(&format!("push {name}"))
                 .version(env!("CARGO_PKG_VERSION"))
                 .queue(name.as_str(), concurrency as usize)

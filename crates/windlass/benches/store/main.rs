@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use windlass::bench::handlers::{self, Plan};
 use windlass::bench::limited::HeldBack;
-use windlass::bench::{Figure, Workbench, figure, postgres_floor, sqlite_floor};
+use windlass::bench::{BenchWorker, Figure, figure, postgres_floor, sqlite_floor};
 
 const MILLION: usize = 1_000_000;
 
@@ -80,7 +80,7 @@ fn main() -> anyhow::Result<()> {
 
 async fn pick_up(figures: &mut Figures) -> anyhow::Result<()> {
     let (_files, address) = place::new();
-    let bench = Workbench::open(&address, 100).await?;
+    let bench = BenchWorker::open(&address, 100).await?;
     figures.tell(bench.pick_up(500).await?);
     figures.tell(bench.pick_up_elsewhere(&address, 500).await?);
     bench.close().await
@@ -88,10 +88,10 @@ async fn pick_up(figures: &mut Figures) -> anyhow::Result<()> {
 
 async fn with_new_store(
     payload: usize,
-    measure: impl AsyncFnOnce(&Workbench) -> anyhow::Result<()>,
+    measure: impl AsyncFnOnce(&BenchWorker) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let (_files, address) = place::new();
-    let bench = Workbench::open(&address, payload).await?;
+    let bench = BenchWorker::open(&address, payload).await?;
     measure(&bench).await?;
     bench.close().await
 }

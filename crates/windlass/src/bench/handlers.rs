@@ -65,28 +65,28 @@ pub struct Plan {
 
 /// Drains through handlers, then picks up single jobs on the idle worker, then sits idle. Tells each figure as it comes.
 pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
-    let queue = Client::open(address).await?;
+    let client = Client::open(address).await?;
     let job = Nothing { data: "x".repeat(90) };
     for _ in 0..plan.jobs / 1_000 {
-        queue.submit_all(vec![job.clone(); 1_000]).await?;
+        client.submit_all(vec![job.clone(); 1_000]).await?;
     }
-    let waiting = open_jobs(&queue).await?;
+    let waiting = open_jobs(&client).await?;
     let seen = Arc::new(Seen::default());
     seen.wanted.store(waiting, Ordering::Relaxed);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let worker = Worker::new(&queue).with(seen.clone()).queue(QUEUE, plan.concurrency).handle(nothing);
+    let worker = Worker::new(&client).with(seen.clone()).queue(QUEUE, plan.concurrency).handle(nothing);
     let (watch, cpu) = (Stopwatch::start(), cpu_micros());
     let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
     if waiting > 0 {
         seen.reached.notified().await;
-        while open_jobs(&queue).await? > 0 {}
+        while open_jobs(&client).await? > 0 {}
         let micros = (cpu_micros() - cpu) / real(waiting);
         let what = format!("drained through handlers that do nothing, {} at once", plan.concurrency);
         let drained = rate(waiting, watch.elapsed());
         tell(Figure { cpu_micros_per_job: Some(micros), ..Figure::new("W3", what).rate(drained) });
     }
     if plan.rounds > 0 {
-        let times = pick_up(&queue, &seen, &job, plan.rounds).await?;
+        let times = pick_up(&client, &seen, &job, plan.rounds).await?;
         tell(Figure::new("W4", "pick-up by an idle worker: submit to handler").times(times));
     }
     if !plan.idle.is_zero() {
@@ -98,16 +98,16 @@ pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) ->
     // If nobody hears it, the worker has ended already, and says why.
     let _ = stop.send(());
     running.await??;
-    queue.close();
+    client.close();
     Ok(())
 }
 
 /// Works until `over`: one of several processes.
 pub async fn work(address: &str, concurrency: usize, over: impl Future) -> anyhow::Result<()> {
-    let queue = Client::open(address).await?;
-    let worker = Worker::new(&queue).with(Arc::new(Seen::default())).queue(QUEUE, concurrency);
+    let client = Client::open(address).await?;
+    let worker = Worker::new(&client).with(Arc::new(Seen::default())).queue(QUEUE, concurrency);
     worker.handle(nothing).run_until(over).await?;
-    queue.close();
+    client.close();
     Ok(())
 }
 
@@ -121,22 +121,22 @@ pub async fn drain_by<W>(
     what: String,
     start: impl FnOnce() -> anyhow::Result<W>,
 ) -> anyhow::Result<Figure> {
-    let queue = Client::open(address).await?;
+    let client = Client::open(address).await?;
     let job = Nothing { data: "x".repeat(90) };
     for _ in 0..jobs / 1_000 {
-        queue.submit_all(vec![job.clone(); 1_000]).await?;
+        client.submit_all(vec![job.clone(); 1_000]).await?;
     }
     let _workers = start()?;
     let mut begun = None;
     loop {
-        let open = open_jobs(&queue).await?;
+        let open = open_jobs(&client).await?;
         // By then every worker has had the time to start.
         if begun.is_none() && open < jobs - jobs / 10 {
             begun = Some((open, Stopwatch::start()));
         }
         if let (0, Some((waiting, watch))) = (open, begun) {
             let drained = rate(waiting, watch.elapsed());
-            queue.close();
+            client.close();
             return Ok(Figure::new("W3", what).rate(drained));
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -144,20 +144,20 @@ pub async fn drain_by<W>(
 }
 
 /// Jobs of the benchmark that have not ended.
-async fn open_jobs(queue: &Client) -> anyhow::Result<usize> {
+async fn open_jobs(client: &Client) -> anyhow::Result<usize> {
     let name = QueueName::new(QUEUE)?;
-    let depth = queue.store().queue(queue.caller(), name).await?.depth;
+    let depth = client.store().queue(client.caller(), name).await?.depth;
     let open: u64 = depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, count)| *count).sum();
     Ok(usize::try_from(open)?)
 }
 
-async fn pick_up(queue: &Client, seen: &Seen, job: &Nothing, rounds: usize) -> anyhow::Result<Times> {
+async fn pick_up(client: &Client, seen: &Seen, job: &Nothing, rounds: usize) -> anyhow::Result<Times> {
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {
         tokio::time::sleep(BREATH).await;
         seen.wanted.store(seen.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let watch = Stopwatch::start();
-        let submitted = async { queue.submit(job.clone()).await.map(drop) };
+        let submitted = async { client.submit(job.clone()).await.map(drop) };
         let reached = async {
             seen.reached.notified().await;
             watch.elapsed()

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::figure::Figure;
-use super::workload::Workbench;
+use super::workload::BenchWorker;
 use crate::job::{NewJob, QueueName, Rate, Tenant};
 use crate::limits::TICK_JOBS_PER_COMMIT;
 use crate::store::command::claim::ClaimRequest;
@@ -53,7 +53,7 @@ impl HeldBack {
     }
 }
 
-impl Workbench {
+impl BenchWorker {
     /// W5: claims beside jobs that are held back. The store should be new.
     pub async fn beside(&self, how: HeldBack) -> anyhow::Result<Figure> {
         self.fill(2 * LOOKS * SAMPLE, 1_000, &self.job).await?;

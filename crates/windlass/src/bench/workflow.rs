@@ -98,11 +98,11 @@ pub async fn measure(
     children: usize,
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
-    let queue = Client::open(address).await?;
-    queue.submit_all(vec![Stepped; jobs]).await?;
+    let client = Client::open(address).await?;
+    client.submit_all(vec![Stepped; jobs]).await?;
     let left = Arc::new(Left { count: AtomicUsize::new(jobs), none: Notify::new() });
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let worker = Worker::new(&queue)
+    let worker = Worker::new(&client)
         .with(left.clone())
         .queue(QUEUE, CONCURRENCY)
         .handle(stepped)
@@ -114,13 +114,13 @@ pub async fn measure(
     let what = format!("steps of jobs that have {STEPS}, {CONCURRENCY} at once");
     tell(Figure::new("W7", what).rate(rate(jobs * STEPS, watch.elapsed())));
     let watch = Stopwatch::start();
-    let sum = queue.submit(Parent { children }).await?.result(PATIENCE).await?;
+    let sum = client.submit(Parent { children }).await?.result(PATIENCE).await?;
     anyhow::ensure!(sum == children * (children - 1) / 2, "the children's results are not theirs: {sum}");
     let what = format!("{children} children of one job, spawned, run and gathered");
     tell(Figure::new("W8", what).rate(rate(children, watch.elapsed())));
     // If nobody hears it, the worker has ended already, and says why.
     let _ = stop.send(());
     running.await??;
-    queue.close();
+    client.close();
     Ok(())
 }

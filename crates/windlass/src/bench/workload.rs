@@ -20,7 +20,7 @@ use crate::store::environment::StoreOptions;
 const BREATH: Duration = Duration::from_millis(3);
 
 /// A store to be measured.
-pub struct Workbench {
+pub struct BenchWorker {
     /// The store.
     pub store: Store,
     /// Who measures.
@@ -38,15 +38,15 @@ fn completed(claimed: &[Claimed]) -> Vec<Report> {
     claimed.iter().map(report).collect()
 }
 
-impl Workbench {
+impl BenchWorker {
     /// Opens a store whose jobs shall have a payload of this size.
-    pub async fn open(address: &str, payload: usize) -> anyhow::Result<Workbench> {
+    pub async fn open(address: &str, payload: usize) -> anyhow::Result<BenchWorker> {
         let store = Store::open(address, StoreOptions::default())?;
         let me = Caller::local();
         let worker = store.register(&me, NewWorker::default()).await?.id;
         let text = format!(r#"{{"data":"{}"}}"#, "x".repeat(payload.saturating_sub(11)));
         let job = NewJob::new(JobType::new("bench.job")?, Payload::json(text));
-        Ok(Workbench { store, me, job, worker })
+        Ok(BenchWorker { store, me, job, worker })
     }
 
     /// Ends the measuring.

@@ -44,14 +44,14 @@ pub struct UnknownNode;
 
 /// Jobs that are submitted as one.
 pub struct Batch {
-    queue: Client,
+    client: Client,
     number: u64,
     jobs: Vec<Result<NewJob, Invalid>>,
 }
 
 impl Batch {
-    pub(crate) fn new(queue: Client) -> Batch {
-        Batch { queue, number: BATCHES.fetch_add(1, Ordering::Relaxed), jobs: Vec::new() }
+    pub(crate) fn new(client: Client) -> Batch {
+        Batch { client, number: BATCHES.fetch_add(1, Ordering::Relaxed), jobs: Vec::new() }
     }
 
     /// Adds a job.
@@ -70,14 +70,15 @@ impl Batch {
         for (index, job) in self.jobs.into_iter().enumerate() {
             new.push(job.map_err(|invalid| SubmitError::Invalid { index, invalid })?);
         }
-        let receipts = self.queue.store().submit(self.queue.caller(), new, SubmitOptions::default()).await?;
-        Ok(Submitted { queue: self.queue, number: self.number, receipts })
+        let receipts =
+            self.client.store().submit(self.client.caller(), new, SubmitOptions::default()).await?;
+        Ok(Submitted { client: self.client, number: self.number, receipts })
     }
 }
 
 /// A batch that was submitted.
 pub struct Submitted {
-    queue: Client,
+    client: Client,
     number: u64,
     receipts: Vec<Receipt>,
 }
@@ -89,12 +90,12 @@ impl Submitted {
     /// When the node is of another batch.
     pub fn handle<J: Job>(&self, node: BatchNode<J>) -> Result<Handle<J>, UnknownNode> {
         let receipt = self.receipts.get(node.index).filter(|_| node.batch == self.number);
-        receipt.map(|receipt| Handle::new(self.queue.clone(), receipt)).ok_or(UnknownNode)
+        receipt.map(|receipt| Handle::new(self.client.clone(), receipt)).ok_or(UnknownNode)
     }
 
     /// All jobs, in the order they were added.
     pub fn jobs(&self) -> Vec<JobHandle> {
-        self.receipts.iter().map(|receipt| JobHandle::new(self.queue.clone(), receipt.job.id)).collect()
+        self.receipts.iter().map(|receipt| JobHandle::new(self.client.clone(), receipt.job.id)).collect()
     }
 }
 
@@ -104,8 +105,8 @@ pub struct Chain {
 }
 
 impl Chain {
-    pub(crate) fn new(queue: Client) -> Chain {
-        Chain { batch: Batch::new(queue) }
+    pub(crate) fn new(client: Client) -> Chain {
+        Chain { batch: Batch::new(client) }
     }
 
     /// Adds the next job.

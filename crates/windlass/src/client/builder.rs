@@ -214,14 +214,14 @@ impl<J: Job> JobBuilder<J> {
 /// A submission; await it.
 #[must_use = "nothing is submitted until this is awaited"]
 pub struct Submit<J> {
-    queue: Client,
+    client: Client,
     draft: JobBuilder<J>,
     options: SubmitOptions,
 }
 
 impl<J: Job> Submit<J> {
-    pub(crate) fn new(queue: Client, draft: JobBuilder<J>) -> Submit<J> {
-        Submit { queue, draft, options: SubmitOptions::default() }
+    pub(crate) fn new(client: Client, draft: JobBuilder<J>) -> Submit<J> {
+        Submit { client, draft, options: SubmitOptions::default() }
     }
 
     /// How urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
@@ -258,9 +258,9 @@ impl<J: Job> Submit<J> {
         transaction: &tokio_postgres::Transaction<'_>,
     ) -> Result<Handle<J>, SubmitError> {
         let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
-        let (store, caller) = (self.queue.store(), self.queue.caller());
+        let (store, caller) = (self.client.store(), self.client.caller());
         let id = store.submit_in_postgres_tx(transaction, caller, &new, self.options).await?;
-        Ok(self.queue.handle(id))
+        Ok(self.client.handle(id))
     }
 
     /// The statement that submits it, for a transaction of any driver: `sqlx`, `diesel`, …
@@ -269,7 +269,7 @@ impl<J: Job> Submit<J> {
     /// [`SubmitError`] names field, value and limit; what only the database knows, it tells when the statement is executed.
     pub fn into_sql(self) -> Result<crate::store::postgres::SqlStatement, SubmitError> {
         let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
-        self.queue.store().sql_call(self.queue.caller(), &new, self.options)
+        self.client.store().sql_call(self.client.caller(), &new, self.options)
     }
 }
 
@@ -280,8 +280,8 @@ impl<J: Job> IntoFuture for Submit<J> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
-            let receipts = self.queue.store().submit(self.queue.caller(), vec![new], self.options).await?;
-            Ok(Handle::new(self.queue.clone(), &receipts[0]))
+            let receipts = self.client.store().submit(self.client.caller(), vec![new], self.options).await?;
+            Ok(Handle::new(self.client.clone(), &receipts[0]))
         })
     }
 }

@@ -68,14 +68,14 @@ fn described(error: Option<&ErrorRecord>) -> String {
 /// A job by its id, whatever its kind.
 #[derive(Clone)]
 pub struct JobHandle {
-    queue: Client,
+    client: Client,
     id: JobId,
     if_match: IfMatch,
 }
 
 impl JobHandle {
-    pub(crate) fn new(queue: Client, id: JobId) -> JobHandle {
-        JobHandle { queue, id, if_match: IfMatch::any() }
+    pub(crate) fn new(client: Client, id: JobId) -> JobHandle {
+        JobHandle { client, id, if_match: IfMatch::any() }
     }
 
     /// The same job, but actions on it are refused with [`ActError::Changed`] unless it is still in this version; see
@@ -101,7 +101,7 @@ impl JobHandle {
 
     /// Everything about it now; none if there is no such job.
     pub async fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
-        self.queue.store().get(self.queue.caller(), self.id).await
+        self.client.store().get(self.client.caller(), self.id).await
     }
 
     /// Where it is now; none if there is no such job.
@@ -111,12 +111,12 @@ impl JobHandle {
 
     /// Every reason why it does not run (M102).
     pub async fn explain(&self) -> Result<Option<Vec<Reason>>, StoreError> {
-        self.queue.store().explain(self.queue.caller(), self.id).await
+        self.client.store().explain(self.client.caller(), self.id).await
     }
 
     /// The job once it is final, or as it is when `timeout` is over.
     pub async fn wait(&self, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
-        self.queue.store().wait(self.queue.caller(), self.id, timeout).await
+        self.client.store().wait(self.client.caller(), self.id, timeout).await
     }
 
     /// Its result as JSON, once it completed.
@@ -125,7 +125,7 @@ impl JobHandle {
         let found = self.wait(timeout).await?.ok_or(ResultError::NotFound(id))?;
         match found.job.state {
             JobState::Completed => {
-                let kept = self.queue.store().result(self.queue.caller(), id).await?;
+                let kept = self.client.store().result(self.client.caller(), id).await?;
                 let result = kept.ok_or(ResultError::NotFound(id))?.0;
                 Ok(result.map_or_else(|| b"null".to_vec(), |bytes| bytes.to_vec()))
             }
@@ -138,7 +138,7 @@ impl JobHandle {
 
     async fn act_with(&self, act: JobAction, strict: bool) -> Result<ActionResult, ActError> {
         let options = ActOptions { strict, if_match: self.if_match.clone() };
-        let acted = self.queue.store().act_with(self.queue.caller(), self.id, act, options).await?;
+        let acted = self.client.store().act_with(self.client.caller(), self.id, act, options).await?;
         Ok(outcome(acted.is_changed))
     }
 
@@ -201,14 +201,14 @@ impl JobHandle {
 
     /// Its attempts, the running one last (M17); none if there is no such job.
     pub async fn attempts(&self) -> Result<Option<Vec<Attempt>>, StoreError> {
-        self.queue.store().attempts(self.queue.caller(), self.id).await
+        self.client.store().attempts(self.client.caller(), self.id).await
     }
 
     /// What the audit trail keeps about it, the oldest record first (M92).
     pub async fn history(&self) -> Result<Vec<Record>, StoreError> {
         let query =
             RecordQuery { job: Some(self.id), limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
-        self.queue.store().audit(self.queue.caller(), query).await
+        self.client.store().audit(self.client.caller(), query).await
     }
 
     /// Sends it a signal (M72).
@@ -217,19 +217,19 @@ impl JobHandle {
             Invalid::new("value", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
         };
         let value = serde_json::to_vec(value).map_err(unreadable)?;
-        self.queue.store().signal(self.queue.caller(), self.id, name, value).await.map(drop)
+        self.client.store().signal(self.client.caller(), self.id, name, value).await.map(drop)
     }
 
     /// Submits it again as a new job, once it is final (M2).
     pub async fn redrive(&self, how: Redrive) -> Result<JobHandle, ActError> {
         let if_match = self.if_match.clone();
-        let new = self.queue.store().redrive_if(self.queue.caller(), self.id, how, if_match).await?;
-        Ok(JobHandle::new(self.queue.clone(), new.id))
+        let new = self.client.store().redrive_if(self.client.caller(), self.id, how, if_match).await?;
+        Ok(JobHandle::new(self.client.clone(), new.id))
     }
 
     /// Removes it, once it is final.
     pub async fn delete(&self) -> Result<(), ActError> {
-        self.queue.store().delete_if(self.queue.caller(), self.id, self.if_match.clone()).await
+        self.client.store().delete_if(self.client.caller(), self.id, self.if_match.clone()).await
     }
 }
 
@@ -249,9 +249,9 @@ impl<J> Clone for Handle<J> {
 }
 
 impl<J: Job> Handle<J> {
-    pub(crate) fn new(queue: Client, receipt: &Receipt) -> Handle<J> {
+    pub(crate) fn new(client: Client, receipt: &Receipt) -> Handle<J> {
         Handle {
-            job: JobHandle::new(queue, receipt.job.id),
+            job: JobHandle::new(client, receipt.job.id),
             is_duplicate: receipt.is_duplicate,
             payload_differs: receipt.payload_differs,
             is_deleted: receipt.is_deleted,

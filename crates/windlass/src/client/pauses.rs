@@ -5,7 +5,7 @@ use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId};
 use crate::store::command::pause::{Pause, Target};
 use crate::store::command::settings::Settings;
-use crate::store::config::{Hold, QueueSettings, Scope, TypeSettings};
+use crate::store::config::{PauseRecord, QueueSettings, Scope, TypeSettings};
 
 /// Whether an action changed anything (M51).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,9 +92,9 @@ impl Client {
     }
 
     /// Every pause in force that this caller's jobs feel, with who, since when, why and until when.
-    pub async fn pauses(&self) -> Result<Vec<Hold>, StoreError> {
+    pub async fn pauses(&self) -> Result<Vec<PauseRecord>, StoreError> {
         let (config, now) = (self.store.config(&self.caller).await?, self.store.environment().clock.now());
-        let is_felt = |hold: &&Hold| match &hold.scope {
+        let is_felt = |hold: &&PauseRecord| match &hold.scope {
             Scope::Gate | Scope::Worker(_) => true,
             Scope::Tenant(tenant) => self.caller.can_see(tenant),
             Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => {

@@ -41,7 +41,7 @@ impl Client {
         job: impl Into<JobBuilder<J>>,
     ) -> ScheduleBuilder {
         ScheduleBuilder {
-            queue: self.clone(),
+            client: self.clone(),
             name: name.to_owned(),
             when,
             timezone: None,
@@ -57,7 +57,7 @@ impl Client {
     /// When that is no name.
     pub fn schedule_named(&self, name: &str) -> Result<ScheduleHandle, Invalid> {
         let name = ScheduleName::new(name).map_err(|problem| Invalid::new("name", problem))?;
-        Ok(ScheduleHandle { queue: self.clone(), which: name.into() })
+        Ok(ScheduleHandle { client: self.clone(), which: name.into() })
     }
 
     /// All schedules, by tenant and name.
@@ -69,7 +69,7 @@ impl Client {
 /// A schedule on its way to its place; await it.
 #[must_use = "nothing is scheduled until this is awaited"]
 pub struct ScheduleBuilder {
-    queue: Client,
+    client: Client,
     name: String,
     when: Trigger,
     timezone: Option<String>,
@@ -118,7 +118,7 @@ impl ScheduleBuilder {
         };
         let job =
             self.job.map_err(|invalid| Invalid::new(format!("job.{}", invalid.field), invalid.problem))?;
-        Ok((self.queue, name, NewSchedule { timing, missed: self.missed, overlap: self.overlap, job }))
+        Ok((self.client, name, NewSchedule { timing, missed: self.missed, overlap: self.overlap, job }))
     }
 }
 
@@ -131,7 +131,7 @@ impl IntoFuture for ScheduleBuilder {
             let (queue, name, new) = self.into_parts()?;
             let PutSchedule { schedule, .. } = queue.store().put_schedule(queue.caller(), name, new).await?;
             let which = ScheduleRef { tenant: Some(schedule.tenant.clone()), name: schedule.name.clone() };
-            Ok(ScheduleHandle { queue, which })
+            Ok(ScheduleHandle { client: queue, which })
         })
     }
 }
@@ -139,14 +139,14 @@ impl IntoFuture for ScheduleBuilder {
 /// A schedule, by its name.
 #[derive(Clone)]
 pub struct ScheduleHandle {
-    queue: Client,
+    client: Client,
     which: ScheduleRef,
 }
 
 impl ScheduleHandle {
     /// Everything about it now; none if there is no such schedule.
     pub async fn get(&self) -> Result<Option<Arc<Schedule>>, StoreError> {
-        self.queue.store().schedule(self.queue.caller(), self.which.clone()).await
+        self.client.store().schedule(self.client.caller(), self.which.clone()).await
     }
 
     /// Its next runs, five at most (M81).
@@ -156,24 +156,24 @@ impl ScheduleHandle {
 
     /// Pauses it; runs that come meanwhile are left out for good.
     pub async fn pause(&self, how: PauseSchedule) -> Result<ActionResult, ScheduleError> {
-        let (store, caller) = (self.queue.store(), self.queue.caller());
+        let (store, caller) = (self.client.store(), self.client.caller());
         Ok(outcome(store.pause_schedule(caller, self.which.clone(), how).await?))
     }
 
     /// Resumes it, from its next run on.
     pub async fn resume(&self) -> Result<ActionResult, ScheduleError> {
-        let (store, caller) = (self.queue.store(), self.queue.caller());
+        let (store, caller) = (self.client.store(), self.client.caller());
         Ok(outcome(store.resume_schedule(caller, self.which.clone()).await?))
     }
 
     /// Submits its job now, paused or not; its next runs stay as they are.
     pub async fn trigger(&self) -> Result<JobHandle, ScheduleError> {
-        let job = self.queue.store().trigger_schedule(self.queue.caller(), self.which.clone()).await?;
-        Ok(JobHandle::new(self.queue.clone(), job.id))
+        let job = self.client.store().trigger_schedule(self.client.caller(), self.which.clone()).await?;
+        Ok(JobHandle::new(self.client.clone(), job.id))
     }
 
     /// Removes it; the jobs it submitted stay.
     pub async fn delete(&self) -> Result<(), ScheduleError> {
-        self.queue.store().delete_schedule(self.queue.caller(), self.which.clone()).await
+        self.client.store().delete_schedule(self.client.caller(), self.which.clone()).await
     }
 }

@@ -76,18 +76,18 @@ impl Deadline {
 
     /// Returns once it has passed.
     pub fn passed(self) -> impl Future<Output = ()> + Send {
-        Alarm { deadline: self, number: None }
+        Timer { deadline: self, number: None }
     }
 }
 
 /// Somebody who waits for a deadline.
-struct Alarm {
+struct Timer {
     deadline: Deadline,
     /// Its number among those who are to be woken.
     number: Option<u64>,
 }
 
-impl Future for Alarm {
+impl Future for Timer {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -106,7 +106,7 @@ impl Future for Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for Timer {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             ALARMS.lock().waiting.remove(&(self.deadline, number));
@@ -115,16 +115,16 @@ impl Drop for Alarm {
 }
 
 /// All who wait for deadlines in this process, and the thread that wakes them.
-static ALARMS: LazyLock<Alarms> = LazyLock::new(|| {
+static ALARMS: LazyLock<Timers> = LazyLock::new(|| {
     let thread = std::thread::Builder::new().name("windlass-deadlines".to_owned());
     if let Err(error) = thread.spawn(|| ALARMS.ring()) {
         tracing::error!(%error, "cannot start a thread: callers are not answered by their deadlines");
     }
-    Alarms::default()
+    Timers::default()
 });
 
 #[derive(Default)]
-struct Alarms {
+struct Timers {
     state: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -142,7 +142,7 @@ impl Waiting {
     }
 }
 
-impl Alarms {
+impl Timers {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

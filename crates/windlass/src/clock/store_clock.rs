@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::store_time::{Belief, Grace, Leap, Origin, SharedGrace, StoreTime, Wall};
+use super::store_time::{ClockTrust, Grace, Leap, Origin, SharedGrace, StoreTime, WallClock};
 use super::{Clock, Reading, Timestamp, whole_millis};
 use crate::limits;
 
@@ -130,7 +130,7 @@ impl StoreClock {
             now,
             wall: time.wall(),
             ahead_ms: time.ahead(),
-            is_believed: time.belief() == Belief::Believed,
+            is_believed: time.belief() == ClockTrust::Believed,
             doubted_since: *doubted_since,
             lifetimes_from: Some(grace.lifetimes_from).filter(|from| *from > now),
         }
@@ -157,7 +157,7 @@ impl StoreClock {
     #[cfg(feature = "postgres")]
     pub(crate) fn open_database(&self, last: Timestamp, database: Timestamp, asked: Duration) {
         let Some(reading) = self.source.reading() else { return };
-        let wall = Wall { shows: self.source.database(database), from: asked, to: reading.elapsed };
+        let wall = WallClock { shows: self.source.database(database), from: asked, to: reading.elapsed };
         let origin = match last {
             Timestamp::MIN => Origin::New,
             at => Origin::Last { at, is_vouched_for: agree(wall.shows, reading.wall) },
@@ -165,10 +165,10 @@ impl StoreClock {
         self.open(wall, last, origin, false);
     }
 
-    fn open(&self, wall: Wall, last: Timestamp, origin: Origin, is_cautious_of_jumps: bool) {
+    fn open(&self, wall: WallClock, last: Timestamp, origin: Origin, is_cautious_of_jumps: bool) {
         let (time, has_jumped) = StoreTime::start(wall, origin);
         let now = time.now();
-        let is_believed = time.belief() == Belief::Believed;
+        let is_believed = time.belief() == ClockTrust::Believed;
         let was_away = origin != Origin::New && (!is_believed || now.since(last) > limits::HEARTBEAT_EVERY);
         let mut state = State {
             time,
@@ -202,11 +202,11 @@ impl StoreClock {
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_by(&self, last: Timestamp, database: Timestamp, asked: Duration) -> Timestamp {
         let Some(reading) = self.source.reading() else { return self.source.now().max(last) };
-        let wall = Wall { shows: self.source.database(database), from: asked, to: reading.elapsed };
+        let wall = WallClock { shows: self.source.database(database), from: asked, to: reading.elapsed };
         self.observe(wall, last, agree(wall.shows, reading.wall))
     }
 
-    fn observe(&self, wall: Wall, last: Timestamp, is_vouched_for: bool) -> Timestamp {
+    fn observe(&self, wall: WallClock, last: Timestamp, is_vouched_for: bool) -> Timestamp {
         if self.lock().is_none() {
             self.open(wall, Timestamp::MIN, Origin::New, false);
         }
@@ -297,7 +297,7 @@ impl State {
     /// Draws the consequences of a reading: what time may not do yet, and what people should know.
     fn settle(&mut self, has_gap: bool) {
         let now = self.time.now();
-        let is_believed = self.time.belief() == Belief::Believed;
+        let is_believed = self.time.belief() == ClockTrust::Believed;
         if has_gap {
             self.grace.served_since = now;
         }
@@ -326,8 +326,8 @@ impl State {
     }
 }
 
-fn own_wall(reading: Reading) -> Wall {
-    Wall { shows: reading.wall, from: reading.elapsed, to: reading.elapsed }
+fn own_wall(reading: Reading) -> WallClock {
+    WallClock { shows: reading.wall, from: reading.elapsed, to: reading.elapsed }
 }
 
 #[cfg(feature = "postgres")]

@@ -13,7 +13,7 @@ use crate::limits;
 
 /// A wall clock that was read at some moment between two moments of monotonic time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wall {
+pub(crate) struct WallClock {
     pub(crate) shows: Timestamp,
     /// Monotonic time before it was asked.
     pub(crate) from: Duration,
@@ -42,7 +42,7 @@ pub(crate) enum Origin {
 
 /// Whether the wall clock is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Belief {
+pub(crate) enum ClockTrust {
     Believed,
     NotBelieved,
 }
@@ -59,7 +59,7 @@ pub(crate) struct StoreTime {
     read: i64,
     /// Monotonic time of that reading.
     read_at: i64,
-    belief: Belief,
+    belief: ClockTrust,
     /// Whether there is any history to compare the wall clock with: not if the first reading was not believed.
     has_history: bool,
 }
@@ -67,26 +67,27 @@ pub(crate) struct StoreTime {
 impl StoreTime {
     /// The first reading; the second value tells whether store time jumped from that of the last commit by more than
     /// [`limits::CLOCK_STEP_MAX`].
-    pub(crate) fn start(wall: Wall, origin: Origin) -> (StoreTime, bool) {
+    pub(crate) fn start(wall: WallClock, origin: Origin) -> (StoreTime, bool) {
         let (shows, elapsed) = (micros(wall.shows), whole_micros(wall.to));
         let read = shows - elapsed;
         let known = |at: i64, belief, has_history| {
-            let base = if belief == Belief::Believed { read } else { at - elapsed };
+            let base = if belief == ClockTrust::Believed { read } else { at - elapsed };
             let at = at.max(base + elapsed);
             StoreTime { at, elapsed, base, read, read_at: elapsed, belief, has_history }
         };
         match origin {
-            Origin::New => (known(shows, Belief::Believed, true), false),
+            Origin::New => (known(shows, ClockTrust::Believed, true), false),
             Origin::Last { at, is_vouched_for } => {
                 let at = micros(at);
                 let is_near = is_near(shows, at);
-                let belief = if is_near || is_vouched_for { Belief::Believed } else { Belief::NotBelieved };
-                let is_believed = belief == Belief::Believed;
+                let belief =
+                    if is_near || is_vouched_for { ClockTrust::Believed } else { ClockTrust::NotBelieved };
+                let is_believed = belief == ClockTrust::Believed;
                 (known(at, belief, is_believed), is_believed && !is_near)
             }
             Origin::Running(at) => {
                 let at = micros(at);
-                let belief = if is_near(shows, at) { Belief::Believed } else { Belief::NotBelieved };
+                let belief = if is_near(shows, at) { ClockTrust::Believed } else { ClockTrust::NotBelieved };
                 (known(at, belief, true), false)
             }
         }
@@ -94,7 +95,7 @@ impl StoreTime {
 
     /// Takes in a reading of the wall clock and the time of the last commit, whoever made it. `is_vouched_for` tells whether
     /// another clock agrees with it, which counts only as long as there is no history. Tells whether store time jumped.
-    pub(crate) fn observe(&mut self, wall: Wall, last: Timestamp, is_vouched_for: bool) -> bool {
+    pub(crate) fn observe(&mut self, wall: WallClock, last: Timestamp, is_vouched_for: bool) -> bool {
         let (shows, from, to) = (micros(wall.shows), whole_micros(wall.from), whole_micros(wall.to));
         // The wall clock may have been read at any moment in between: the one that fits best is taken.
         let read = self.base.clamp(shows - to, shows - from.min(to));
@@ -107,7 +108,7 @@ impl StoreTime {
         }
         let has_jumped = self.advance(wall.to, last);
         if is_steady {
-            self.belief = Belief::Believed;
+            self.belief = ClockTrust::Believed;
             self.has_history = true;
         } else if is_near(read + self.elapsed, self.at) {
             // Another process believed it, and store time has gone there since.
@@ -115,7 +116,7 @@ impl StoreTime {
         } else if is_vouched_for && !self.has_history {
             return self.accept() || has_jumped;
         } else {
-            self.belief = Belief::NotBelieved;
+            self.belief = ClockTrust::NotBelieved;
         }
         has_jumped
     }
@@ -146,7 +147,7 @@ impl StoreTime {
 
     fn trust(&mut self) {
         self.base = self.read;
-        self.belief = Belief::Believed;
+        self.belief = ClockTrust::Believed;
         self.has_history = true;
     }
 
@@ -165,7 +166,7 @@ impl StoreTime {
         (self.read + self.elapsed - self.at).div_euclid(1_000)
     }
 
-    pub(crate) fn belief(&self) -> Belief {
+    pub(crate) fn belief(&self) -> ClockTrust {
         self.belief
     }
 }

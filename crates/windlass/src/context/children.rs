@@ -127,9 +127,9 @@ impl Cx {
         self.forget_places().await.map_err(failed)?;
         self.crash_at(&CrashPoint::BeforeSpawn).await;
         let _storing = self.0.order.storing();
-        let queue = self.queue();
+        let client = self.client();
         let group = NewGroup { name: key.clone(), strategy, jobs };
-        let spawned = queue.store().spawn_beside(queue.caller(), self.hand(), group, beside).await;
+        let spawned = client.store().spawn_beside(client.caller(), self.hand(), group, beside).await;
         let spawned = spawned.map_err(failed)?;
         self.crash_at(&CrashPoint::AfterSpawn).await;
         if spawned.parent.is_held_with(self.fence())
@@ -159,8 +159,8 @@ impl Cx {
 
     async fn known_group(&self, name: &str) -> Result<Option<Group>, anyhow::Error> {
         let _storing = self.0.order.storing();
-        let queue = self.queue();
-        Ok(queue.store().group(queue.caller(), self.job_id(), name).await?)
+        let client = self.client();
+        Ok(client.store().group(client.caller(), self.job_id(), name).await?)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::store::command::attempt_writes::{AttemptWrite, check_step};
 impl Cx {
     /// Writes all of these or none.
     pub(super) async fn note_all(&self, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
-        let queue = &self.0.queue;
+        let queue = &self.0.client;
         let _storing = self.0.order.storing();
         queue.store().note(queue.caller(), self.hand(), notes).await
     }

@@ -118,7 +118,7 @@ impl Cx {
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        self.queue().store().environment().clock.now()
+        self.client().store().environment().clock.now()
     }
 
     /// When something that begins now and lasts for `duration` ends.

@@ -9,7 +9,7 @@ use crate::job::Tenant;
 
 /// Somebody for whom reads are made; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Asker(Arc<Inner>);
+pub struct ReadSource(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -20,13 +20,13 @@ struct Inner {
 
 tokio::task_local! {
     /// For whom the request that this task works on was made.
-    static ASKER: Asker;
+    static ASKER: ReadSource;
 }
 
-impl Asker {
+impl ReadSource {
     /// The one that this caller's reads are counted for.
-    pub fn of(caller: &Caller) -> Asker {
-        Asker(Arc::new(Inner { holder: caller.bucket(), tenant: caller.tenant.clone() }))
+    pub fn of(caller: &Caller) -> ReadSource {
+        ReadSource(Arc::new(Inner { holder: caller.bucket(), tenant: caller.tenant.clone() }))
     }
 
     /// Runs a request: all reads that it makes are counted for this asker, and wait in its line.
@@ -35,8 +35,8 @@ impl Asker {
     }
 
     /// For whom this task makes reads; none for what a process does by itself, and for embedded use.
-    pub(crate) fn current() -> Option<Asker> {
-        ASKER.try_with(Asker::clone).ok()
+    pub(crate) fn current() -> Option<ReadSource> {
+        ASKER.try_with(ReadSource::clone).ok()
     }
 
     /// What is counted for: an API key, or the name of a caller without one.

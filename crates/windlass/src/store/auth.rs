@@ -12,7 +12,7 @@ use super::config::Config;
 use super::read_tx::ReadTx;
 use super::request::{Command, Kind};
 use super::write_tx::WriteTx;
-use super::{Store, elsewhere};
+use super::{Store, ask_server};
 use crate::clock::{Deadline, Timestamp, WaitLimit};
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
@@ -63,10 +63,10 @@ pub struct CreatedKey {
 
 /// What this process remembers of the keys.
 #[derive(Debug, Default)]
-pub struct KeyRing(Mutex<Remembered>);
+pub struct KeyRing(Mutex<CachedKey>);
 
 #[derive(Debug, Default)]
-struct Remembered {
+struct CachedKey {
     /// Grows with every change by this process, so that what was read before one is not remembered after it.
     generation: u64,
     known: Option<(WaitLimit, Arc<Config>)>,
@@ -75,7 +75,7 @@ struct Remembered {
 }
 
 impl KeyRing {
-    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+    fn remembered(&self) -> MutexGuard<'_, CachedKey> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,7 +106,7 @@ impl Store {
     /// # Errors
     /// [`ActError`] when the caller is no admin or a value is not allowed.
     pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActError> {
-        elsewhere!(self.create_key(new));
+        ask_server!(self.create_key(new));
         let caller = caller.clone();
         let work = move |unit: &mut WriteTx<'_>| key::create(unit, &caller, &new);
         let created = self.write("create_key", Kind::Ordinary, work).await;
@@ -131,7 +131,7 @@ impl Store {
     /// # Errors
     /// [`ActError::NoSuchKey`] when there is none with this id.
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActError> {
-        elsewhere!(self.revoke_key(id));
+        ask_server!(self.revoke_key(id));
         let caller = caller.clone();
         let work = move |unit: &mut WriteTx<'_>| key::revoke(unit, &caller, &id);
         let revoked = self.write("revoke_key", Kind::Ordinary, work).await;
@@ -157,7 +157,7 @@ impl Store {
 
     /// All keys, the oldest first; admins only.
     pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActError> {
-        elsewhere!(self.keys());
+        ask_server!(self.keys());
         caller.require(Permission::Administer)?;
         let mut keys: Vec<ApiKey> = self.config(caller).await?.keys.values().cloned().collect();
         keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));

@@ -139,7 +139,7 @@ impl Permission {
 
 /// What connects a caller with a job, or with the job's parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ties {
+pub struct KeyBinding {
     /// It submitted the job.
     pub is_owner: bool,
     /// A worker that it registered holds the job's lease.
@@ -228,7 +228,7 @@ impl Caller {
 
     /// Whether this caller reads what users put into a job: its payload, result, checkpoints and logs, and the query of its
     /// callback address. They can hold anything, so seeing the job is not enough.
-    pub fn reads_payload(&self, ties: Ties) -> bool {
+    pub fn reads_payload(&self, ties: KeyBinding) -> bool {
         match self.role {
             Role::Admin | Role::Operator => true,
             Role::Submitter => ties.is_owner,
@@ -240,7 +240,7 @@ impl Caller {
 
     /// Whether this caller reads what an operator put into settings and schedules: payloads and the queries of addresses.
     pub fn reads_settings_payload(&self) -> bool {
-        self.reads_payload(Ties::default())
+        self.reads_payload(KeyBinding::default())
     }
 
     pub(crate) fn denied(&self, permission: Permission) -> Forbidden {

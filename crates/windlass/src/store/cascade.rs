@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::caller::Caller;
-use super::config::{Hold, Scope, encode, parse};
+use super::config::{PauseRecord, Scope, encode, parse};
 use super::engine::{Document, DocumentKind, Edge, EngineResult, Read};
 use super::query::stats;
 use crate::clock::Timestamp;
@@ -148,7 +148,11 @@ pub(crate) fn of_dependents(
 }
 
 /// Whether this running job has yet to be suspended by an aggressive pause of its queue.
-pub(crate) fn suspends(db: &mut (impl Read + ?Sized), hold: &Hold, job: &JobRecord) -> EngineResult<bool> {
+pub(crate) fn suspends(
+    db: &mut (impl Read + ?Sized),
+    hold: &PauseRecord,
+    job: &JobRecord,
+) -> EngineResult<bool> {
     let kept = db.document(DocumentKind::Cascade, &suspend_key(&hold.scope))?;
     let kept = kept.map(|document| Cascade::parse(&document)).transpose()?;
     Ok(kept.is_some_and(|cascade| match cascade.task {

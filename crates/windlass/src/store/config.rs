@@ -79,7 +79,7 @@ impl Scope {
 
 /// A pause or a closed gate: who, since when, why, until when (M54–M57).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hold {
+pub struct PauseRecord {
     /// What it holds.
     pub scope: Scope,
     /// How running jobs were treated.
@@ -94,7 +94,7 @@ pub struct Hold {
     pub expires_at: Option<Timestamp>,
 }
 
-impl Hold {
+impl PauseRecord {
     /// Whether it still holds.
     pub fn is_active(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|at| at > now)
@@ -124,7 +124,7 @@ pub struct Config {
     /// Settings of tenants.
     pub tenants: BTreeMap<Tenant, TenantSettings>,
     /// Pauses, by what they hold.
-    pub holds: BTreeMap<Scope, Hold>,
+    pub holds: BTreeMap<Scope, PauseRecord>,
     /// For how long jobs are kept where neither their type nor their queue says so; empty until the first pruning.
     pub retention: Retention,
     /// The ends of queues' last pauses.
@@ -198,7 +198,7 @@ impl Config {
             config.tenants.insert(name(Tenant::new(&document.key))?, parse(&document.body)?);
         }
         for document in next() {
-            let hold: Hold = parse(&document.body)?;
+            let hold: PauseRecord = parse(&document.body)?;
             config.holds.insert(hold.scope.clone(), hold);
         }
         for document in next() {
@@ -281,14 +281,14 @@ impl Config {
 
     /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many
     /// pauses as tenants.
-    pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a Hold> {
+    pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a PauseRecord> {
         let scopes = if self.holds.is_empty() { Vec::new() } else { Scope::all_over(lane) };
         let holds = scopes.into_iter().filter_map(|scope| self.holds.get(&scope));
         holds.filter(move |hold| hold.is_active(now))
     }
 
     /// The pause of a worker, if it is paused now.
-    pub fn hold_on_worker(&self, worker: WorkerId, now: Timestamp) -> Option<&Hold> {
+    pub fn hold_on_worker(&self, worker: WorkerId, now: Timestamp) -> Option<&PauseRecord> {
         self.holds.get(&Scope::Worker(worker)).filter(|hold| hold.is_active(now))
     }
 

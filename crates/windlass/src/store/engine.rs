@@ -14,7 +14,7 @@ pub use self::task::{ReadTask, WriteTask};
 pub use super::claim_order::{ClaimOrder, rank};
 pub use super::counters::{CountChange, Counts, LimitScope, StateCounts};
 use super::filter::{Found, Scan};
-pub use super::key_holder::{KeyHolder, KeyMemory};
+pub use super::key_holder::{KeyHolder, KeyHolderCache};
 use super::move_store::rows::{Export, Import};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;

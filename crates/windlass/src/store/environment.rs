@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::auth::KeyRing;
 use super::feed::Feed;
-use super::metrics::Meters;
+use super::metrics::Metrics;
 use super::pruning::Pruning;
 use super::settings::Retention;
 use super::stats_cache::Minutes;
@@ -150,7 +150,7 @@ pub struct Environment {
     /// What this process remembers of the API keys.
     pub keys: KeyRing,
     /// What this process measures of the store.
-    pub meters: Meters,
+    pub meters: Metrics,
     /// What this process remembers of the minutes that are over.
     pub(crate) minutes: Minutes,
     /// What this process remembers of when final jobs are to be removed.
@@ -178,7 +178,7 @@ impl Environment {
             wakeups: Notifier::default(),
             feed: Feed::default(),
             keys: KeyRing::default(),
-            meters: Meters::default(),
+            meters: Metrics::default(),
             minutes: Minutes::default(),
             pruning: Pruning::default(),
             node,

@@ -14,7 +14,7 @@ use crate::limits;
 /// When workers were last heard of, as far as that is known.
 #[derive(Debug, Default)]
 pub(crate) struct Liveness {
-    heard: FxHashMap<WorkerId, Heard>,
+    heard: FxHashMap<WorkerId, LastSeen>,
     /// How often others may have written since the beginning.
     epoch: u64,
     /// Whether all there are were read in this epoch.
@@ -23,7 +23,7 @@ pub(crate) struct Liveness {
 
 /// What is known of one worker.
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct LastSeen {
     /// None if it was not heard of since its registration.
     at: Option<Timestamp>,
     /// Since when nobody else can have changed it.
@@ -67,7 +67,7 @@ impl Liveness {
         }
         for document in db.documents(DocumentKind::Liveness)? {
             if let Ok(worker) = document.key.parse() {
-                let heard = Heard { at: Some(read(&document)?), epoch: self.epoch };
+                let heard = LastSeen { at: Some(read(&document)?), epoch: self.epoch };
                 self.heard.insert(worker, heard);
             }
         }
@@ -81,7 +81,7 @@ impl Liveness {
             self.heard.clear();
             self.is_whole = false;
         }
-        self.heard.insert(worker, Heard { at, epoch: self.epoch });
+        self.heard.insert(worker, LastSeen { at, epoch: self.epoch });
     }
 
     /// Forgets a worker that is not registered any more.

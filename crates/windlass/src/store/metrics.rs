@@ -123,7 +123,7 @@ impl Fallback {
 
 /// What a process measures of its own store.
 #[derive(Debug)]
-pub struct Meters {
+pub struct Metrics {
     /// Requests that shared a commit.
     pub group_requests: Histogram,
     /// How long commits took, in microseconds: mostly the wait for the disk.
@@ -133,9 +133,9 @@ pub struct Meters {
     types: Totals<JobType>,
 }
 
-impl Default for Meters {
-    fn default() -> Meters {
-        Meters {
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics {
             group_requests: Histogram::new(&REQUESTS),
             commit_micros: Histogram::new(&MICROS),
             fallbacks: Default::default(),
@@ -145,7 +145,7 @@ impl Default for Meters {
     }
 }
 
-impl Meters {
+impl Metrics {
     /// One commit of this many requests that took so long.
     #[cfg_attr(
         not(any(feature = "sqlite", feature = "postgres")),
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_number_on_an_edge_counts_below_it() {
-        let meters = Meters::default();
+        let meters = Metrics::default();
         for requests in [1, 2, 3, 5000] {
             meters.committed(requests, Duration::from_micros(100));
         }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn types_are_counted_by_themselves_up_to_a_bound() {
-        let meters = Meters::default();
+        let meters = Metrics::default();
         // More lanes of one queue than were ever kept apart: the queue counts all of them.
         let rates: Vec<_> = (0..5_000).map(|number| submitted(&format!("t{number}"), 1)).collect();
         meters.counted(&rates);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn totals_are_the_sum_of_what_was_counted() {
-        let meters = Meters::default();
+        let meters = Metrics::default();
         meters.counted(&[submitted("a", 2), submitted("b", 10)]);
         meters.counted(&[submitted("a", 3)]);
         meters.counted(&[]);

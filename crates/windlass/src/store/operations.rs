@@ -35,7 +35,7 @@ use super::read_tx::ReadTx;
 use super::request::Kind;
 use super::settings::Retention;
 use super::settings::patch::{RetentionPatch, SettingsPatch};
-use super::{Store, elsewhere};
+use super::{Store, ask_server};
 use crate::audit::{Record, Seal};
 use crate::clock::{ClockReport, Timestamp};
 use crate::error::{ActError, StoreError};
@@ -45,7 +45,7 @@ use crate::limits;
 impl Store {
     /// Pauses something; says whether it was not paused before.
     pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
-        elsewhere!(self.pause(target, pause));
+        ask_server!(self.pause(target, pause));
         let caller = caller.clone();
         self.write("pause", Kind::Urgent, move |unit| pause::pause(unit, &caller, &target, &pause)).await
     }
@@ -79,7 +79,7 @@ impl Store {
         target: Target,
         reason: Option<String>,
     ) -> Result<bool, ActError> {
-        elsewhere!(self.resume(target, reason));
+        ask_server!(self.resume(target, reason));
         let caller = caller.clone();
         let work = move |unit: &mut super::write_tx::WriteTx<'_>| {
             pause::resume(unit, &caller, &target, reason.as_deref())
@@ -96,14 +96,14 @@ impl Store {
         caller: &Caller,
         patch: impl Into<SettingsPatch>,
     ) -> Result<Configured, ActError> {
-        elsewhere!(self.configure(patch.into()));
+        ask_server!(self.configure(patch.into()));
         let (caller, patch) = (caller.clone(), patch.into());
         self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &patch)).await
     }
 
     /// Settings, pauses and workers in force, as far as this caller may see (M90).
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
-        elsewhere!(self.config());
+        ask_server!(self.config());
         let caller = caller.clone();
         self.read("config", move |view: &mut ReadTx<'_>| Ok(view.config_with_liveness()?.seen_by(&caller)))
             .await
@@ -118,14 +118,14 @@ impl Store {
 
     /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
     pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueInfo, StoreError> {
-        elsewhere!(self.queue(&queue));
+        ask_server!(self.queue(&queue));
         let caller = caller.clone();
         self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
     }
 
     /// The same about every queue that has jobs, settings or a pause, by name.
     pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueInfo>, StoreError> {
-        elsewhere!(self.queues());
+        ask_server!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller, None, usize::MAX)).await
     }
@@ -160,7 +160,7 @@ impl Store {
         filter: &Filter,
         action: BulkAction,
     ) -> Result<BulkReport, ActError> {
-        elsewhere!(self.bulk(filter, action));
+        ask_server!(self.bulk(filter, action));
         self.bulk_some(caller, filter, action, None, u64::MAX).await.map(|(done, _)| done)
     }
 
@@ -210,7 +210,7 @@ impl Store {
 
     /// How many jobs a bulk action would look at; changes nothing.
     pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
-        elsewhere!(self.bulk_dry_run(filter));
+        ask_server!(self.bulk_dry_run(filter));
         caller.require(Permission::ManageJob)?;
         let (caller, filter) = (caller.clone(), filter.clone());
         let work = move |view: &mut ReadTx<'_>| list::matching(view, &caller, &filter);
@@ -236,14 +236,14 @@ impl Store {
 
     /// A page of jobs that exist for this caller.
     pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
-        elsewhere!(self.list(&request));
+        ask_server!(self.list(&request));
         let caller = caller.clone();
         self.read("list", move |view| list::list(view, &caller, &request)).await
     }
 
     /// Every reason why a job does not run; none if there is no such job (M102).
     pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
-        elsewhere!(self.explain(id));
+        ask_server!(self.explain(id));
         let caller = caller.clone();
         self.read("explain", move |view| {
             let Some(job) = snapshot::visible(view, &caller, id)? else { return Ok(None) };
@@ -254,7 +254,7 @@ impl Store {
 
     /// A job's attempts, the running one last (M17).
     pub async fn attempts(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
-        elsewhere!(self.attempts(id));
+        ask_server!(self.attempts(id));
         let caller = caller.clone();
         self.read("attempts", move |view| job_details::attempts(view, &caller, id)).await
     }
@@ -265,7 +265,7 @@ impl Store {
         caller: &Caller,
         id: JobId,
     ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
-        elsewhere!(self.checkpoints(id));
+        ask_server!(self.checkpoints(id));
         let caller = caller.clone();
         self.read("checkpoints", move |view| job_details::checkpoints(view, &caller, id)).await
     }
@@ -289,35 +289,35 @@ impl Store {
         id: JobId,
         after: u64,
     ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
-        elsewhere!(self.logs(id, after));
+        ask_server!(self.logs(id, after));
         let caller = caller.clone();
         self.read("logs", move |view| job_details::logs(view, &caller, id, after)).await
     }
 
     /// A job's result; none if there is no such job.
     pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<JobResult>, StoreError> {
-        elsewhere!(self.result(id));
+        ask_server!(self.result(id));
         let caller = caller.clone();
         self.read("result", move |view| job_details::result(view, &caller, id)).await
     }
 
     /// A job's neighbours in the dependency graph.
     pub async fn neighbours(&self, caller: &Caller, id: JobId) -> Result<Option<Neighbours>, StoreError> {
-        elsewhere!(self.neighbours(id));
+        ask_server!(self.neighbours(id));
         let caller = caller.clone();
         self.read("neighbours", move |view| job_details::neighbours(view, &caller, id)).await
     }
 
     /// Counts, rates and costs of everything this caller may see.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
-        elsewhere!(self.stats());
+        ask_server!(self.stats());
         let caller = caller.clone();
         self.read("stats", move |view| stats::stats(view, &caller)).await
     }
 
     /// Counts and costs alone, as [`Store::stats`] has them: its `minutes` stay empty.
     pub async fn totals(&self, caller: &Caller) -> Result<Stats, StoreError> {
-        elsewhere!(self.stats());
+        ask_server!(self.stats());
         let caller = caller.clone();
         self.read("totals", move |view| stats::totals(view, &caller)).await
     }
@@ -328,7 +328,7 @@ impl Store {
         caller: &Caller,
         queue: QueueName,
     ) -> Result<Option<Timestamp>, StoreError> {
-        elsewhere!(self.oldest_ready(&queue));
+        ask_server!(self.oldest_ready(&queue));
         let caller = caller.clone();
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }
@@ -351,7 +351,7 @@ impl Store {
 
     /// One page of the audit trail, oldest record first, after a bounded look at it.
     pub async fn audit_page(&self, caller: &Caller, query: RecordQuery) -> Result<RecordPage, StoreError> {
-        elsewhere!(self.audit_page(query));
+        ask_server!(self.audit_page(query));
         let mut query = RecordQuery { limit: query.limit.clamp(1, limits::PAGE_RECORDS_MAX), ..query };
         if let Some(own) = &caller.tenant {
             if query.tenant.as_ref().is_some_and(|wanted| wanted != own) {

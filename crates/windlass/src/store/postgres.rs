@@ -42,8 +42,8 @@ use std::thread::JoinHandle;
 pub use self::transactional_submit::SqlStatement;
 
 use self::address::Address;
-use self::change_listener::Watch;
-use self::news::News;
+use self::change_listener::ChangeListener;
+use self::news::Notifications;
 use self::reader::Reader;
 use self::sql_submit::Inbox;
 use self::tables::Tables;
@@ -63,7 +63,7 @@ use crate::limits;
 pub struct PostgresEngine {
     writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
     reads: Arc<TaskQueue<Box<dyn ReadTask>>>,
-    news: Arc<News>,
+    news: Arc<Notifications>,
     closing: Closing,
     threads: Mutex<Threads>,
     schema: String,
@@ -112,7 +112,7 @@ impl PostgresEngine {
             let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
             threads.workers.push(spawn("windlass-reader", serve)?);
         }
-        let watch = Watch::new(address.clone(), env.clone(), self.news.clone(), door, node);
+        let watch = ChangeListener::new(address.clone(), env.clone(), self.news.clone(), door, node);
         threads.lookout = Some(spawn("windlass-lookout", move || watch.serve())?);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::asker::Asker;
+use super::asker::ReadSource;
 use super::engine::{ReadTask, WriteTask};
 use super::read_tx::ReadTx;
 use super::write_tx::WriteTx;
@@ -234,7 +234,7 @@ pub(crate) struct Query<F, T, E> {
     /// Cancelled once nobody waits for the answer any more.
     asker: CancellationToken,
     /// For whom it is made.
-    made_for: Option<Asker>,
+    made_for: Option<ReadSource>,
     progress: Arc<Progress>,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
@@ -250,7 +250,7 @@ where
     pub(crate) fn with_answer(
         deadline: Option<Deadline>,
         asker: CancellationToken,
-        made_for: Option<Asker>,
+        made_for: Option<ReadSource>,
         work: F,
     ) -> (Box<dyn ReadTask>, Answer<T, E>) {
         let (reply, answer) = oneshot::channel();
@@ -281,7 +281,7 @@ where
         self.asker.clone()
     }
 
-    fn made_for(&self) -> Option<&Asker> {
+    fn made_for(&self) -> Option<&ReadSource> {
         self.made_for.as_ref()
     }
 

@@ -11,7 +11,7 @@ use super::command::schedule;
 use super::query::schedules;
 use super::request::Kind;
 use super::write_tx::WriteTx;
-use super::{Store, elsewhere};
+use super::{Store, ask_server};
 use crate::clock::Timestamp;
 use crate::error::{ScheduleError, StoreError};
 use crate::job::{JobId, JobRecord, NewJob, ScheduleName, Tenant};
@@ -201,7 +201,7 @@ impl Store {
         name: ScheduleName,
         new: NewSchedule,
     ) -> Result<PutSchedule, ScheduleError> {
-        elsewhere!(self.put_schedule(name, new));
+        ask_server!(self.put_schedule(name, new));
         schedule::check(&new, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         let caller = caller.clone();
         let work = move |unit: &mut WriteTx<'_>| schedule::put(unit, &caller, &name, &new);
@@ -214,7 +214,7 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<(), ScheduleError> {
-        elsewhere!(self.delete_schedule(which.into()));
+        ask_server!(self.delete_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |unit: &mut WriteTx<'_>| schedule::delete(unit, &caller, &which);
         self.write("delete_schedule", Kind::Ordinary, work).await
@@ -227,7 +227,7 @@ impl Store {
         which: impl Into<ScheduleRef>,
         how: PauseSchedule,
     ) -> Result<bool, ScheduleError> {
-        elsewhere!(self.pause_schedule(which.into(), how));
+        ask_server!(self.pause_schedule(which.into(), how));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |unit: &mut WriteTx<'_>| schedule::pause(unit, &caller, &which, &how);
         self.write("pause_schedule", Kind::Ordinary, work).await
@@ -239,7 +239,7 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<bool, ScheduleError> {
-        elsewhere!(self.resume_schedule(which.into()));
+        ask_server!(self.resume_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |unit: &mut WriteTx<'_>| schedule::resume(unit, &caller, &which);
         self.write("resume_schedule", Kind::Ordinary, work).await
@@ -251,7 +251,7 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<JobRecord, ScheduleError> {
-        elsewhere!(self.trigger_schedule(which.into()));
+        ask_server!(self.trigger_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |unit: &mut WriteTx<'_>| schedule::trigger(unit, &caller, &which);
         self.write("trigger_schedule", Kind::Submission, work).await
@@ -263,14 +263,14 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<Option<Arc<Schedule>>, StoreError> {
-        elsewhere!(self.schedule(&which.into()));
+        ask_server!(self.schedule(&which.into()));
         let (caller, which) = (caller.clone(), which.into());
         self.read("schedule", move |view| schedules::get(view, &caller, &which)).await
     }
 
     /// All schedules that exist for this caller, by tenant and name.
     pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
-        elsewhere!(self.schedules());
+        ask_server!(self.schedules());
         let caller = caller.clone();
         self.read("schedules", move |view| schedules::all(view, &caller)).await
     }

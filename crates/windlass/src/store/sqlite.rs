@@ -40,7 +40,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use self::change_listener::{OwnCommits, Signal, Watch};
+use self::change_listener::{ChangeListener, OwnCommits, Signal};
 use self::disk_reserve::Reserve;
 use self::head_marker::Marker;
 use self::open::{Identity, Location};
@@ -89,7 +89,7 @@ impl SqliteEngine {
         // It reads one row.
         let lookout = open::connect_reader(location.path(), 64)?;
         let is_unchecked = env.options.file_check == FileCheck::InBackground;
-        let watch = Watch::new(lookout, env, own, location.beside("-wal"), turns)?;
+        let watch = ChangeListener::new(lookout, env, own, location.beside("-wal"), turns)?;
         let engine = SqliteEngine {
             writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
@@ -106,7 +106,7 @@ impl SqliteEngine {
         Ok(engine)
     }
 
-    fn start(&self, writer: Writer, readers: Vec<Reader>, watch: Watch) -> EngineResult<()> {
+    fn start(&self, writer: Writer, readers: Vec<Reader>, watch: ChangeListener) -> EngineResult<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let inboxes = (self.writes.clone(), self.reads.clone());
         threads.writer = Some(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);

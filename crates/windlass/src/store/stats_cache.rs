@@ -41,10 +41,10 @@ impl LaneMinute {
 
 /// What is remembered.
 #[derive(Debug, Default)]
-pub(crate) struct Minutes(Mutex<Remembered>);
+pub(crate) struct Minutes(Mutex<CachedMinutes>);
 
 #[derive(Debug, Default)]
-struct Remembered {
+struct CachedMinutes {
     /// When this process last added to a minute that was over.
     added_at: Option<Timestamp>,
     /// Minutes before this one.
@@ -67,7 +67,7 @@ impl Minutes {
     /// This process has added to a minute that was over: what was remembered before is not all any more, nor is what somebody
     /// reads who began before.
     pub(crate) fn evict_before(&self, now: Timestamp) {
-        *self.lock() = Remembered { added_at: Some(now), ..Remembered::default() };
+        *self.lock() = CachedMinutes { added_at: Some(now), ..CachedMinutes::default() };
     }
 
     /// Everything of the last hour.
@@ -90,7 +90,7 @@ impl Minutes {
             if is_old && read.len() <= REMEMBERED_MAX {
                 let minutes = read.iter().filter(|minute| minute.minute < settled).cloned().collect();
                 let added_at = remembered.added_at;
-                *remembered = Remembered { added_at, before: settled, read_at: Some(now), minutes };
+                *remembered = CachedMinutes { added_at, before: settled, read_at: Some(now), minutes };
             }
         }
         let found = found.get_or_insert_default();
@@ -100,7 +100,7 @@ impl Minutes {
         Ok(std::mem::take(found))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CachedMinutes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -82,7 +82,7 @@ impl VerifyFinding<'_> {
 }
 
 /// A job with what hangs on it, as the checks see it.
-pub(crate) struct Facts {
+pub(crate) struct VerifyCounts {
     pub(crate) job: JobRecord,
     pub(crate) spec: Spec,
     pub(crate) attempts: Vec<(u32, AttemptRecord)>,
@@ -143,7 +143,7 @@ pub(crate) fn verify_audit(
     audit::chain(view, &mut VerifyFinding { checked: Checked { done: 0, expected }, tell }, &check)
 }
 
-fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<Facts>, StoreError> {
+fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts>, StoreError> {
     let seqs: Vec<Seq> = page.iter().map(|job| job.seq).collect();
     let specs = view.db.specs(&seqs)?;
     let mut found = Vec::with_capacity(page.len());
@@ -157,7 +157,7 @@ fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<Facts>, Stor
         let stored = if job.has.checkpoints { view.db.facets(query)? } else { Vec::new() };
         let bytes: usize = stored.iter().map(|facet| facet.body.len()).sum();
         let checkpoints = (stored.len() as u64, bytes as u64);
-        found.push(Facts { job, spec, attempts, checkpoints });
+        found.push(VerifyCounts { job, spec, attempts, checkpoints });
     }
     Ok(found)
 }

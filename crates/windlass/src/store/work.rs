@@ -15,7 +15,7 @@ use super::metrics::Fallback;
 use super::request::Kind;
 use super::wakeup::{Listener, WorkListener};
 use super::write_tx::WriteTx;
-use super::{Store, elsewhere};
+use super::{Store, ask_server};
 use crate::clock::WaitLimit;
 use crate::error::WorkError;
 use crate::job::{Fence, JobId, WorkerId};
@@ -24,14 +24,14 @@ use crate::limits;
 impl Store {
     /// Registers a worker under a new identity.
     pub async fn register(&self, caller: &Caller, new: NewWorker) -> Result<Worker, WorkError> {
-        elsewhere!(self.register(new));
+        ask_server!(self.register(new));
         let caller = caller.clone();
         self.write("register", Kind::Ordinary, move |unit| worker::register(unit, &caller, &new)).await
     }
 
     /// A worker leaves; its jobs go back without being counted as failed. Says how many.
     pub async fn deregister(&self, caller: &Caller, worker: WorkerId) -> Result<usize, WorkError> {
-        elsewhere!(self.deregister(worker));
+        ask_server!(self.deregister(worker));
         let caller = caller.clone();
         self.write("deregister", Kind::Ordinary, move |unit| worker::deregister(unit, &caller, worker)).await
     }
@@ -87,7 +87,7 @@ impl Store {
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
         let wait = wait.min(limits::CLAIM_WAIT_MAX);
-        elsewhere!(self.claim_until(request, wait, gone));
+        ask_server!(self.claim_until(request, wait, gone));
         let mut gone = std::pin::pin!(gone);
         let patience = WaitLimit::for_duration(wait);
         // The news that the last wait was for, if it ended without any.
@@ -124,7 +124,7 @@ impl Store {
         worker: WorkerId,
         beats: Vec<HeartbeatItem>,
     ) -> Result<HeartbeatReply, WorkError> {
-        elsewhere!(self.heartbeat(worker, beats, Duration::ZERO));
+        ask_server!(self.heartbeat(worker, beats, Duration::ZERO));
         let caller = caller.clone();
         self.write("heartbeat", Kind::Urgent, move |unit| heartbeat::heartbeat(unit, &caller, worker, &beats))
             .await
@@ -139,7 +139,7 @@ impl Store {
         beats: Vec<HeartbeatItem>,
         wait: Duration,
     ) -> Result<HeartbeatReply, WorkError> {
-        elsewhere!(self.heartbeat(worker, beats, wait.min(limits::SERVER_WAIT_MAX)));
+        ask_server!(self.heartbeat(worker, beats, wait.min(limits::SERVER_WAIT_MAX)));
         // Listening starts before looking: what is cut off in between is not missed.
         let mut interrupts = self.env.wakeups.interrupts();
         // What it has to tell is told once.
@@ -175,7 +175,7 @@ impl Store {
         worker: WorkerId,
         reports: Vec<Report>,
     ) -> Result<Vec<Finish>, WorkError> {
-        elsewhere!(self.finish(worker, reports));
+        ask_server!(self.finish(worker, reports));
         let caller = caller.clone();
         let kind = Kind::About(reports.iter().map(|report| report.job).collect());
         self.write("finish", kind, move |unit| finish::finish(unit, &caller, worker, &reports)).await
@@ -188,7 +188,7 @@ impl Store {
         hand: LeaseRef,
         notes: Vec<AttemptWrite>,
     ) -> Result<(), WorkError> {
-        elsewhere!(self.note(hand, notes));
+        ask_server!(self.note(hand, notes));
         let caller = caller.clone();
         self.write("note", Kind::Ordinary, move |unit| attempt_writes::note(unit, &caller, hand, &notes))
             .await
@@ -212,7 +212,7 @@ impl Store {
         group: NewGroup,
         beside: Vec<Park>,
     ) -> Result<Spawned, WorkError> {
-        elsewhere!(self.spawn(hand, group, beside));
+        ask_server!(self.spawn(hand, group, beside));
         let caller = caller.clone();
         let kind = Kind::Batch(group.jobs.len());
         let spawn = move |unit: &mut WriteTx<'_>| children::spawn(unit, &caller, hand, &group, &beside);

@@ -3,14 +3,14 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use super::{StepRun, TestQueue};
+use super::{StepRun, TestClient};
 use crate::client::{Handle, Job};
 use crate::job::{AttemptOutcome, JobId, JobState, JobType};
 use crate::limits;
 use crate::store::filter::{Filter, Order};
 use crate::store::query::list::ListRequest;
 
-impl TestQueue {
+impl TestClient {
     /// Makes sure that a job is in a state.
     ///
     /// # Panics
@@ -91,7 +91,7 @@ impl TestQueue {
             ListRequest { filter, order: Order::Oldest, cursor: None, limit: limits::PAGE_JOBS_MAX };
         let mut found = Vec::new();
         loop {
-            let page = self.queue.store().list(self.queue.caller(), request.clone()).await;
+            let page = self.client.store().list(self.client.caller(), request.clone()).await;
             let page = page.expect("the store answers");
             for snapshot in page.jobs {
                 let job = serde_json::from_slice(&snapshot.spec.payload.bytes);
@@ -115,6 +115,6 @@ impl TestQueue {
         let [id] = ids[..] else {
             panic!("{} of {count} jobs of type `{}` are as asked for, not one", ids.len(), J::TYPE);
         };
-        self.queue.handle(id)
+        self.client.handle(id)
     }
 }

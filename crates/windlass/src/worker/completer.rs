@@ -55,7 +55,7 @@ async fn gather(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
 
 /// Sends outcomes until the store takes them, or says that it never will.
 pub(crate) async fn send(crew: &WorkerShared, reports: Vec<Report>) {
-    let (queue, worker) = (&crew.queue, crew.id());
+    let (queue, worker) = (&crew.client, crew.id());
     let mut pause = PAUSES.0;
     loop {
         match queue.store().finish(queue.caller(), worker, reports.clone()).await {
@@ -89,7 +89,7 @@ pub(crate) async fn send(crew: &WorkerShared, reports: Vec<Report>) {
 }
 
 /// An outcome the store cannot keep (a result that is too large) ends the attempt as a permanent failure that says so.
-async fn reject(queue: &Client, worker: WorkerId, reports: &[Report], answers: &[Finish]) {
+async fn reject(client: &Client, worker: WorkerId, reports: &[Report], answers: &[Finish]) {
     let mut again = Vec::new();
     for (report, answer) in reports.iter().zip(answers) {
         if let Finish::Rejected(invalid) = answer {
@@ -100,6 +100,6 @@ async fn reject(queue: &Client, worker: WorkerId, reports: &[Report], answers: &
     }
     if !again.is_empty() {
         // If this is not taken either, the lease ends by itself.
-        let _ = queue.store().finish(queue.caller(), worker, again).await;
+        let _ = client.store().finish(client.caller(), worker, again).await;
     }
 }

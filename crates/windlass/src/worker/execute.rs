@@ -71,7 +71,7 @@ pub(crate) async fn attempt(crew: &WorkerShared, claimed: Claimed) -> Option<Rep
 }
 
 fn start_attempt(crew: &WorkerShared, claimed: Claimed) -> Cx {
-    let cx = Cx::new(crew.queue.clone(), crew.states.clone(), claimed, crew.settings.conduct.clone());
+    let cx = Cx::new(crew.client.clone(), crew.states.clone(), claimed, crew.settings.conduct.clone());
     crew.running.insert(cx.clone());
     cx
 }

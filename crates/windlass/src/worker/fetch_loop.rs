@@ -47,7 +47,7 @@ pub(super) async fn run(
                 () = crew.control.paused() => {}
             }
         };
-        let (store, caller) = (crew.queue.store(), crew.queue.caller());
+        let (store, caller) = (crew.client.store(), crew.client.caller());
         // No more are started than there are slots; the others are at hand for when a slot becomes free.
         let starts = seats.slots_free();
         match store.claim_ahead(caller, &request, starts, limits::CLAIM_WAIT_MAX, gone).await {

@@ -26,13 +26,13 @@ pub(super) async fn run(crew: Arc<WorkerShared>, over: CancellationToken) {
     // The news that the last wait was for, if it ended without any.
     let mut unheard: Option<Interrupts> = None;
     loop {
-        let mut interrupts = crew.queue.store().interrupts();
+        let mut interrupts = crew.client.store().interrupts();
         let asked = WaitLimit::for_duration(silence);
         match beat_within(&crew, heard).await {
             Ok(is_interrupted) => {
                 heard = asked;
                 if is_interrupted && unheard.take().is_some_and(|interrupts| !interrupts.has_news()) {
-                    crew.queue.store().environment().meters.fell_back(Fallback::Interrupt);
+                    crew.client.store().environment().meters.fell_back(Fallback::Interrupt);
                 }
             }
             Err(WorkError::NoSuchWorker(forgotten)) => {
@@ -48,7 +48,7 @@ pub(super) async fn run(crew: Arc<WorkerShared>, over: CancellationToken) {
         let has_news = tokio::select! {
             () = over.cancelled() => return,
             () = tokio::time::sleep(every) => false,
-            () = interrupts.news(crew.queue.caller(), crew.id(), || crew.running.beats_to_go_on(), every) => {
+            () = interrupts.news(crew.client.caller(), crew.id(), || crew.running.beats_to_go_on(), every) => {
                 tokio::time::sleep(NEWS_PAUSE).await;
                 true
             }
@@ -77,7 +77,7 @@ pub(crate) async fn beat(crew: &WorkerShared) -> Result<bool, WorkError> {
     // Before their leases are extended: from here on it is known that they have started.
     let mut started = crew.running.started();
     started.truncate(limits::OUTCOMES_PER_CALL_MAX);
-    crew.queue.store().start(crew.queue.caller(), crew.id(), started).await?;
+    crew.client.store().start(crew.client.caller(), crew.id(), started).await?;
     let mut beats = crew.running.beats();
     let mut is_interrupted = false;
     loop {
@@ -93,7 +93,7 @@ pub(crate) async fn beat(crew: &WorkerShared) -> Result<bool, WorkError> {
 async fn beat_some(crew: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<bool, WorkError> {
     let mut is_interrupted = false;
     let fences: Vec<_> = beats.iter().map(|beat| (beat.job, beat.fence)).collect();
-    let pulse = crew.queue.store().heartbeat(crew.queue.caller(), crew.id(), beats).await?;
+    let pulse = crew.client.store().heartbeat(crew.client.caller(), crew.id(), beats).await?;
     for ((id, directive), (_, fence)) in pulse.directives.into_iter().zip(fences) {
         let Some(why) = CancelReason::of(directive) else { continue };
         // An attempt that ended meanwhile is none of this directive's business.

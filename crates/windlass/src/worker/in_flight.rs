@@ -25,9 +25,9 @@ struct Attempts {
 }
 
 /// The right to report on an attempt; what it belongs to counts as running until this is dropped.
-pub(crate) struct Leaving<'a>(&'a Running);
+pub(crate) struct InFlightGuard<'a>(&'a Running);
 
-impl Drop for Leaving<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         let mut attempts = self.0.lock();
         attempts.leaving -= 1;
@@ -57,12 +57,12 @@ impl Running {
     }
 
     /// Takes an attempt out; none if somebody else did.
-    pub(crate) fn remove(&self, id: JobId, fence: Fence) -> Option<Leaving<'_>> {
+    pub(crate) fn remove(&self, id: JobId, fence: Fence) -> Option<InFlightGuard<'_>> {
         let mut attempts = self.lock();
         attempts.jobs.get(&id).filter(|cx| cx.fence() == fence)?;
         attempts.jobs.remove(&id);
         attempts.leaving += 1;
-        Some(Leaving(self))
+        Some(InFlightGuard(self))
     }
 
     pub(crate) fn beats(&self) -> Vec<HeartbeatItem> {

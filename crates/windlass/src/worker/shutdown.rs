@@ -39,7 +39,7 @@ pub(super) async fn leave(
 
 /// Leaves the registry.
 pub(super) async fn farewell(crew: &WorkerShared, mut released: usize) -> ShutdownReport {
-    match crew.queue.store().deregister(crew.queue.caller(), crew.id()).await {
+    match crew.client.store().deregister(crew.client.caller(), crew.id()).await {
         // Those whose handlers were dropped just before they would have been given back.
         Ok(rest) => released += rest,
         Err(error) => tracing::warn!(%error, "could not say farewell; leases end by themselves"),
@@ -71,8 +71,8 @@ pub(super) async fn tell_when_paused(crew: Arc<WorkerShared>, over: Cancellation
                 () = crew.control.paused(), if is_paused => {}
                 () = crew.control.resumed(), if !is_paused => {}
             }
-            let store = crew.queue.store();
-            if let Err(error) = store.tell_paused(crew.queue.caller(), crew.id(), is_paused).await {
+            let store = crew.client.store();
+            if let Err(error) = store.tell_paused(crew.client.caller(), crew.id(), is_paused).await {
                 tracing::warn!(%error, is_paused, "the store does not know that the worker is paused or goes on");
             }
         }

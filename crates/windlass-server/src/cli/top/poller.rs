@@ -21,7 +21,7 @@ use crate::limits::{
 
 /// Something to be shown.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum Update {
     /// How everything is.
     Look(Box<Snapshot>),
     /// The server was not to be had.
@@ -40,8 +40,8 @@ pub(super) enum News {
 /// Whatever comes from the server, and the way to have something done there.
 pub(super) struct Feed {
     client: Arc<Client>,
-    news: mpsc::Receiver<News>,
-    sender: mpsc::Sender<News>,
+    news: mpsc::Receiver<Update>,
+    sender: mpsc::Sender<Update>,
     /// Counts up when a look is wanted at once.
     hurry: watch::Sender<u64>,
     tasks: JoinSet<()>,
@@ -60,7 +60,7 @@ impl Feed {
     }
 
     /// The next news.
-    pub(super) async fn next(&mut self) -> anyhow::Result<News> {
+    pub(super) async fn next(&mut self) -> anyhow::Result<Update> {
         tokio::select! {
             // This holds a sender itself, so that the channel is never closed.
             Some(news) = self.news.recv() => Ok(news),
@@ -79,8 +79,8 @@ impl Feed {
                 Effect::Quit => return,
                 Effect::Carry(order) => carry(&client, &order).await,
                 Effect::Look(id) => match look_at(&client, &id).await {
-                    Ok(look) => News::Job(Box::new(look)),
-                    Err(failure) => News::Said { text: failure.to_string(), is_trouble: true },
+                    Ok(look) => Update::Job(Box::new(look)),
+                    Err(failure) => Update::Said { text: failure.to_string(), is_trouble: true },
                 },
             };
             // Whoever left no longer wants to know.
@@ -90,10 +90,10 @@ impl Feed {
     }
 }
 
-async fn carry(client: &Client, order: &Command) -> News {
+async fn carry(client: &Client, order: &Command) -> Update {
     match client.value(Call::post(&order.path()).json(&order.body())).await {
-        Ok(answer) => News::Said { text: order.done(&answer), is_trouble: false },
-        Err(failure) => News::Said { text: format!("refused: {failure}"), is_trouble: true },
+        Ok(answer) => Update::Said { text: order.done(&answer), is_trouble: false },
+        Err(failure) => Update::Said { text: format!("refused: {failure}"), is_trouble: true },
     }
 }
 
@@ -154,7 +154,7 @@ async fn look_again_and_again(
     client: Arc<Client>,
     mut failures: mpsc::Receiver<String>,
     mut hurry: watch::Receiver<u64>,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<Update>,
 ) {
     let mut lately = RecentFailures::default();
     let mut pause = TOP_POLL_INTERVAL;
@@ -163,11 +163,11 @@ async fn look_again_and_again(
             Ok(mut look) => {
                 pause = TOP_POLL_INTERVAL;
                 lately.add(&client, &mut failures, &mut look).await;
-                News::Look(Box::new(look))
+                Update::Look(Box::new(look))
             }
             Err(failure) => {
                 pause = (pause * 2).min(TOP_RETRY_MAX);
-                News::Lost(failure.to_string())
+                Update::Lost(failure.to_string())
             }
         };
         if news.send(told).await.is_err() {

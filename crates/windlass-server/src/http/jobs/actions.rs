@@ -20,7 +20,7 @@ use crate::http::etag::{Expected, Tagged};
 use crate::http::json::Body;
 use crate::http::path::{JobPath, NamePath};
 use crate::http::query::Query;
-use crate::http::response::{Accepted, Created, Ok200};
+use crate::http::response::{Accepted, Created, JsonOk};
 use crate::http::wire::Json;
 use crate::http::wire::expires::Expiry;
 use crate::http::wire::job::{ActedJob, JobView};
@@ -28,7 +28,7 @@ use crate::http::wire::priority::PriorityInput;
 use crate::http::wire::tags::Tags;
 use crate::http::wire::text::Text;
 
-type Answer = Result<Tagged<Ok200<ActedJob>>, ApiError>;
+type Answer = Result<Tagged<JsonOk<ActedJob>>, ApiError>;
 
 async fn act(app: &App, caller: &Caller, id: JobId, act: JobAction, options: ActOptions) -> Answer {
     let (is_resume, strict) = (matches!(act, JobAction::Resume { .. }), options.strict);
@@ -41,7 +41,7 @@ async fn act(app: &App, caller: &Caller, id: JobId, act: JobAction, options: Act
     }
     let job = with_result(app, caller, acted.snapshot).await?;
     let tag = job.tag();
-    Ok(Tagged(Ok200(ActedJob { job, changed: acted.is_changed }), tag))
+    Ok(Tagged(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
 }
 
 /// Nothing is to be said.

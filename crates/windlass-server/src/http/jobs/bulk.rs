@@ -14,7 +14,7 @@ use crate::http::app::App;
 use crate::http::auth::CurrentCaller;
 use crate::http::error::ApiError;
 use crate::http::json::Body;
-use crate::http::response::Ok200;
+use crate::http::response::JsonOk;
 use crate::http::wire::filter::JobFilter;
 use crate::http::wire::priority::PriorityInput;
 use crate::limits::BULK_JOBS_MAX;
@@ -123,12 +123,12 @@ pub(crate) async fn bulk(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     Body(body): Body<BulkBody>,
-) -> Result<Ok200<BulkAnswer>, ApiError> {
+) -> Result<JsonOk<BulkAnswer>, ApiError> {
     let (act, (from, most)) = (body.act()?, body.part()?);
     let filter = body.filter.into_filter().map_err(|problem| problem.within("filter"))?;
     if body.dry_run {
         let matched = app.store().bulk_dry_run(&caller, &filter).await?;
-        return Ok(Ok200(BulkAnswer { matched, changed: 0, skipped: 0, next_cursor: None }));
+        return Ok(JsonOk(BulkAnswer { matched, changed: 0, skipped: 0, next_cursor: None }));
     }
     // In a task of its own: a caller that hangs up half-way must not leave half of it undone.
     let store = app.store().clone();
@@ -136,5 +136,5 @@ pub(crate) async fn bulk(
     let (done, next) = done.expect("a bulk action does not panic")?;
     let next_cursor = next.map(|cursor| cursor.to_string());
     let BulkReport { matched, changed, skipped } = done;
-    Ok(Ok200(BulkAnswer { matched, changed, skipped, next_cursor }))
+    Ok(JsonOk(BulkAnswer { matched, changed, skipped, next_cursor }))
 }

@@ -15,7 +15,7 @@ use crate::http::auth::CurrentCaller;
 use crate::http::error::ApiError;
 use crate::http::path::JobPath;
 use crate::http::query::Query;
-use crate::http::response::Ok200;
+use crate::http::response::JsonOk;
 use crate::http::wire::Json;
 use crate::http::wire::filter::page_limit;
 use crate::http::wire::job::ErrorView;
@@ -39,11 +39,11 @@ pub(crate) async fn attempts(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Ok200<Attempts>, ApiError> {
+) -> Result<JsonOk<Attempts>, ApiError> {
     let job = snapshot(&app, &caller, id).await?.job;
     let found = app.store().attempts(&caller, id).await?.ok_or_else(|| missing(id))?;
     let attempts = found.iter().map(|attempt| AttemptView::of(attempt, &job)).collect();
-    Ok(Ok200(Attempts { attempts }))
+    Ok(JsonOk(Attempts { attempts }))
 }
 
 /// `GET /jobs/{id}/checkpoints`
@@ -51,9 +51,9 @@ pub(crate) async fn checkpoints(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Ok200<Checkpoints>, ApiError> {
+) -> Result<JsonOk<Checkpoints>, ApiError> {
     let found = app.store().checkpoints(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Ok200(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
+    Ok(JsonOk(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
 }
 
 /// Which events of a job.
@@ -72,14 +72,14 @@ pub(crate) async fn events(
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Query(query): Query<EventsQuery>,
-) -> Result<Ok200<JobEvents>, ApiError> {
+) -> Result<JsonOk<JobEvents>, ApiError> {
     snapshot(&app, &caller, id).await?;
     let limit = page_limit(query.limit.or(Some(PAGE_RECORDS_MAX)), PAGE_RECORDS_MAX)?;
     let after = cursor_of(query.cursor.as_deref())?;
     let query = RecordQuery { job: Some(id), after, limit, ..RecordQuery::default() };
     let page = app.store().audit_page(&caller, query).await?;
     let next_cursor = page.next.map(|next| next.to_string());
-    Ok(Ok200(JobEvents { events: page.records.into_iter().map(RecordView::from).collect(), next_cursor }))
+    Ok(JsonOk(JobEvents { events: page.records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
 /// Which children.
@@ -95,7 +95,7 @@ pub(crate) async fn children(
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Query(query): Query<ChildrenQuery>,
-) -> Result<Ok200<Children>, ApiError> {
+) -> Result<JsonOk<Children>, ApiError> {
     let groups = match &query.group {
         Some(name) => app.store().groups_named(&caller, id, name).await?,
         None => app.store().groups(&caller, id).await?,
@@ -110,7 +110,7 @@ pub(crate) async fn children(
         })
     });
     let children = children.collect();
-    Ok(Ok200(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
+    Ok(JsonOk(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
 }
 
 /// Which lines of a log.
@@ -126,10 +126,10 @@ pub(crate) async fn logs(
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Query(query): Query<LogsQuery>,
-) -> Result<Ok200<Logs>, ApiError> {
+) -> Result<JsonOk<Logs>, ApiError> {
     let found = app.store().logs(&caller, id, query.after.unwrap_or(0)).await?;
     let lines = found.ok_or_else(|| missing(id))?;
-    Ok(Ok200(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
+    Ok(JsonOk(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
 }
 
 /// `GET /jobs/{id}/result`
@@ -137,10 +137,10 @@ pub(crate) async fn result(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Ok200<ResultView>, ApiError> {
+) -> Result<JsonOk<ResultView>, ApiError> {
     let job = snapshot(&app, &caller, id).await?.job;
     let found = app.store().result(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Ok200(ResultView {
+    Ok(JsonOk(ResultView {
         state: Text(job.state),
         result: found.0.as_deref().and_then(Json::stored),
         error: job.details.error.as_ref().map(ErrorView::from),
@@ -152,7 +152,7 @@ pub(crate) async fn explain(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Ok200<Reasons>, ApiError> {
+) -> Result<JsonOk<Reasons>, ApiError> {
     let reasons = app.store().explain(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Ok200(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
+    Ok(JsonOk(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
 }

@@ -13,7 +13,7 @@ use crate::http::app::App;
 use crate::http::auth::CurrentCaller;
 use crate::http::error::ApiError;
 use crate::http::path::JobPath;
-use crate::http::response::Ok200;
+use crate::http::response::JsonOk;
 use crate::http::wire::job_details::{EdgeView, Graph, NodeView};
 use crate::limits::GRAPH_JOBS_MAX;
 
@@ -22,7 +22,7 @@ pub(crate) async fn graph(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Ok200<Graph>, ApiError> {
+) -> Result<JsonOk<Graph>, ApiError> {
     let found = app.store().get(&caller, id).await?;
     let found = found.ok_or_else(|| ApiError::not_found(format!("no job {id}")))?;
     let mut walk = Walk::from(found.job);
@@ -30,7 +30,7 @@ pub(crate) async fn graph(
         walk.follow(&app, &caller, at).await?;
     }
     let nodes = walk.nodes.values().map(NodeView::from).collect();
-    Ok(Ok200(Graph { nodes, edges: walk.edges.into_iter().collect(), truncated: walk.is_cut }))
+    Ok(JsonOk(Graph { nodes, edges: walk.edges.into_iter().collect(), truncated: walk.is_cut }))
 }
 
 /// A walk through a graph, nearest jobs first.

@@ -207,7 +207,7 @@ impl From<Claimed> for ClaimedView {
 pub(crate) struct HeartbeatBody {
     pub(crate) worker_id: String,
     #[serde(default)]
-    pub(crate) jobs: Vec<BeatBody>,
+    pub(crate) jobs: Vec<HeartbeatItemBody>,
     /// How long to wait for something to be done, at most 20 s; answers at once if there is something, or if anything was
     /// interrupted meanwhile.
     pub(crate) wait: Option<Span>,
@@ -216,7 +216,7 @@ pub(crate) struct HeartbeatBody {
 /// A sign of life for one job.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BeatBody {
+pub(crate) struct HeartbeatItemBody {
     id: String,
     fence: u64,
     progress: Option<ProgressBody>,
@@ -235,7 +235,7 @@ struct ProgressBody {
     message: Option<String>,
 }
 
-impl BeatBody {
+impl HeartbeatItemBody {
     /// The id as given, and the beat if it is the id of anything.
     pub(crate) fn into_beat(self) -> (String, Option<HeartbeatItem>) {
         let job = self.id.parse().ok();
@@ -255,7 +255,7 @@ impl BeatBody {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HeartbeatView {
     pub(crate) jobs: Vec<DirectiveView>,
-    pub(crate) worker: WorkerPulse,
+    pub(crate) worker: WorkerStatus,
 }
 
 /// What to do about one job.
@@ -269,14 +269,14 @@ pub(crate) struct DirectiveView {
 
 /// Whether and how the worker is paused.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct WorkerPulse {
+pub(crate) struct WorkerStatus {
     paused: bool,
     mode: Option<&'static str>,
 }
 
-impl From<&HeartbeatReply> for WorkerPulse {
-    fn from(pulse: &HeartbeatReply) -> WorkerPulse {
-        WorkerPulse { paused: pulse.paused.is_some(), mode: pulse.paused.map(mode_word) }
+impl From<&HeartbeatReply> for WorkerStatus {
+    fn from(pulse: &HeartbeatReply) -> WorkerStatus {
+        WorkerStatus { paused: pulse.paused.is_some(), mode: pulse.paused.map(mode_word) }
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::store::command::pause::Pause;
-use windlass::store::config::{Hold, PauseMode, Resumption};
+use windlass::store::config::{PauseMode, PauseRecord, Resumption};
 
 use super::claim::mode_word;
 use super::expires::Expiry;
@@ -84,8 +84,8 @@ impl From<&Resumption> for ResumptionView {
     }
 }
 
-impl From<&Hold> for PauseView {
-    fn from(hold: &Hold) -> PauseView {
+impl From<&PauseRecord> for PauseView {
+    fn from(hold: &PauseRecord) -> PauseView {
         PauseView {
             by: hold.by.clone(),
             at: hold.since.into(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use windlass::clock::Timestamp;
 use windlass::job::{JobType, Tenant};
 use windlass::store::minute_stats::{LatencyHistogram, Minute};
-use windlass::store::query::stats::{ByState, LeftOut, Stats};
+use windlass::store::query::stats::{ByState, Omitted, Stats};
 
 use super::text::Text;
 use super::time::{Moment, Span};
@@ -36,24 +36,24 @@ pub(crate) struct RatesView {
     /// Leases that ended unheard of.
     reaped: u64,
     /// From claimable to claimed.
-    waited: SpreadView,
+    waited: HistogramView,
     /// From claimed to the end of the attempt.
-    ran: SpreadView,
+    ran: HistogramView,
 }
 
 /// How long most took; null if none did.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Spread")]
-struct SpreadView {
+struct HistogramView {
     p50: Option<Span>,
     p95: Option<Span>,
     p99: Option<Span>,
 }
 
-impl From<&LatencyHistogram> for SpreadView {
-    fn from(spread: &LatencyHistogram) -> SpreadView {
+impl From<&LatencyHistogram> for HistogramView {
+    fn from(spread: &LatencyHistogram) -> HistogramView {
         let at = |share: f64| spread.percentile(share).map(Span);
-        SpreadView { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+        HistogramView { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
     }
 }
 
@@ -164,7 +164,7 @@ impl From<&Stats> for StatsView {
             minutes: stats.minutes.iter().map(minute).collect(),
             costs: stats.costs.iter().map(cost).collect(),
             cascades: stats.cascades,
-            left_out: (left_out != LeftOut::default()).then_some(LeftOutView {
+            left_out: (left_out != Omitted::default()).then_some(LeftOutView {
                 queues: left_out.queues,
                 types: left_out.types,
                 tenants: left_out.tenants,

@@ -13,7 +13,7 @@ use windlass::job::{AttemptOutcome, JobId};
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::snapshot::Snapshot;
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 pub(super) use super::follow::*;
@@ -23,7 +23,7 @@ use crate::fixture::{On, START, Serving};
 /// A queue behind a server, and whose workers run.
 pub(super) struct Bench {
     /// As a client has it.
-    pub(super) queue: Client,
+    pub(super) client: Client,
     pub(super) address: String,
     /// As the server has it; kept going here.
     kept: Client,
@@ -51,7 +51,7 @@ impl Bench {
         let store = Store::open(&address, StoreOptions::default()).unwrap();
         let server = Serving::new(store.clone());
         Bench {
-            queue: reached(&server),
+            client: reached(&server),
             address: server.url.clone(),
             kept: Client::from_store(store),
             _server: Some(server),
@@ -69,12 +69,12 @@ impl Bench {
         Bench::embedded(Client::from_store_without_maintenance(store_in_virtual_time()))
     }
 
-    fn embedded(queue: Client) -> Bench {
-        Bench { queue: queue.clone(), address: "memory:".into(), kept: queue, _server: None, _files: None }
+    fn embedded(client: Client) -> Bench {
+        Bench { client: client.clone(), address: "memory:".into(), kept: client, _server: None, _files: None }
     }
 
     pub(super) fn worker(&self) -> Worker {
-        Worker::new(&self.queue)
+        Worker::new(&self.client)
     }
 
     /// Gives anybody who would do something wrong the time to do it, where time costs nothing.
@@ -87,7 +87,7 @@ impl Bench {
     /// Waits until everything that was announced has been looked at: a job of another worker comes and goes.
     pub(super) async fn settle(&self) {
         self.let_time_pass().await;
-        let sentinel = self.queue.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();
+        let sentinel = self.client.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();
         let quick = |_: Fill| async { anyhow::Ok(String::new()) };
         let other = Started::new(self.worker().queue("sentinel", 1).handle(quick));
         sentinel.result(PROMPTLY).await.unwrap();
@@ -95,18 +95,18 @@ impl Bench {
     }
 
     pub(super) async fn job(&self, id: JobId) -> Snapshot {
-        self.queue.job(id).snapshot().await.unwrap().expect("the job is there")
+        self.client.job(id).snapshot().await.unwrap().expect("the job is there")
     }
 
     /// How each ended attempt of a job ended.
     pub(super) async fn outcomes(&self, id: JobId) -> Vec<AttemptOutcome> {
-        outcomes(&self.queue, id).await
+        outcomes(&self.client, id).await
     }
 
     /// Every invariant holds; ends the store.
     pub(super) async fn verify(self) {
         verify(&self.kept).await;
-        self.queue.close();
+        self.client.close();
         self.kept.close();
     }
 }
@@ -117,15 +117,15 @@ fn store_in_virtual_time() -> Store {
 }
 
 /// A queue with a clock that moves when told to, behind a server.
-pub(super) fn test_queue(on: On) -> (TestQueue, Serving, Option<TempDir>) {
+pub(super) fn test_queue(on: On) -> (TestClient, Serving, Option<TempDir>) {
     let (files, address) = on.address();
-    let t = TestQueue::open(&address);
+    let t = TestClient::open(&address);
     let server = Serving::new(t.store().clone());
     (t.through(&server.url), server, files)
 }
 
 /// Every invariant of the store behind the server holds.
-pub(super) async fn verify_kept(t: &TestQueue) {
+pub(super) async fn verify_kept(t: &TestClient) {
     verify(&Client::from_store_without_maintenance(t.store().clone())).await;
 }
 

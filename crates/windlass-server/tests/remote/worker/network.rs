@@ -45,7 +45,7 @@ async fn a_worker_outlives_a_server_that_restarts() {
     let (kept, _files) = kept(On::Sqlite);
     let server = Serving::new(kept.store().clone());
     let address = port_of(&server);
-    let queue = Client::open(&server.url).await.unwrap();
+    let client = Client::open(&server.url).await.unwrap();
     let (started, mut starts) = mpsc::channel(10);
     let may_end = Arc::new(Notify::new());
     let (end, stop) = (may_end.clone(), Arc::new(Notify::new()));
@@ -60,9 +60,9 @@ async fn a_worker_outlives_a_server_that_restarts() {
         }
     };
     let stopped = stop.clone();
-    let worker = Worker::new(&queue).queue("default", 2).handle(handler);
+    let worker = Worker::new(&client).queue("default", 2).handle(handler);
     let running = tokio::spawn(worker.run_until(async move { stopped.notified().await }));
-    let job = queue.submit(greet("x")).await.unwrap();
+    let job = client.submit(greet("x")).await.unwrap();
     assert_eq!(starts.recv().await, Some(1));
     server.stop().await;
     // What the handler saves from here on finds nobody at first.
@@ -71,7 +71,7 @@ async fn a_worker_outlives_a_server_that_restarts() {
     let server = Serving::on(kept.store().clone(), address);
     assert_eq!(job.result(LONG).await.unwrap(), "x");
     assert_eq!(job.snapshot().await.unwrap().unwrap().job.attempt, 1, "nothing ran twice");
-    let next = queue.submit(greet("next")).await.unwrap();
+    let next = client.submit(greet("next")).await.unwrap();
     may_end.notify_one();
     assert_eq!((starts.recv().await, starts.recv().await), (Some(1), Some(1)));
     assert_eq!(next.result(LONG).await.unwrap(), "next");
@@ -113,12 +113,12 @@ async fn a_submission_whose_answer_is_lost_is_never_doubled() {
     let (kept, _files) = kept(On::Sqlite);
     let server = Serving::new(kept.store().clone());
     let (url, _) = cutting(1, port_of(&server)).await;
-    let queue = Client::open(&url).await.unwrap();
-    let lost = queue.submit(greet("a")).await.err().unwrap();
+    let client = Client::open(&url).await.unwrap();
+    let lost = client.submit(greet("a")).await.err().unwrap();
     assert!(matches!(lost, SubmitError::Store(StoreError::Unreachable(_))), "{lost}");
     let (url, asked) = cutting(2, port_of(&server)).await;
-    let queue = Client::open(&url).await.unwrap();
-    let found = queue.submit(greet("b")).key("once").await.unwrap();
+    let client = Client::open(&url).await.unwrap();
+    let found = client.submit(greet("b")).key("once").await.unwrap();
     assert!(found.is_duplicate(), "the first try had stored it");
     assert!(asked.load(std::sync::atomic::Ordering::SeqCst) >= 3);
     let states = kept.store().stats(&Caller::local()).await.unwrap().states;
@@ -170,11 +170,11 @@ async fn what_only_the_keeper_can_do_says_so() {
     let server = Serving::new(kept.store().clone());
     let store = Store::open(&server.url, StoreOptions::default()).unwrap();
     assert!(store.is_remote() && !kept.store().is_remote());
-    assert_eq!(store.tick().await.unwrap_err(), StoreError::Elsewhere("tick"));
-    assert_eq!(store.verify().await.unwrap_err(), StoreError::Elsewhere("verify"));
-    assert_eq!(store.prune().await.unwrap_err(), StoreError::Elsewhere("prune"));
+    assert_eq!(store.tick().await.unwrap_err(), StoreError::LocalOnly("tick"));
+    assert_eq!(store.verify().await.unwrap_err(), StoreError::LocalOnly("verify"));
+    assert_eq!(store.prune().await.unwrap_err(), StoreError::LocalOnly("prune"));
     let copy = std::path::Path::new("nowhere");
-    assert_eq!(store.backup(copy).await.unwrap_err(), StoreError::Elsewhere("backup"));
+    assert_eq!(store.backup(copy).await.unwrap_err(), StoreError::LocalOnly("backup"));
     store.close();
     let closed = store.stats(&Caller::local()).await.unwrap_err();
     assert!(matches!(closed, StoreError::Stopped(_)), "{closed}");
@@ -240,13 +240,13 @@ async fn refusals_are_the_same_values_here_and_there() {
 async fn operators_see_and_do_the_same_through_a_server() {
     let (kept, _files) = kept(On::Sqlite);
     let server = Serving::new(kept.store().clone());
-    let queue = Client::open(&server.url).await.unwrap();
-    let (there, here, me) = (queue.store(), kept.store(), Caller::local());
-    let jobs = queue.submit_all((0..5).map(|n| greet(&n.to_string()))).await.unwrap();
-    queue.pause_queue("default", Pause::graceful().reason("lunch")).await.unwrap();
+    let client = Client::open(&server.url).await.unwrap();
+    let (there, here, me) = (client.store(), kept.store(), Caller::local());
+    let jobs = client.submit_all((0..5).map(|n| greet(&n.to_string()))).await.unwrap();
+    client.pause_queue("default", Pause::graceful().reason("lunch")).await.unwrap();
     assert_eq!(there.explain(&me, jobs[0].id()).await, here.explain(&me, jobs[0].id()).await);
     assert_eq!(there.stats(&me).await.unwrap().states, here.stats(&me).await.unwrap().states);
-    assert_eq!(queue.pauses().await.unwrap(), kept.pauses().await.unwrap());
+    assert_eq!(client.pauses().await.unwrap(), kept.pauses().await.unwrap());
     let suspend = BulkAction::JobAction(JobAction::Suspend(Suspend::default()));
     assert_eq!(there.bulk_dry_run(&me, &Filter::default()).await.unwrap(), 5);
     assert_eq!(there.bulk(&me, &Filter::default(), suspend).await.unwrap().changed, 5);
@@ -268,9 +268,9 @@ async fn a_stream_of_events_goes_on_where_it_was() {
     let (kept, _files) = kept(On::Sqlite);
     let server = Serving::new(kept.store().clone());
     let address = port_of(&server);
-    let queue = Client::open(&server.url).await.unwrap();
-    let mut events = queue.store().events(&Caller::local(), 0);
-    let first = queue.submit(greet("a")).await.unwrap();
+    let client = Client::open(&server.url).await.unwrap();
+    let mut events = client.store().events(&Caller::local(), 0);
+    let first = client.submit(greet("a")).await.unwrap();
     first.cancel().await.unwrap();
     let next = |record: &windlass::audit::Record| (record.event, record.job, record.seq);
     let seen = loop {

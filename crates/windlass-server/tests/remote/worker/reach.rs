@@ -67,9 +67,9 @@ async fn a_queue_does_not_speak_to_a_server_for_somebody_whose_key_it_does_not_h
     let job = queue.submit(greet("a")).await.unwrap();
     let viewer = queue.as_caller(Caller::new("eve", Role::Viewer, None));
     let refused = viewer.submit(greet("b")).await.map(|job| job.id());
-    assert!(matches!(refused, Err(SubmitError::Store(StoreError::Elsewhere("as_caller")))), "{refused:?}");
+    assert!(matches!(refused, Err(SubmitError::Store(StoreError::LocalOnly("as_caller")))), "{refused:?}");
     let refused = viewer.job(job.id()).cancel().await;
-    assert!(matches!(refused, Err(ActError::Store(StoreError::Elsewhere("as_caller")))), "{refused:?}");
+    assert!(matches!(refused, Err(ActError::Store(StoreError::LocalOnly("as_caller")))), "{refused:?}");
     let me = queue.as_caller(Caller::local());
     me.job(job.id()).cancel().await.unwrap();
 }
@@ -86,7 +86,7 @@ async fn a_worker_verifies_tickets_for_itself() {
         let kept = Client::from_store(Store::open("memory:", signing).unwrap());
         let server = Serving::new(kept.store().clone());
         let options = StoreOptions { tickets_trusted: vec![trusted], ..StoreOptions::default() };
-        let queue = Client::from_store(Store::open(&server.url, options).unwrap());
+        let client = Client::from_store(Store::open(&server.url, options).unwrap());
         let (ran, mut runs) = mpsc::channel(1);
         let handler = move |job: Greet| {
             let ran = ran.clone();
@@ -96,10 +96,10 @@ async fn a_worker_verifies_tickets_for_itself() {
             }
         };
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let worker = Worker::new(&queue).handle(handler);
+        let worker = Worker::new(&client).handle(handler);
         let working =
             tokio::spawn(async move { worker.run_until(async { drop(stopped.await) }).await.unwrap() });
-        let id = queue.submit(greet("a")).await.unwrap().id();
+        let id = client.submit(greet("a")).await.unwrap().id();
         let ended = kept.store().wait(&Caller::local(), id, LONG).await.unwrap().unwrap().job;
         let code = ended.details.error.as_ref().and_then(|error| error.code.as_deref());
         if is_good {

@@ -18,8 +18,8 @@ fn millis(value: i64) -> Duration {
 }
 
 /// A wall clock that is off by `off` at monotonic time `elapsed`, both in milliseconds.
-fn wall(elapsed: i64, off: i64) -> Wall {
-    Wall { shows: at(elapsed + off), from: millis(elapsed), to: millis(elapsed) }
+fn wall(elapsed: i64, off: i64) -> WallClock {
+    WallClock { shows: at(elapsed + off), from: millis(elapsed), to: millis(elapsed) }
 }
 
 /// A store that began with the right time.
@@ -40,7 +40,7 @@ fn run(time: &mut StoreTime, from: i64, to: i64, off: i64) -> i64 {
 fn store_time_is_the_wall_clock_while_that_is_right() {
     let mut time = new();
     assert_eq!(run(&mut time, 0, 3_600, 0), 3_600_000);
-    assert_eq!((time.belief(), time.ahead()), (Belief::Believed, 0));
+    assert_eq!((time.belief(), time.ahead()), (ClockTrust::Believed, 0));
 }
 
 /// M7: a step of less than a minute is followed, at most at twice and at least at half of real time.
@@ -52,7 +52,7 @@ fn a_small_step_is_followed_at_a_bounded_rate() {
     assert_eq!(run(&mut time, 30, 40, 30_000), 70_000);
     assert_eq!(run(&mut time, 40, 50, 0), 75_000, "half as fast");
     assert_eq!(run(&mut time, 50, 100, 0), 100_000, "until they meet");
-    assert_eq!(time.belief(), Belief::Believed);
+    assert_eq!(time.belief(), ClockTrust::Believed);
 }
 
 /// M7: a jump of more than a minute is not believed, whichever way; store time goes on by monotonic time, and the wall clock
@@ -63,9 +63,9 @@ fn a_jump_is_not_believed_and_time_goes_on() {
         let mut time = new();
         run(&mut time, 0, 60, 0);
         assert_eq!(run(&mut time, 60, 600, off), 600_000, "{off}");
-        assert_eq!((time.belief(), time.ahead()), (Belief::NotBelieved, off));
+        assert_eq!((time.belief(), time.ahead()), (ClockTrust::NotBelieved, off));
         assert_eq!(run(&mut time, 600, 660, 0), 660_000, "{off}");
-        assert_eq!((time.belief(), time.ahead()), (Belief::Believed, 0));
+        assert_eq!((time.belief(), time.ahead()), (ClockTrust::Believed, 0));
     }
 }
 
@@ -74,16 +74,16 @@ fn a_jump_is_not_believed_and_time_goes_on() {
 fn a_long_pause_is_not_a_jump() {
     let mut time = new();
     assert!(!time.observe(wall(600_000, 0), Timestamp::MIN, false));
-    assert_eq!((time.now(), time.belief()), (at(600_000), Belief::Believed));
+    assert_eq!((time.now(), time.belief()), (at(600_000), ClockTrust::Believed));
 }
 
 /// M7: the answer of a database may have been read long before it arrives here: that is no jump either.
 #[test]
 fn an_answer_that_arrives_late_is_not_a_jump() {
     let mut time = new();
-    let late = Wall { shows: at(1_000), from: millis(900), to: millis(600_000) };
+    let late = WallClock { shows: at(1_000), from: millis(900), to: millis(600_000) };
     assert!(!time.observe(late, Timestamp::MIN, false));
-    assert_eq!((time.now(), time.belief(), time.ahead()), (at(600_000), Belief::Believed, 0));
+    assert_eq!((time.now(), time.belief(), time.ahead()), (at(600_000), ClockTrust::Believed, 0));
 }
 
 /// M7: a wall clock that runs a hundred times too fast takes store time nowhere.
@@ -95,7 +95,7 @@ fn a_wall_clock_that_runs_away_is_left_alone() {
     }
     let ahead = time.now().as_millis() - START - 600_000;
     assert!((0..=2 * MINUTE).contains(&ahead), "{ahead}");
-    assert_eq!(time.belief(), Belief::NotBelieved);
+    assert_eq!(time.belief(), ClockTrust::NotBelieved);
 }
 
 /// M7: later commits do not carry earlier times, whoever made them; and a jump of another process is noticed.
@@ -106,7 +106,7 @@ fn store_time_is_never_before_that_of_another_process() {
     assert_eq!(time.now(), at(1_500));
     assert_eq!(run(&mut time, 1, 2, 0), 2_000, "half as fast until they meet");
     assert!(time.observe(wall(3_000, 8 * DAY), at(8 * DAY), false), "a jump that somebody else believed");
-    assert_eq!((time.now(), time.belief()), (at(8 * DAY), Belief::Believed));
+    assert_eq!((time.now(), time.belief()), (at(8 * DAY), ClockTrust::Believed));
     assert_eq!(run(&mut time, 3, 13, 8 * DAY), 8 * DAY + 13_000);
 }
 
@@ -116,13 +116,13 @@ fn an_operator_accepts_a_jump() {
     let mut time = new();
     run(&mut time, 0, 60, 10 * MINUTE);
     assert!(time.accept());
-    assert_eq!((time.now(), time.belief()), (at(60_000 + 10 * MINUTE), Belief::Believed));
+    assert_eq!((time.now(), time.belief()), (at(60_000 + 10 * MINUTE), ClockTrust::Believed));
     run(&mut time, 60, 120, 0);
-    assert_eq!((time.belief(), time.ahead()), (Belief::NotBelieved, -10 * MINUTE));
+    assert_eq!((time.belief(), time.ahead()), (ClockTrust::NotBelieved, -10 * MINUTE));
     assert!(!time.accept(), "nothing jumps");
     let before = time.now().as_millis() - START;
     assert_eq!(run(&mut time, 120, 180, 0), before + 30_000, "half as fast");
-    assert_eq!(time.belief(), Belief::Believed);
+    assert_eq!(time.belief(), ClockTrust::Believed);
     assert_eq!(run(&mut time, 180, 1_400, 0), 1_400_000, "until they meet");
 }
 
@@ -133,16 +133,19 @@ fn a_start_believes_what_is_near_or_vouched_for() {
     let start =
         |off, is_vouched_for| StoreTime::start(wall(5_000, off), Origin::Last { at: at(0), is_vouched_for });
     let (near, has_jumped) = start(50_000, false);
-    assert_eq!((near.now(), near.belief(), has_jumped), (at(55_000), Belief::Believed, false));
+    assert_eq!((near.now(), near.belief(), has_jumped), (at(55_000), ClockTrust::Believed, false));
     let (weekend, has_jumped) = start(2 * DAY, true);
-    assert_eq!((weekend.now(), weekend.belief(), has_jumped), (at(2 * DAY + 5_000), Belief::Believed, true));
+    assert_eq!(
+        (weekend.now(), weekend.belief(), has_jumped),
+        (at(2 * DAY + 5_000), ClockTrust::Believed, true)
+    );
     let (mut doubted, has_jumped) = start(2 * DAY, false);
-    assert_eq!((doubted.now(), doubted.belief(), has_jumped), (at(0), Belief::NotBelieved, false));
+    assert_eq!((doubted.now(), doubted.belief(), has_jumped), (at(0), ClockTrust::NotBelieved, false));
     assert_eq!(run(&mut doubted, 5, 65, 2 * DAY), 60_000, "time does not stand still");
     assert!(doubted.observe(wall(66_000, 2 * DAY), Timestamp::MIN, true), "the other clock was set right");
-    assert_eq!((doubted.now(), doubted.belief()), (at(2 * DAY + 66_000), Belief::Believed));
+    assert_eq!((doubted.now(), doubted.belief()), (at(2 * DAY + 66_000), ClockTrust::Believed));
     let (behind, has_jumped) = start(-10 * MINUTE, true);
-    assert_eq!((behind.now(), behind.belief(), has_jumped), (at(0), Belief::Believed, true));
+    assert_eq!((behind.now(), behind.belief(), has_jumped), (at(0), ClockTrust::Believed, true));
 }
 
 /// M7: once there is history, another clock that agrees with a jump does not count.
@@ -151,7 +154,7 @@ fn nobody_vouches_for_a_jump_of_a_running_store() {
     let mut time = new();
     run(&mut time, 0, 60, 0);
     assert!(!time.observe(wall(61_000, 8 * DAY), Timestamp::MIN, true));
-    assert_eq!((time.now(), time.belief()), (at(61_000), Belief::NotBelieved));
+    assert_eq!((time.now(), time.belief()), (at(61_000), ClockTrust::NotBelieved));
 }
 
 /// M7: a process that joins others goes on from their time, whatever its own wall clock shows.
@@ -159,7 +162,7 @@ fn nobody_vouches_for_a_jump_of_a_running_store() {
 fn a_process_beside_others_takes_their_time() {
     for off in [-10 * MINUTE, 10 * MINUTE] {
         let (mut time, has_jumped) = StoreTime::start(wall(60_000, off), Origin::Running(at(60_000)));
-        assert_eq!((time.now(), time.belief(), has_jumped), (at(60_000), Belief::NotBelieved, false));
+        assert_eq!((time.now(), time.belief(), has_jumped), (at(60_000), ClockTrust::NotBelieved, false));
         assert_eq!(run(&mut time, 60, 120, off), 120_000);
     }
 }
@@ -205,6 +208,6 @@ proptest! {
             elapsed += 1_000;
             time.observe(wall(elapsed, 0), Timestamp::MIN, false);
         }
-        prop_assert!(time.ahead() == 0 || time.belief() == Belief::NotBelieved, "{time:?}");
+        prop_assert!(time.ahead() == 0 || time.belief() == ClockTrust::NotBelieved, "{time:?}");
     }
 }

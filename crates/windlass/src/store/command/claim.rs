@@ -162,7 +162,7 @@ pub(crate) fn claim(
         // So many that their payloads fit, however large each of them is.
         let fitting = (limits::CLAIM_BYTES_MAX - bytes) / unit.env.options.payload_bytes_max.max(1);
         let wanted = fitting.clamp(1, limit - jobs.len());
-        let left = Room { jobs: wanted, bytes: limits::CLAIM_BYTES_MAX - bytes };
+        let left = ByteBudget { jobs: wanted, bytes: limits::CLAIM_BYTES_MAX - bytes };
         let taken = take(unit, &mut search, left, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
         let handed = load_claimed(unit, &taken)?;
         bytes += handed.iter().map(Claimed::bytes).sum::<usize>();
@@ -182,7 +182,7 @@ pub(crate) fn claim(
 
 /// What a claim may still take.
 #[derive(Clone, Copy)]
-struct Room {
+struct ByteBudget {
     jobs: usize,
     bytes: usize,
 }
@@ -191,7 +191,7 @@ struct Room {
 fn take(
     unit: &mut WriteTx<'_>,
     search: &mut Search,
-    Room { jobs: wanted, bytes: room }: Room,
+    ByteBudget { jobs: wanted, bytes: room }: ByteBudget,
     starts: usize,
     cause: &RecordActor,
     worker: WorkerId,

@@ -12,7 +12,7 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::move_store::rows::Numbers;
+use crate::store::move_store::rows::SequenceNumbers;
 use crate::store::write_tx::WriteTx;
 
 /// A generation of the store that was begun.
@@ -36,7 +36,7 @@ pub(crate) struct LeaseSweep {
 
 /// What a page of the search came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Swept {
+pub(crate) struct LeaseSweepReport {
     /// Jobs whose lease was of an earlier generation, and which are claimable again.
     pub(crate) released: usize,
     /// Whether there are more running jobs to look at.
@@ -61,7 +61,7 @@ impl WriteTx<'_> {
         let numbers = self.db()?.numbers()?;
         let previous = self.generation_before.unwrap_or(numbers.generation);
         let generation = (previous + 1).min(limits::GENERATION_MAX);
-        self.raw(|db| db.adopt(Numbers { generation, ..numbers }))?;
+        self.raw(|db| db.adopt(SequenceNumbers { generation, ..numbers }))?;
         self.generation_before = Some(previous);
         let context = json!({
             "generation": generation,
@@ -94,14 +94,14 @@ impl WriteTx<'_> {
 
     /// Releases jobs whose leases are of an earlier generation: one bounded page of the running jobs, in the order of
     /// submission. Once all were looked at in a generation, nothing is read any more.
-    pub(crate) fn sweep_leases(&mut self) -> Result<Swept, StoreError> {
+    pub(crate) fn sweep_leases(&mut self) -> Result<LeaseSweepReport, StoreError> {
         let generation = self.generation()?;
         let mut sweep = self.lease_sweep();
         if sweep.generation != generation {
             sweep = LeaseSweep { generation, after: None, is_done: generation == 1 };
         }
         if sweep.is_done {
-            return Ok(Swept::default());
+            return Ok(LeaseSweepReport::default());
         }
         let filter = Filter { states: vec![JobState::Running], ..Filter::default() };
         let limit = limits::BULK_JOBS_PER_COMMIT;
@@ -114,6 +114,6 @@ impl WriteTx<'_> {
             released += usize::from(self.release_if_older(seq)?);
         }
         self.set_lease_sweep(sweep);
-        Ok(Swept { released, has_more: !sweep.is_done })
+        Ok(LeaseSweepReport { released, has_more: !sweep.is_done })
     }
 }

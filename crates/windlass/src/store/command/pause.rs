@@ -12,7 +12,7 @@ use crate::job::{JobType, QueueName, Tenant, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::cascade::LeaseEnd;
-use crate::store::config::{Hold, PauseMode, Resumption, Scope, encode};
+use crate::store::config::{PauseMode, PauseRecord, Resumption, Scope, encode};
 use crate::store::engine::DocumentKind;
 use crate::store::write_tx::WriteTx;
 
@@ -93,7 +93,7 @@ pub(crate) fn pause(
     if unit.config()?.holds.contains_key(&scope) {
         return Ok(false);
     }
-    let hold = Hold {
+    let hold = PauseRecord {
         scope: scope.clone(),
         mode: pause.mode,
         reason: pause.reason.clone(),
@@ -172,7 +172,13 @@ fn hold_key(scope: &Scope) -> String {
 }
 
 /// Records a pause, or its end; both name its mode.
-fn record(unit: &mut WriteTx<'_>, caller: &Caller, hold: &Hold, is_paused: bool, reason: Option<&str>) {
+fn record(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    hold: &PauseRecord,
+    is_paused: bool,
+    reason: Option<&str>,
+) {
     let scope = &hold.scope;
     let event = match (scope, is_paused) {
         (Scope::Queue { .. }, true) => AuditEvent::QueuePaused,
@@ -202,7 +208,7 @@ fn record(unit: &mut WriteTx<'_>, caller: &Caller, hold: &Hold, is_paused: bool,
 
 /// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55); as many as one commit may,
 /// the rest by maintenance.
-fn interrupt(unit: &mut WriteTx<'_>, hold: &Hold) -> Result<(), StoreError> {
+fn interrupt(unit: &mut WriteTx<'_>, hold: &PauseRecord) -> Result<(), StoreError> {
     match &hold.scope {
         Scope::Worker(worker) => {
             // Leases of this very moment too: the pause came after them.
@@ -254,7 +260,7 @@ impl WriteTx<'_> {
         let now = self.now;
         let config = self.config()?;
         let expired = config.holds.values().filter(|hold| !hold.is_active(now)).take(max);
-        let expired: Vec<Hold> = expired.cloned().collect();
+        let expired: Vec<PauseRecord> = expired.cloned().collect();
         drop(config);
         for hold in &expired {
             self.lift_expired(hold)?;
@@ -269,7 +275,7 @@ impl WriteTx<'_> {
         hold.map_or(Ok(()), |hold| self.lift_expired(&hold))
     }
 
-    fn lift_expired(&mut self, hold: &Hold) -> Result<(), StoreError> {
+    fn lift_expired(&mut self, hold: &PauseRecord) -> Result<(), StoreError> {
         self.drop_hold(&hold.scope)?;
         self.keep_resumption(&Caller::system(), &hold.scope, Some("its time was over"))?;
         record(self, &Caller::system(), hold, false, Some("its time was over"));

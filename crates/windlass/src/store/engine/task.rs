@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::job::JobId;
-use crate::store::asker::Asker;
+use crate::store::asker::ReadSource;
 use crate::store::read_tx::ReadTx;
 use crate::store::write_tx::WriteTx;
 
@@ -54,7 +54,7 @@ pub trait ReadTask: Send {
         CancellationToken::new()
     }
     /// For whom it is made; those who ask are served in turns.
-    fn made_for(&self) -> Option<&Asker> {
+    fn made_for(&self) -> Option<&ReadSource> {
         None
     }
     /// Tells the caller.

@@ -21,7 +21,7 @@ pub(super) struct Row {
 }
 
 /// Job, kind, name, number.
-pub(super) type FacetKey = (Seq, JobDataKind, String, u64);
+pub(super) type JobDataKey = (Seq, JobDataKind, String, u64);
 
 /// Everything that is stored.
 #[derive(Default)]
@@ -40,7 +40,7 @@ pub(super) struct Tables {
     pub(super) edges: BTreeSet<Edge>,
     /// The same edges by dependent, then dependency.
     pub(super) edges_back: BTreeSet<(Seq, Seq, Need)>,
-    pub(super) facets: BTreeMap<FacetKey, Arc<[u8]>>,
+    pub(super) facets: BTreeMap<JobDataKey, Arc<[u8]>>,
     pub(super) documents: BTreeMap<(DocumentKind, String), Vec<u8>>,
     pub(super) records: Vec<Record>,
     pub(super) counts: Counts,
@@ -60,7 +60,7 @@ enum Undo {
     Payload(Seq, Payload),
     Key(Key, Option<KeyHolder>),
     Edge(Edge, bool),
-    Facet(FacetKey, Option<Arc<[u8]>>),
+    Facet(JobDataKey, Option<Arc<[u8]>>),
     Document(DocumentKind, String, Option<Vec<u8>>),
     Records(usize),
     GenerationsOver(u64),
@@ -157,7 +157,7 @@ impl Tables {
     }
 
     /// Puts a facet, or takes it away.
-    pub(super) fn set_facet(&mut self, key: FacetKey, body: Option<Arc<[u8]>>) {
+    pub(super) fn set_facet(&mut self, key: JobDataKey, body: Option<Arc<[u8]>>) {
         let previous = match body {
             Some(body) => self.facets.insert(key.clone(), body),
             None => self.facets.remove(&key),

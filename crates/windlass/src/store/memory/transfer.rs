@@ -8,11 +8,11 @@ use crate::audit::Record;
 use crate::error::StoreError;
 use crate::job::Seq;
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
-use crate::store::move_store::rows::{Export, Import, JobDataPosition, Numbers, Page};
+use crate::store::move_store::rows::{Export, Import, JobDataPosition, Page, SequenceNumbers};
 
 impl Export for Tables {
-    fn numbers(&mut self) -> EngineResult<Numbers> {
-        Ok(Numbers {
+    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
+        Ok(SequenceNumbers {
             generation: self.generations_over + 1,
             seq: Seq(self.last_seq + 1),
             record: self.records.len() as u64 + 1,
@@ -94,7 +94,7 @@ impl Import for Tables {
         Ok(())
     }
 
-    fn adopt(&mut self, numbers: Numbers) -> EngineResult<()> {
+    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
         self.last_seq = numbers.seq.0 - 1;
         self.set_generations_over(numbers.generation - 1);
         Ok(())

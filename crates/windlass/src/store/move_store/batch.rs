@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cursor::Cursor;
-use super::rows::{JobDataPosition, Numbers, Page};
+use super::rows::{JobDataPosition, Page, SequenceNumbers};
 use crate::audit::Record;
 use crate::job::{JobState, Lane};
 use crate::store::engine::{
@@ -21,7 +21,7 @@ pub(super) enum Rows {
     Facets(Vec<JobData>),
     Keys(Vec<(Key, KeyHolder)>),
     Edges(Vec<Edge>),
-    Numbers(Numbers),
+    Numbers(SequenceNumbers),
 }
 
 impl Rows {

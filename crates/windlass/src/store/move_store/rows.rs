@@ -33,7 +33,7 @@ impl Page {
 
 /// The numbers that are given out next, and the generation that is part of every fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Numbers {
+pub struct SequenceNumbers {
     /// The store's generation, from 1 (M8).
     pub generation: u64,
     /// To the next job.
@@ -74,7 +74,7 @@ pub struct InboxCounts {
 /// Reading everything. Audit records are read as they always are.
 pub trait Export {
     /// What is given out next.
-    fn numbers(&mut self) -> EngineResult<Numbers>;
+    fn numbers(&mut self) -> EngineResult<SequenceNumbers>;
     /// Jobs in the order of submission, without their keys.
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>>;
     /// What hangs on jobs, in the order of [`FacetPlace`].
@@ -104,7 +104,7 @@ pub trait Import {
     /// Adds audit records with the numbers that they have.
     fn import_records(&mut self, records: &[Record]) -> EngineResult<()>;
     /// Goes on with these numbers.
-    fn adopt(&mut self, numbers: Numbers) -> EngineResult<()>;
+    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()>;
     /// Shuts the door in SQL, waiting for whoever stands in it, or opens it again; only a server has one.
     fn set_inbox_paused(&mut self, _is_shut: bool) -> EngineResult<()> {
         Ok(())

@@ -9,7 +9,7 @@ use super::batch::{Batch, Rows};
 use super::cursor::{Cursor, PARTS};
 use super::digest::{Digests, PartDigest};
 use super::mark::Mark;
-use super::rows::{InboxCounts, Numbers, Page};
+use super::rows::{InboxCounts, Page, SequenceNumbers};
 use crate::clock::{Clock, SystemClock, WaitLimit};
 use crate::entropy::Entropy;
 use crate::error::{MoveError, OpenError, StoreError};
@@ -223,7 +223,7 @@ impl Move {
                 self.arrive(id).await
             }
             (Some(Mark::Leaving { to, .. } | Mark::Moved { to, .. }), _) => {
-                Err(MoveError::MovedElsewhere { from: from.clone(), to })
+                Err(MoveError::AlreadyMoved { from: from.clone(), to })
             }
             (Some(Mark::Arriving { .. } | Mark::GivenUp { .. }), _) => Err(MoveError::NotWhole(from.clone())),
             (None | Some(Mark::Arrived { .. }), Some(_)) => Err(MoveError::OtherMove(to.clone())),
@@ -434,7 +434,7 @@ fn is_blank(view: &mut ReadTx<'_>) -> Result<bool, StoreError> {
     let is_unused = matches!(first, Some(Batch { rows: Rows::Numbers(_), .. }));
     let has_mark = !view.db.documents(DocumentKind::Transfer)?.is_empty();
     let letters = view.db.letter_counts()?;
-    let is_new = numbers == (Numbers { seq: crate::job::Seq(1), record: 1, ..numbers });
+    let is_new = numbers == (SequenceNumbers { seq: crate::job::Seq(1), record: 1, ..numbers });
     Ok(is_new && is_unused && !has_mark && letters == InboxCounts::default())
 }
 

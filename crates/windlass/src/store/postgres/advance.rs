@@ -2,7 +2,7 @@
 //! and where else a job stands is written only when it stands elsewhere.
 
 use super::parameter::{Column, Parameter};
-use super::row::{Places, TupleId, state_code};
+use super::row::{ColumnIndexes, TupleId, state_code};
 use super::tables::Tables;
 use crate::job::{JobMetadata, JobRecord, Payload, Seq, Spec};
 use crate::store::engine::EngineResult;
@@ -38,7 +38,7 @@ const DROP_TAGS: &str = "DELETE FROM @.tags t USING unnest($2::bytea[], $3::byte
      WHERE t.name = u.name AND t.value = u.value AND t.seq = $1";
 
 /// A job, its lane, where it stood, and where it stands now.
-pub(super) type Move = (Seq, i64, Option<Places>, Places);
+pub(super) type Move = (Seq, i64, Option<ColumnIndexes>, ColumnIndexes);
 
 /// Rows of numbers on their way to one statement.
 struct Rows<const N: usize>([Column; N]);
@@ -114,10 +114,10 @@ impl Tables {
             } else {
                 searched.push(job, &record);
             }
-            let (old, new) = (self.met.get(&job.seq).copied(), Places::of(job));
+            let (old, new) = (self.met.get(&job.seq).copied(), ColumnIndexes::of(job));
             self.timers.moved(job.seq, old.as_ref(), &new);
             // One that was not read in this transaction is remembered as running, from the one that made it so.
-            let old = old.unwrap_or_else(|| Places {
+            let old = old.unwrap_or_else(|| ColumnIndexes {
                 slot: job.concurrency.map(|key| (key.0, 4, 0, 0)),
                 ready: None,
                 listed: None,
@@ -167,9 +167,9 @@ impl Tables {
                     enter_slots.push([key, state, *lane, rank, at, *seq]);
                 }
             }
-            self.met.insert(Seq(*seq), Places { row: None, ready_row: None, ..*new });
+            self.met.insert(Seq(*seq), ColumnIndexes { row: None, ready_row: None, ..*new });
         }
-        let is_ready = |places: &Places| places.ready.is_some();
+        let is_ready = |places: &ColumnIndexes| places.ready.is_some();
         if moves.iter().any(|(.., old, new)| old.as_ref().is_some_and(is_ready) || is_ready(new)) {
             self.ahead.found_otherwise();
         }
@@ -186,9 +186,10 @@ impl Tables {
     }
 
     /// Takes jobs away from where they stand.
-    pub(super) fn displace_jobs(&mut self, jobs: &[(Seq, i64, Places)]) -> EngineResult<()> {
+    pub(super) fn displace_jobs(&mut self, jobs: &[(Seq, i64, ColumnIndexes)]) -> EngineResult<()> {
         self.ahead.clear();
-        let nowhere = |places: &Places| Places { ready: None, slot: None, listed: None, ..*places };
+        let nowhere =
+            |places: &ColumnIndexes| ColumnIndexes { ready: None, slot: None, listed: None, ..*places };
         let moves: Vec<Move> =
             jobs.iter().map(|(seq, lane, places)| (*seq, *lane, Some(*places), nowhere(places))).collect();
         self.place_jobs(&moves)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
 use super::address::Address;
-use super::news::{Announced, ENDS, EVERYTHING, Heard, INTERRUPTS, News, WORK};
+use super::news::{ENDS, EVERYTHING, INTERRUPTS, Notifications, Received, Sent, WORK};
 use super::sql_submit::Inbox;
 use crate::clock::Stopwatch;
 use crate::limits;
@@ -18,10 +18,10 @@ use crate::store::environment::Environment;
 use crate::store::metrics::Fallback;
 
 /// The look-out.
-pub(super) struct Watch {
+pub(super) struct ChangeListener {
     address: Address,
     env: Arc<Environment>,
-    news: Arc<News>,
+    news: Arc<Notifications>,
     door: Arc<Inbox>,
     /// This node among the others.
     node: i32,
@@ -43,16 +43,16 @@ enum Ended {
     Lost,
 }
 
-impl Watch {
+impl ChangeListener {
     /// A look-out that is not connected yet.
     pub(super) fn new(
         address: Address,
         env: Arc<Environment>,
-        news: Arc<News>,
+        news: Arc<Notifications>,
         door: Arc<Inbox>,
         node: i32,
-    ) -> Watch {
-        Watch {
+    ) -> ChangeListener {
+        ChangeListener {
             address,
             env,
             news,
@@ -106,7 +106,7 @@ impl Watch {
         let Ok((client, mut connection)) = connected else {
             return Ended::Lost;
         };
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(Received::default());
         let (hearing, node) = (heard.clone(), self.node);
         let driver = tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -124,7 +124,7 @@ impl Watch {
         })
     }
 
-    async fn listen(&mut self, client: &Client, heard: &Heard) -> Result<Ended, Error> {
+    async fn listen(&mut self, client: &Client, heard: &Received) -> Result<Ended, Error> {
         let nodes = self.address.lock_key("nodes");
         (self.known, self.is_alone) = (None, false);
         self.unannounced.clear();
@@ -190,7 +190,7 @@ impl Watch {
         Ok(())
     }
 
-    fn hear(&mut self, announced: Announced) {
+    fn hear(&mut self, announced: Sent) {
         if announced.has_letters {
             self.door.call();
         }

@@ -2,7 +2,7 @@
 //! statement. That a key is free, or an edge makes no circle, was decided before.
 
 use super::parameter::{Column, Parameter};
-use super::row::{Places, state_code};
+use super::row::{ColumnIndexes, state_code};
 use super::tables::Tables;
 use crate::job::{Seq, Spec};
 use crate::store::engine::{Edge, EngineResult, NewRow};
@@ -34,7 +34,7 @@ impl Tables {
         self.put_keys(&keys)?;
         let mut moves = Vec::with_capacity(rows.len());
         for NewRow { job, .. } in rows {
-            let places = Places::of(job);
+            let places = ColumnIndexes::of(job);
             self.timers.moved(job.seq, None, &places);
             moves.push((job.seq, self.lane_id(&job.lane)?, None, places));
         }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::connection::get;
 use super::keys::holder_at;
 use super::query::text_of;
-use super::row::{Places, state_code};
+use super::row::{ColumnIndexes, state_code};
 use super::tables::Tables;
 use super::tables::intern::check;
 use super::timer::unpack;
@@ -98,7 +98,7 @@ impl Tables {
         let mut expected: [BTreeSet<Vec<i64>>; 3] = Default::default();
         for (row, job) in rows.iter().zip(jobs) {
             let (seq, lane): (i64, i64) = (job.seq.0, get(row, 2)?);
-            let places = Places::of(job);
+            let places = ColumnIndexes::of(job);
             expected[0].extend(places.ready.map(|(rank, at)| vec![seq, lane, rank, at]));
             expected[1]
                 .extend(places.slot.map(|(key, state, rank, at)| vec![seq, key, state, lane, rank, at]));

@@ -28,7 +28,7 @@ const DROP: &str = "DELETE FROM @.facets f \
      WHERE f.seq = u.seq AND f.kind = u.kind::smallint AND f.name = u.name AND f.number = u.number";
 
 /// Which facet: job, kind, name, number.
-type FacetKey<'f> = (i64, i64, &'f str, i64);
+type JobDataKey<'f> = (i64, i64, &'f str, i64);
 
 impl Tables {
     pub(super) fn read_facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
@@ -53,7 +53,7 @@ impl Tables {
 
     pub(super) fn write_all_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
         // The last word on each counts, and no statement may name a row twice.
-        let mut last: std::collections::BTreeMap<FacetKey<'_>, Option<&JobData>> =
+        let mut last: std::collections::BTreeMap<JobDataKey<'_>, Option<&JobData>> =
             std::collections::BTreeMap::new();
         for write in writes {
             match write {
@@ -102,7 +102,7 @@ fn read_facet(row: &Row, seq: Seq, kind: JobDataKind) -> EngineResult<JobData> {
     Ok(facet)
 }
 
-fn key_columns<'f>(keys: impl Iterator<Item = FacetKey<'f>>) -> [Parameter; 4] {
+fn key_columns<'f>(keys: impl Iterator<Item = JobDataKey<'f>>) -> [Parameter; 4] {
     let (mut seqs, mut kinds) = (Column::numbers(), Column::numbers());
     let (mut names, mut numbers) = (Column::bytes(), Column::numbers());
     for (seq, kind, name, at) in keys {

@@ -23,7 +23,7 @@ pub(super) const EVERYTHING: u8 = WORK | ENDS | INTERRUPTS | COMMITTED;
 
 /// What this node's writer committed and the other nodes were not told of yet.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct Notifications {
     unannounced: AtomicU8,
     /// Number of this node's last commit.
     commit: AtomicI64,
@@ -31,7 +31,7 @@ pub(super) struct News {
     closing: CancellationToken,
 }
 
-impl News {
+impl Notifications {
     /// This node made a commit.
     pub(super) fn committed(&self, effects: &Effects, number: i64) {
         let kinds = [
@@ -52,10 +52,10 @@ impl News {
     }
 
     /// Takes what is to be announced; it is put back unless it is marked as announced.
-    pub(super) fn take(&self) -> Option<Announcement<'_>> {
+    pub(super) fn take(&self) -> Option<NotificationPayload<'_>> {
         let commit = self.commit.load(Ordering::Acquire);
         let kinds = self.unannounced.swap(0, Ordering::AcqRel);
-        (kinds != 0).then_some(Announcement { news: self, kinds, commit })
+        (kinds != 0).then_some(NotificationPayload { news: self, kinds, commit })
     }
 
     /// Returns when something is to be announced, or the store is closed.
@@ -96,21 +96,21 @@ impl News {
 }
 
 /// What is being announced. Dropped before it is done, it is to be announced again: twice is harmless.
-pub(super) struct Announcement<'a> {
-    news: &'a News,
+pub(super) struct NotificationPayload<'a> {
+    news: &'a Notifications,
     pub(super) kinds: u8,
     /// All commits of this node up to this number are covered.
     pub(super) commit: i64,
 }
 
-impl Announcement<'_> {
+impl NotificationPayload<'_> {
     /// The others were told.
     pub(super) fn done(mut self) {
         self.kinds = 0;
     }
 }
 
-impl Drop for Announcement<'_> {
+impl Drop for NotificationPayload<'_> {
     fn drop(&mut self) {
         if self.kinds != 0 {
             self.news.add(self.kinds);
@@ -120,14 +120,14 @@ impl Drop for Announcement<'_> {
 
 /// What other nodes announced and this one has not acted on yet.
 #[derive(Default)]
-pub(super) struct Heard {
-    state: Mutex<Announced>,
+pub(super) struct Received {
+    state: Mutex<Sent>,
     arrived: Notify,
 }
 
 /// Announcements of other nodes, merged.
 #[derive(Default)]
-pub(super) struct Announced {
+pub(super) struct Sent {
     pub(super) kinds: u8,
     /// Whether submissions came in through SQL.
     pub(super) has_letters: bool,
@@ -137,8 +137,8 @@ pub(super) struct Announced {
     pub(super) commits: HashMap<i32, i64>,
 }
 
-impl Heard {
-    fn state(&self) -> MutexGuard<'_, Announced> {
+impl Received {
+    fn state(&self) -> MutexGuard<'_, Sent> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,7 +175,7 @@ impl Heard {
     }
 
     /// Returns what was announced since the last time, as soon as there is anything.
-    pub(super) async fn next(&self) -> Announced {
+    pub(super) async fn next(&self) -> Sent {
         loop {
             {
                 let mut state = self.state();
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     /// What the look-out would announce now.
-    fn announced(news: &News) -> Option<u8> {
+    fn announced(news: &Notifications) -> Option<u8> {
         news.take().map(|announcement| {
             let kinds = announcement.kinds;
             announcement.done();
@@ -206,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_committed_while_nobody_listened_is_announced_later() {
-        let news = News::default();
+        let news = Notifications::default();
         news.add(WORK);
         // Somebody who waits only for the end of the store hears of it, and must not use it up.
         assert!(!news.is_closed_within(Duration::from_millis(1)).await);
@@ -220,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_announcement_that_fails_is_made_again() {
-        let news = News::default();
+        let news = Notifications::default();
         news.add(ENDS);
         drop(news.take());
         news.arrive().await;
@@ -229,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn however_much_is_heard_at_once_no_kind_is_dropped() {
-        let heard = Heard::default();
+        let heard = Received::default();
         for commit in 0..10_000 {
             heard.hear(&format!("7:{WORK}:{commit}"), 1);
         }

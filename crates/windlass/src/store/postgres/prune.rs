@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::connection::get;
 use super::parameter::Column;
-use super::row::Places;
+use super::row::ColumnIndexes;
 use super::tables::Tables;
 use crate::clock::Timestamp;
 use crate::job::{JobRecord, JobState, Seq};
@@ -58,7 +58,7 @@ impl Tables {
         let mut placed = Vec::with_capacity(jobs.len());
         for job in &jobs {
             self.timers.removed(job.seq);
-            placed.push((job.seq, self.lane_id(&job.lane)?, Places::of(job)));
+            placed.push((job.seq, self.lane_id(&job.lane)?, ColumnIndexes::of(job)));
         }
         self.displace_jobs(&placed)?;
         for sql in ALL {

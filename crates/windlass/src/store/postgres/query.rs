@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 
 use super::connection::{Question, get};
 use super::parameter::Column;
-use super::row::{Parts, Places};
+use super::row::{ColumnIndexes, Parts};
 use super::tables::Tables;
 use super::tables::intern::check;
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
@@ -53,7 +53,7 @@ impl Tables {
                 if self.is_writer {
                     let is_row = row.columns().get(ROW_AT).is_some_and(|column| *column.type_() == Type::TID);
                     let row = if is_row { Some(get(row, ROW_AT)?) } else { None };
-                    self.met.insert(job.seq, Places { row, ..Places::of(&job) });
+                    self.met.insert(job.seq, ColumnIndexes { row, ..ColumnIndexes::of(&job) });
                 }
                 jobs.push(job);
             }

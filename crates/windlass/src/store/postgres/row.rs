@@ -17,7 +17,7 @@ use crate::store::sql::interner::Interned;
 
 /// Where a job stands beside its row; all of it follows from the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct ColumnIndexes {
     /// The row in `hot` itself, if it was just read: it can be changed without a search.
     pub(super) row: Option<TupleId>,
     /// In `ready`: rank and time.
@@ -36,9 +36,9 @@ pub(super) struct Places {
     pub(super) worker: i64,
 }
 
-impl Places {
+impl ColumnIndexes {
     /// Where a job stands.
-    pub(super) fn of(job: &JobRecord) -> Places {
+    pub(super) fn of(job: &JobRecord) -> ColumnIndexes {
         let place = ClaimOrder::of(job);
         let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
         let (is_scheduled, is_running) = (job.state == JobState::Scheduled, job.state == JobState::Running);
@@ -49,7 +49,7 @@ impl Places {
             _ => None,
         });
         let timed = ClaimOrder::when_due(job).map(|due| (0, TIMED, rank, due.eligible_at.as_millis()));
-        Places {
+        ColumnIndexes {
             row: None,
             ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
             ready_row: None,

@@ -13,7 +13,7 @@ use super::cluster::Identity;
 use super::connection::Connection;
 use super::node_cache::{ClaimBounds, Meta};
 use super::prefetch::Prefetch;
-use super::row::Places;
+use super::row::ColumnIndexes;
 use super::sql_submit::InboxState;
 use super::timer::Timers;
 use crate::audit::Record;
@@ -49,7 +49,7 @@ pub(super) struct Tables {
     pub(super) timers: Timers,
     pub(super) ahead: Prefetch,
     /// Where the jobs that this transaction has met stand.
-    pub(super) met: FxHashMap<Seq, Places>,
+    pub(super) met: FxHashMap<Seq, ColumnIndexes>,
     /// Whether this connection writes; if not, nothing is tidied up in passing.
     pub(super) is_writer: bool,
     pub(super) has_written: bool,

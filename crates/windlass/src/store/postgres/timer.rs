@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::connection::get;
 use super::parameter::Column;
-use super::row::Places;
+use super::row::ColumnIndexes;
 use super::tables::Tables;
 use crate::job::{JobRecord, Seq, WorkerId, acts_at};
 use crate::limits;
@@ -115,7 +115,7 @@ impl Timers {
     }
 
     /// A job stands elsewhere now: makes sure that an entry covers it. `old` is none if that is not known.
-    pub(super) fn moved(&mut self, Seq(seq): Seq, old: Option<&Places>, new: &Places) {
+    pub(super) fn moved(&mut self, Seq(seq): Seq, old: Option<&ColumnIndexes>, new: &ColumnIndexes) {
         let was_uncovered = self.uncovered.remove(&seq).is_some();
         if new.acts_at == NEVER && !new.is_running {
             return self.leave_entry(seq);
@@ -131,7 +131,7 @@ impl Timers {
                 }));
         if !is_covered {
             self.leave_entry(seq);
-            let Places { is_running, worker, acts_at, .. } = *new;
+            let ColumnIndexes { is_running, worker, acts_at, .. } = *new;
             self.added.push(Added { is_running, worker, at: acts_at, seq });
         }
     }
@@ -306,8 +306,8 @@ impl Tables {
             self.timers.emptied.extend(swept.iter().map(|entry| entry.key));
             self.timers.has_swept |= !swept.is_empty();
             for (place, (at, seq, job)) in found.iter().enumerate() {
-                let places = Places::of(job);
-                let Places { is_running, worker, .. } = places;
+                let places = ColumnIndexes::of(job);
+                let ColumnIndexes { is_running, worker, .. } = places;
                 let added = Added { is_running, worker, at: *at, seq: *seq };
                 if place < due {
                     self.timers.uncovered.insert(*seq, added);

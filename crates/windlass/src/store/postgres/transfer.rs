@@ -16,7 +16,7 @@ use crate::audit::Record;
 use crate::error::OpenError;
 use crate::job::Seq;
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
-use crate::store::move_store::rows::{Export, Import, InboxCounts, JobDataPosition, Numbers, Page};
+use crate::store::move_store::rows::{Export, Import, InboxCounts, JobDataPosition, Page, SequenceNumbers};
 use crate::store::sql::columns::{
     damaged, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code, need_of, number,
 };
@@ -48,8 +48,8 @@ const OPEN_DOOR: &str =
     "DROP TRIGGER IF EXISTS door_is_shut ON @.inbox; DROP FUNCTION IF EXISTS @.door_is_shut()";
 
 impl Export for Tables {
-    fn numbers(&mut self) -> EngineResult<Numbers> {
-        Ok(Numbers {
+    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
+        Ok(SequenceNumbers {
             generation: self.meta.generation.unsigned_abs(),
             seq: Seq(self.meta.next_seq),
             record: self.meta.next_record.unsigned_abs(),
@@ -142,7 +142,7 @@ impl Import for Tables {
         self.append_records(records)
     }
 
-    fn adopt(&mut self, numbers: Numbers) -> EngineResult<()> {
+    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
         self.meta.next_seq = numbers.seq.0;
         self.meta.next_record = number(numbers.record);
         self.meta.generation = number(numbers.generation);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::address::Address;
 use super::connection::Connection;
 use super::migrate;
-use super::news::{EVERYTHING, News};
+use super::news::{EVERYTHING, Notifications};
 use super::node_cache::Meta;
 use super::prefetch::PrefetchHints;
 use super::sql_submit::{Inbox, InboxStatus};
@@ -37,7 +37,7 @@ pub(super) struct Writer {
     pub(super) address: Address,
     pub(super) env: Arc<Environment>,
     pub(super) memo: ConnectionCache,
-    pub(super) news: Arc<News>,
+    pub(super) news: Arc<Notifications>,
     door: Arc<Inbox>,
     /// Names commits, so that one can be recognised that nobody answered for. Not the store's own: what that gives out
     /// must not depend on the engine.
@@ -75,7 +75,7 @@ impl Writer {
         tables: Tables,
         address: Address,
         env: Arc<Environment>,
-        news: Arc<News>,
+        news: Arc<Notifications>,
         door: Arc<Inbox>,
         closing: Closing,
     ) -> Writer {

@@ -9,7 +9,7 @@ use crate::job::{Bucket, JobRecord, JobState, Rate, Suspension, Wait};
 use crate::store::budget::{self, BudgetUsage};
 use crate::store::cascade;
 use crate::store::command::rate_limit::{KeyBucket, key_bucket_key};
-use crate::store::config::{Config, Hold, PauseMode, Scope, parse};
+use crate::store::config::{Config, PauseMode, PauseRecord, Scope, parse};
 use crate::store::engine::{DocumentKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::read_tx::ReadTx;
@@ -61,7 +61,7 @@ pub(crate) fn reasons(
         return Ok(found);
     }
     let config = view.config()?;
-    let holds: Vec<Hold> = config.holds_on(&job.lane, view.now).cloned().collect();
+    let holds: Vec<PauseRecord> = config.holds_on(&job.lane, view.now).cloned().collect();
     found.extend(holds.iter().map(held_by));
     if depth == Depth::First && !found.is_empty() {
         return Ok(found);
@@ -197,7 +197,7 @@ fn suspends_next(requested: &Suspension) -> Reason {
 fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
     let config = view.config()?;
     let is_cutting =
-        |hold: &&Hold| hold.mode == PauseMode::Aggressive && matches!(hold.scope, Scope::Queue { .. });
+        |hold: &&PauseRecord| hold.mode == PauseMode::Aggressive && matches!(hold.scope, Scope::Queue { .. });
     for hold in config.holds_on(&job.lane, view.now).filter(is_cutting) {
         if cascade::suspends(view.db, hold, job)? {
             let message = format!(
@@ -287,7 +287,7 @@ fn first(jobs: &[Value]) -> &[Value] {
     &jobs[..jobs.len().min(NAMED_MAX)]
 }
 
-fn held_by(hold: &Hold) -> Reason {
+fn held_by(hold: &PauseRecord) -> Reason {
     let (code, what) = match &hold.scope {
         Scope::Queue { queue, .. } => ("queue_paused", format!("queue {queue} is paused")),
         Scope::Gate => ("gate_closed", "the gate is closed".to_owned()),

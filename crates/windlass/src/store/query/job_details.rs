@@ -18,7 +18,7 @@ use crate::store::config::parse;
 use crate::store::engine::{ClaimOrder, Edge, JobData, JobDataKind, JobDataQuery, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::read_tx::ReadTx;
-use crate::store::{Store, elsewhere};
+use crate::store::{Store, ask_server};
 
 /// An attempt of a job (M17).
 #[derive(Debug, Clone, PartialEq)]
@@ -292,7 +292,7 @@ fn child_results(
 impl Store {
     /// A job's groups of children, each child with its result, in input order (M64).
     pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
-        elsewhere!(self.groups(id, None));
+        ask_server!(self.groups(id, None));
         let caller = caller.clone();
         self.read("groups", move |view| groups(view, &caller, id, None)).await
     }
@@ -310,7 +310,7 @@ impl Store {
         id: JobId,
         name: &str,
     ) -> Result<Option<Vec<Group>>, StoreError> {
-        elsewhere!(self.groups(id, Some(name)));
+        ask_server!(self.groups(id, Some(name)));
         let (caller, name) = (caller.clone(), name.to_owned());
         self.read("groups", move |view| groups(view, &caller, id, Some(&name))).await
     }

@@ -7,7 +7,7 @@ use super::stats::{ByState, minutes_by_lane};
 use crate::error::StoreError;
 use crate::job::{JobState, JobType};
 use crate::store::caller::Caller;
-use crate::store::config::{Hold, Scope, TypeSettings};
+use crate::store::config::{PauseRecord, Scope, TypeSettings};
 use crate::store::minute_stats::Minute;
 use crate::store::read_tx::ReadTx;
 
@@ -21,7 +21,7 @@ pub struct TypeInfo {
     /// Minute by minute for the last hour, by the minute's number since 1970.
     pub minutes: BTreeMap<i64, Minute>,
     /// Its pause: everybody's, or the caller's tenant's own.
-    pub paused: Option<Hold>,
+    pub paused: Option<PauseRecord>,
     /// Its settings.
     pub settings: TypeSettings,
 }

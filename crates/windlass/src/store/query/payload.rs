@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, Payload, Spec};
-use crate::store::caller::{Caller, Permission, Ties};
+use crate::store::caller::{Caller, KeyBinding, Permission};
 use crate::store::config::{Config, QueueSettings};
 use crate::store::read_tx::ReadTx;
 use crate::store::schedules::Schedule;
@@ -71,9 +71,11 @@ impl<'a> PayloadReader<'a> {
     ) -> Result<bool, StoreError> {
         let config = view.config()?;
         let worker = job.lease.and_then(|lease| config.workers.get(&lease.worker));
-        let leased =
-            Ties { holds_lease: worker.is_some_and(|worker| worker.key == self.caller.key), is_owner: false };
-        let either = Ties { is_owner: true, ..leased };
+        let leased = KeyBinding {
+            holds_lease: worker.is_some_and(|worker| worker.key == self.caller.key),
+            is_owner: false,
+        };
+        let either = KeyBinding { is_owner: true, ..leased };
         // Only where owning it would decide, it is looked up.
         if self.caller.reads_payload(leased) || !self.caller.reads_payload(either) {
             return Ok(self.caller.reads_payload(leased));

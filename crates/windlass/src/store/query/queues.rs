@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, QueueName, Tenant};
 use crate::store::caller::Caller;
-use crate::store::config::{Config, Hold, QueueSettings, Resumption, Scope};
+use crate::store::config::{Config, PauseRecord, QueueSettings, Resumption, Scope};
 use crate::store::engine::LimitScope;
 use crate::store::minute_stats::Minute;
 use crate::store::read_tx::ReadTx;
@@ -26,7 +26,7 @@ pub struct QueueInfo {
     /// Minute by minute for the last hour, by the minute's number since 1970.
     pub minutes: BTreeMap<i64, Minute>,
     /// Its pause: everybody's, or the caller's tenant's own.
-    pub paused: Option<Hold>,
+    pub paused: Option<PauseRecord>,
     /// The end of its last pause: everybody's or the caller's tenant's own, whichever was later.
     pub resumed: Option<Resumption>,
     /// The settings that count for the caller: its own tenant's, then everybody's.
@@ -106,7 +106,7 @@ fn resumption_of(config: &Config, caller: &Caller, queue: &QueueName) -> Option<
 }
 
 /// The pause that holds a queue for this caller; everybody's before its own, since lifting the own one would not help.
-fn pause_of(config: &Config, caller: &Caller, queue: &QueueName, now: Timestamp) -> Option<Hold> {
+fn pause_of(config: &Config, caller: &Caller, queue: &QueueName, now: Timestamp) -> Option<PauseRecord> {
     let tenants = [None, caller.tenant.clone()];
     let scopes = tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant });
     let holds = scopes.into_iter().filter_map(|scope| config.holds.get(&scope));

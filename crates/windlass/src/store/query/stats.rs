@@ -41,7 +41,7 @@ pub struct Stats {
     /// What each tenant with a budget has spent in the period that it counts for, in cents; a server does not tell.
     pub spent: BTreeMap<Tenant, i64>,
     /// How many queues, types, tenants and costs there are beyond those named here.
-    pub left_out: LeftOut,
+    pub left_out: Omitted,
     /// Changes whose consequences are not applied to all jobs yet: counted up to [`limits::CASCADES_COUNTED_MAX`], and only
     /// for callers that see all tenants.
     pub cascades: u64,
@@ -49,7 +49,7 @@ pub struct Stats {
 
 /// What is not named, since there are more than [`limits::STATS_NAMES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LeftOut {
+pub struct Omitted {
     /// Queues.
     pub queues: u64,
     /// Types.

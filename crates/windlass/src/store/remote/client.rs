@@ -213,7 +213,7 @@ impl Client {
     }
 
     fn check_name(&self) -> Result<(), StoreError> {
-        if self.is_misnamed { Err(StoreError::Elsewhere("as_caller")) } else { Ok(()) }
+        if self.is_misnamed { Err(StoreError::LocalOnly("as_caller")) } else { Ok(()) }
     }
 
     /// Refuses every call from now on, and ends those that are under way.

@@ -17,7 +17,7 @@ use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId};
 use crate::store::command::pause::{Pause, Target};
 use crate::store::command::settings::{Configured, Settings};
-use crate::store::config::{Config, Hold, PauseMode, QueueSettings, Resumption, Scope, Worker};
+use crate::store::config::{Config, PauseMode, PauseRecord, QueueSettings, Resumption, Scope, Worker};
 use crate::store::minute_stats::minute_of;
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
@@ -34,9 +34,9 @@ struct ShownPause {
 }
 
 impl ShownPause {
-    fn into_hold(self, scope: Scope) -> Hold {
+    fn into_hold(self, scope: Scope) -> PauseRecord {
         let expires_at = self.expires_at.map(|moment| moment.0);
-        Hold { scope, mode: self.mode, reason: self.reason, by: self.by, since: self.at.0, expires_at }
+        PauseRecord { scope, mode: self.mode, reason: self.reason, by: self.by, since: self.at.0, expires_at }
     }
 }
 
@@ -125,7 +125,7 @@ struct ShownWorker {
 }
 
 impl ShownWorker {
-    fn into_worker(self) -> (Worker, Option<Hold>) {
+    fn into_worker(self) -> (Worker, Option<PauseRecord>) {
         let hold = self.paused.map(|pause| pause.into_hold(Scope::Worker(self.id)));
         let worker = Worker {
             id: self.id,
@@ -169,20 +169,20 @@ struct ShownScope {
 }
 
 impl ShownScope {
-    fn into_hold(self) -> Option<Hold> {
+    fn into_hold(self) -> Option<PauseRecord> {
         let scope = match (self.r#type, self.tenant) {
             (Some(job_type), tenant) => Scope::Type { job_type, tenant },
             (None, Some(tenant)) => Scope::Tenant(tenant),
             (None, None) => return None,
         };
         let (mode, expires_at) = (PauseMode::Graceful, self.expires_at.map(|moment| moment.0));
-        Some(Hold { scope, mode, reason: self.reason, by: self.by, since: self.since.0, expires_at })
+        Some(PauseRecord { scope, mode, reason: self.reason, by: self.by, since: self.since.0, expires_at })
     }
 }
 
 impl ShownGate {
-    fn into_holds(self) -> Vec<Hold> {
-        let whole = (!self.online).then(|| Hold {
+    fn into_holds(self) -> Vec<PauseRecord> {
+        let whole = (!self.online).then(|| PauseRecord {
             scope: Scope::Gate,
             mode: PauseMode::Graceful,
             reason: self.reason,

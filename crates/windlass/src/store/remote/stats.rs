@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::text::Moment;
 use crate::job::{JobType, QueueName, Tenant};
 use crate::store::minute_stats::{Minute, minute_of};
-use crate::store::query::stats::{ByState, LeftOut, Stats};
+use crate::store::query::stats::{ByState, Omitted, Stats};
 
 /// What happened in some time.
 #[derive(Deserialize)]
@@ -91,7 +91,7 @@ impl From<ShownStats> for Stats {
             minutes: shown.minutes.into_iter().map(minute).collect(),
             costs: shown.costs.into_iter().map(cost).collect(),
             cascades: shown.cascades,
-            left_out: LeftOut {
+            left_out: Omitted {
                 queues: shown.left_out.queues,
                 types: shown.left_out.types,
                 tenants: shown.left_out.tenants,

@@ -12,7 +12,9 @@ use crate::job::{
     JobId, JobMetadata, JobRecord, JobState, Need, Payload, PayloadDigest, Seq, Spec, WorkerId,
 };
 use crate::store::config::{encode, parse};
-use crate::store::engine::{DocumentKind, EngineResult, JobDataKind, Key, KeyHolder, KeyKind, KeyMemory};
+use crate::store::engine::{
+    DocumentKind, EngineResult, JobDataKind, Key, KeyHolder, KeyHolderCache, KeyKind,
+};
 
 /// The code of a scheduled job that is set aside for its concurrency key; one more than the last state's.
 pub(crate) const SET_ASIDE: i64 = 12;
@@ -167,7 +169,7 @@ impl KeyRow<'_> {
             (Some(job), Some(payload)) => {
                 let id = job.try_into().map(JobId::from_bytes).map_err(|_| wrong("holds no id"))?;
                 let payload = payload.try_into().map(PayloadDigest).map_err(|_| wrong("holds no digest"))?;
-                Some(KeyMemory { id, payload, ended })
+                Some(KeyHolderCache { id, payload, ended })
             }
             _ => None,
         };

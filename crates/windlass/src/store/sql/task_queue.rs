@@ -4,35 +4,35 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::turns::Turns;
+use super::turns::RoundRobin;
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::asker::Asker;
+use crate::store::asker::ReadSource;
 use crate::store::engine::{ReadTask, WriteTask};
 
 /// Work that is more or less heavy.
-pub(crate) trait Weighed {
+pub(crate) trait HasWeight {
     /// About how many jobs it changes.
     fn weight(&self) -> usize;
 
     /// For whom it is done, if those are served in turns.
-    fn made_for(&self) -> Option<Asker> {
+    fn made_for(&self) -> Option<ReadSource> {
         None
     }
 }
 
-impl Weighed for Box<dyn WriteTask> {
+impl HasWeight for Box<dyn WriteTask> {
     fn weight(&self) -> usize {
         WriteTask::weight(self.as_ref())
     }
 }
 
-impl Weighed for Box<dyn ReadTask> {
+impl HasWeight for Box<dyn ReadTask> {
     fn weight(&self) -> usize {
         0
     }
 
-    fn made_for(&self) -> Option<Asker> {
+    fn made_for(&self) -> Option<ReadSource> {
         ReadTask::made_for(self.as_ref()).cloned()
     }
 }
@@ -50,7 +50,7 @@ struct Lines<T> {
     urgent: VecDeque<T>,
     normal: VecDeque<T>,
     /// What is done for callers that are served in turns.
-    turns: Turns<T>,
+    turns: RoundRobin<T>,
     /// Whether the next ordinary work is one of those.
     is_turn: bool,
     /// What newcomers are told once nothing more is taken.
@@ -76,11 +76,11 @@ impl<T> Lines<T> {
     }
 }
 
-impl<T: Weighed> TaskQueue<T> {
+impl<T: HasWeight> TaskQueue<T> {
     /// Room for `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
     pub(crate) fn new(waiting_max: usize) -> TaskQueue<T> {
         let (urgent, normal) = (VecDeque::new(), VecDeque::new());
-        let lines = Lines { urgent, normal, turns: Turns::default(), is_turn: false, refusal: None };
+        let lines = Lines { urgent, normal, turns: RoundRobin::default(), is_turn: false, refusal: None };
         TaskQueue {
             lines: Mutex::new(lines),
             arrived: Condvar::new(),
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::store::caller::{Caller, Role};
 
-    impl Weighed for usize {
+    impl HasWeight for usize {
         fn weight(&self) -> usize {
             *self
         }
@@ -204,14 +204,14 @@ mod tests {
     #[derive(Debug, PartialEq)]
     struct For(&'static str, usize);
 
-    impl Weighed for For {
+    impl HasWeight for For {
         fn weight(&self) -> usize {
             0
         }
 
-        fn made_for(&self) -> Option<Asker> {
+        fn made_for(&self) -> Option<ReadSource> {
             let caller = Caller::new(self.0, Role::Viewer, None);
-            (!self.0.is_empty()).then(|| Asker::of(&caller))
+            (!self.0.is_empty()).then(|| ReadSource::of(&caller))
         }
     }
 

@@ -6,11 +6,11 @@ use std::collections::{HashMap, VecDeque};
 use crate::error::StoreError;
 use crate::job::Tenant;
 use crate::limits;
-use crate::store::asker::Asker;
+use crate::store::asker::ReadSource;
 
 /// What waits, by whom it waits for.
-pub(super) struct Turns<T> {
-    lines: HashMap<String, VecDeque<(Asker, T)>>,
+pub(super) struct RoundRobin<T> {
+    lines: HashMap<String, VecDeque<(ReadSource, T)>>,
     /// Those for whom something waits, the next one first.
     order: VecDeque<String>,
     /// How many wait for each tenant.
@@ -18,19 +18,19 @@ pub(super) struct Turns<T> {
     len: usize,
 }
 
-impl<T> Default for Turns<T> {
-    fn default() -> Turns<T> {
-        Turns { lines: HashMap::new(), order: VecDeque::new(), tenants: HashMap::new(), len: 0 }
+impl<T> Default for RoundRobin<T> {
+    fn default() -> RoundRobin<T> {
+        RoundRobin { lines: HashMap::new(), order: VecDeque::new(), tenants: HashMap::new(), len: 0 }
     }
 }
 
-impl<T> Turns<T> {
+impl<T> RoundRobin<T> {
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Why nothing more is taken for this asker, if so.
-    pub(super) fn refusal(&self, asker: &Asker) -> Option<StoreError> {
+    pub(super) fn refusal(&self, asker: &ReadSource) -> Option<StoreError> {
         let retry_after = limits::OVERLOADED_RETRY_AFTER;
         let own = self.lines.get(asker.holder()).map_or(0, VecDeque::len);
         if own >= limits::READS_WAITING_PER_KEY_MAX {
@@ -44,7 +44,7 @@ impl<T> Turns<T> {
         })
     }
 
-    pub(super) fn push(&mut self, asker: Asker, item: T) {
+    pub(super) fn push(&mut self, asker: ReadSource, item: T) {
         if let Some(tenant) = asker.tenant() {
             *self.tenants.entry(tenant.clone()).or_default() += 1;
         }
@@ -84,13 +84,13 @@ mod tests {
     use super::*;
     use crate::store::caller::{Caller, Role};
 
-    fn asker(name: &str, tenant: &str) -> Asker {
-        Asker::of(&Caller::new(name, Role::Viewer, Some(Tenant::new(tenant).unwrap())))
+    fn asker(name: &str, tenant: &str) -> ReadSource {
+        ReadSource::of(&Caller::new(name, Role::Viewer, Some(Tenant::new(tenant).unwrap())))
     }
 
     #[test]
     fn a_caller_that_asks_much_does_not_make_others_wait() {
-        let mut turns = Turns::default();
+        let mut turns = RoundRobin::default();
         for number in 0..100 {
             turns.push(asker("ada", "a"), number);
         }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_key_and_a_tenant_have_so_many_reads_waiting() {
-        let mut turns = Turns::default();
+        let mut turns = RoundRobin::default();
         let (key, tenant) = (limits::READS_WAITING_PER_KEY_MAX, limits::READS_WAITING_PER_TENANT_MAX);
         for number in 0..tenant {
             let one = asker(&format!("ada-{}", number / key), "a");

@@ -72,7 +72,7 @@ struct Watched {
 }
 
 /// The look-out.
-pub(super) struct Watch {
+pub(super) struct ChangeListener {
     connection: Connection,
     env: Arc<Environment>,
     own: Arc<OwnCommits>,
@@ -119,7 +119,7 @@ enum Reason {
     Time,
 }
 
-impl Watch {
+impl ChangeListener {
     /// A look-out that knows everything that was committed until now.
     pub(super) fn new(
         connection: Connection,
@@ -127,11 +127,11 @@ impl Watch {
         own: Arc<OwnCommits>,
         log: PathBuf,
         turns: Vec<Arc<Turn>>,
-    ) -> EngineResult<Watch> {
+    ) -> EngineResult<ChangeListener> {
         let readers =
             turns.into_iter().map(|turn| Watched { turn, look: 0, lasted: Duration::ZERO }).collect();
         let log = Log { path: log, looks: None, settled_for: 0 };
-        let mut watch = Watch { connection, env, own, version: 0, foreign: 0, log, readers };
+        let mut watch = ChangeListener { connection, env, own, version: 0, foreign: 0, log, readers };
         watch.has_changed_elsewhere()?;
         Ok(watch)
     }

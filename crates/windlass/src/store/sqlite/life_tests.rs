@@ -372,7 +372,8 @@ fn own_commits_are_not_taken_for_anothers() {
     let (mut writer, mut other) = (t.writer(), t.writer());
     let connection = open::connect_reader(&t.path("jobs.db"), 64).unwrap();
     let mut watch =
-        Watch::new(connection, t.env(), writer.own.clone(), t.path("jobs.db-wal"), Vec::new()).unwrap();
+        ChangeListener::new(connection, t.env(), writer.own.clone(), t.path("jobs.db-wal"), Vec::new())
+            .unwrap();
     writer.commit(vec![t.note("own")]).unwrap();
     assert_eq!(watch.has_changed_elsewhere(), Ok(false));
     other.commit(vec![t.note("other")]).unwrap();
@@ -454,7 +455,8 @@ fn a_look_that_lasts_too_long_is_ended() {
     let reader = Reader::new(tables, t.env());
     let connection = open::connect_reader(&t.path("jobs.db"), 64).unwrap();
     let mut watch =
-        Watch::new(connection, t.env(), Arc::default(), t.path("jobs.db-wal"), vec![reader.turn()]).unwrap();
+        ChangeListener::new(connection, t.env(), Arc::default(), t.path("jobs.db-wal"), vec![reader.turn()])
+            .unwrap();
     let endless = thread::spawn(move || reader.look_for_ever());
     while !endless.is_finished() {
         watch.end_long_looks(limits::SNAPSHOT_MAX);

@@ -12,7 +12,7 @@ use super::{busy, open};
 use crate::audit::Record;
 use crate::job::Seq;
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
-use crate::store::move_store::rows::{Export, Import, JobDataPosition, Numbers, Page};
+use crate::store::move_store::rows::{Export, Import, JobDataPosition, Page, SequenceNumbers};
 use crate::store::sql::columns::{
     damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code,
     need_of, number,
@@ -53,9 +53,9 @@ impl<C: Holds> Tables<C> {
 }
 
 impl<C: Holds> Export for Tables<C> {
-    fn numbers(&mut self) -> EngineResult<Numbers> {
+    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
         let generation = self.meta.generation;
-        Ok(Numbers { generation, seq: Seq(self.meta.next_seq), record: self.meta.next_record })
+        Ok(SequenceNumbers { generation, seq: Seq(self.meta.next_seq), record: self.meta.next_record })
     }
 
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
@@ -126,7 +126,7 @@ impl<C: Holds> Import for Tables<C> {
         self.write_records(records)
     }
 
-    fn adopt(&mut self, numbers: Numbers) -> EngineResult<()> {
+    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
         self.meta.next_seq = numbers.seq.0;
         self.meta.next_record = numbers.record;
         self.meta.generation = numbers.generation;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use super::{Facts, VerifyReport};
+use super::{VerifyCounts, VerifyReport};
 use crate::error::StoreError;
 use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq};
 use crate::limits;
@@ -54,8 +54,8 @@ pub(super) struct Near {
 }
 
 impl Near {
-    pub(super) fn load(view: &mut ReadTx<'_>, page: &[Facts]) -> Result<Near, StoreError> {
-        let waits = |facts: &&Facts| !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty();
+    pub(super) fn load(view: &mut ReadTx<'_>, page: &[VerifyCounts]) -> Result<Near, StoreError> {
+        let waits = |facts: &&VerifyCounts| !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty();
         let waiting: Vec<Seq> = page.iter().filter(waits).map(|facts| facts.job.seq).collect();
         let mut edges: FxHashMap<Seq, Vec<Edge>> = FxHashMap::default();
         let parents = page.iter().filter_map(|facts| Some(facts.job.parent?.seq));
@@ -91,7 +91,7 @@ impl Graph {
     pub(super) fn check(
         &mut self,
         view: &mut ReadTx<'_>,
-        facts: &Facts,
+        facts: &VerifyCounts,
         near: &mut Near,
     ) -> Result<(), StoreError> {
         let job = &facts.job;
@@ -123,7 +123,7 @@ impl Graph {
     fn check_dependencies(
         &mut self,
         view: &mut ReadTx<'_>,
-        facts: &Facts,
+        facts: &VerifyCounts,
         near: &mut Near,
     ) -> Result<(), StoreError> {
         let job = &facts.job;
@@ -246,14 +246,14 @@ fn key(kind: KeyKind, lane: &Lane, text: &str) -> Key {
     Key { kind, tenant: lane.tenant.clone(), job_type: lane.job_type.clone(), text: text.to_owned() }
 }
 
-fn unique_key(view: &mut ReadTx<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
+fn unique_key(view: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.unique_key.as_deref().unwrap_or_default();
     let holder = view.db.keyed(&[key(KeyKind::Unique, &facts.job.lane, text)])?.pop().flatten();
     let is_held = holder.is_some_and(|holder| holder.seq == facts.job.seq);
     Ok((!is_held).then(|| format!("does not hold its unique key, {holder:?} does")))
 }
 
-fn idempotency_key(view: &mut ReadTx<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
+fn idempotency_key(view: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.idempotency_key.as_deref().unwrap_or_default();
     let holder = view.db.keyed(&[key(KeyKind::Idempotency, &facts.job.lane, text)])?.pop().flatten();
     if holder.is_some_and(|holder| holder.seq == facts.job.seq && holder.removed().is_some()) {

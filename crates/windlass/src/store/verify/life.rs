@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Facts, VerifyReport};
+use super::{VerifyCounts, VerifyReport};
 use crate::clock::Timestamp;
 use crate::job::{AttemptOutcome, Category, JobRecord, JobState, acts_at};
 use crate::limits;
@@ -10,7 +10,7 @@ use crate::limits;
 /// How late maintenance may be before a job that time should have moved counts as broken.
 const SWEEP: Duration = Duration::from_secs(60);
 
-type Check = fn(&Facts, Timestamp) -> Option<String>;
+type Check = fn(&VerifyCounts, Timestamp) -> Option<String>;
 
 const CHECKS: &[(&str, &str, Check)] = &[
     ("I1", "every job still has what was submitted, byte for byte", whole),
@@ -30,36 +30,36 @@ pub(super) fn verdicts() -> Vec<VerifyReport> {
     CHECKS.iter().map(|(code, promise, _)| VerifyReport::new(code, promise)).collect()
 }
 
-pub(super) fn check(verdicts: &mut [VerifyReport], facts: &Facts, now: Timestamp) {
+pub(super) fn check(verdicts: &mut [VerifyReport], facts: &VerifyCounts, now: Timestamp) {
     for (verdict, (_, _, check)) in verdicts.iter_mut().zip(CHECKS) {
         verdict.count_finding(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
     }
 }
 
 /// The engine compares every row with its checksum as it reads it; what is left is what no checksum covers.
-fn whole(facts: &Facts, _: Timestamp) -> Option<String> {
+fn whole(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let missing = facts.job.has.unique_key != facts.spec.unique_key.is_some();
     missing.then(|| "its unique key and its record disagree".to_owned())
 }
 
-fn finality(facts: &Facts, _: Timestamp) -> Option<String> {
+fn finality(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let JobRecord { state, completed_at, .. } = &facts.job;
     (state.is_final() != completed_at.is_some()).then(|| format!("is {state} with end {completed_at:?}"))
 }
 
-fn lease(facts: &Facts, _: Timestamp) -> Option<String> {
+fn lease(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let JobRecord { state, lease, .. } = &facts.job;
     ((*state == JobState::Running) != lease.is_some()).then(|| format!("is {state} with lease {lease:?}"))
 }
 
-fn single_completion(facts: &Facts, _: Timestamp) -> Option<String> {
+fn single_completion(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let completed =
         facts.attempts.iter().filter(|(_, attempt)| attempt.outcome == AttemptOutcome::Completed).count();
     let expected = usize::from(facts.job.state == JobState::Completed);
     (completed != expected).then(|| format!("is {} with {completed} completed attempts", facts.job.state))
 }
 
-fn attempts(facts: &Facts, _: Timestamp) -> Option<String> {
+fn attempts(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let job = &facts.job;
     let has_begun = job.lease.is_some() && !job.has.claim_ahead;
     let ended = job.attempt.saturating_sub(u32::from(has_begun));
@@ -75,21 +75,21 @@ fn attempts(facts: &Facts, _: Timestamp) -> Option<String> {
     (job.failures > budget).then(|| format!("has failed {} times of {budget}", job.failures))
 }
 
-fn suspension(facts: &Facts, _: Timestamp) -> Option<String> {
+fn suspension(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let JobRecord { state, details, .. } = &facts.job;
     let is_suspended = *state == JobState::Suspended;
     (is_suspended != details.suspension.is_some())
         .then(|| format!("is {state} with {:?}", details.suspension))
 }
 
-fn not_early(facts: &Facts, _: Timestamp) -> Option<String> {
+fn not_early(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let early = facts.attempts.iter().find(|(_, attempt)| attempt.started_at < facts.job.run_at);
     early.map(|(number, attempt)| {
         format!("attempt {number} started {} before {}", attempt.started_at, facts.job.run_at)
     })
 }
 
-fn backoff(facts: &Facts, _: Timestamp) -> Option<String> {
+fn backoff(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let job = &facts.job;
     let (JobState::Retrying, Some(retry_at), Some(error)) = (job.state, job.retry_at, &job.details.error)
     else {
@@ -108,7 +108,7 @@ fn backoff(facts: &Facts, _: Timestamp) -> Option<String> {
     (!is_inside).then(|| format!("waits {delay:?}, its policy says {low:?} to {high:?}"))
 }
 
-fn no_early_run(facts: &Facts, _: Timestamp) -> Option<String> {
+fn no_early_run(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let job = &facts.job;
     let has_run = matches!(
         job.state,
@@ -117,14 +117,14 @@ fn no_early_run(facts: &Facts, _: Timestamp) -> Option<String> {
     (has_run && job.has_unmet_dependencies()).then(|| format!("is {} with open dependencies", job.state))
 }
 
-fn checkpoints(facts: &Facts, _: Timestamp) -> Option<String> {
+fn checkpoints(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let details = &facts.job.details;
     let (kept, said) = (facts.checkpoints, (details.checkpoints, details.checkpoint_bytes));
     let is_over = said.0 > limits::CHECKPOINTS_MAX as u64 || said.1 > limits::CHECKPOINTS_BYTES_MAX as u64;
     (kept != said || is_over).then(|| format!("says {said:?} checkpoints and bytes, keeps {kept:?}"))
 }
 
-fn lifetime(facts: &Facts, now: Timestamp) -> Option<String> {
+fn lifetime(facts: &VerifyCounts, now: Timestamp) -> Option<String> {
     let late = acts_at(&facts.job).filter(|at| at.plus(SWEEP) < now)?;
     Some(format!("should have been moved at {late}; does maintenance run?"))
 }

@@ -4,7 +4,7 @@ use windlass::error::{FieldProblem, SubmitError};
 use windlass::job::{JobState, NewJob};
 use windlass::limits::STATS_NAMES_MAX;
 use windlass::store::config::TenantSettings;
-use windlass::store::query::stats::LeftOut;
+use windlass::store::query::stats::Omitted;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, queue, tenant};
 
@@ -92,9 +92,9 @@ async fn numbers_about_everything_name_a_bounded_number(t: &Fixture) {
     t.submit_all((0..count).map(|number| job("acme", &format!("q{number:05}"), "a")).collect()).await;
     let stats = t.store.stats(&t.me).await.unwrap();
     assert_eq!((stats.queues.len(), stats.types.len(), stats.tenants.len()), (STATS_NAMES_MAX, 1, 1));
-    assert_eq!(stats.left_out, LeftOut { queues: 5, ..LeftOut::default() });
+    assert_eq!(stats.left_out, Omitted { queues: 5, ..Omitted::default() });
     assert_eq!(stats.states[&JobState::Created], count as u64, "sums count all of them");
     assert!(stats.queues.contains_key(&queue("q00000")) && !stats.queues.contains_key(&queue("q01004")));
     let totals = t.store.totals(&t.me).await.unwrap();
-    assert_eq!((totals.queues.len(), totals.left_out), (count, LeftOut::default()));
+    assert_eq!((totals.queues.len(), totals.left_out), (count, Omitted::default()));
 }

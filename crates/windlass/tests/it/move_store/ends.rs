@@ -154,7 +154,7 @@ async fn a_store_goes_to_one_place_only() {
         (filled(On::Sqlite).await, On::Postgres.address(), On::Sqlite.address());
     moved(&from, &to).await.unwrap();
     let refused = moved(&from, &elsewhere).await;
-    assert_eq!(refused, Err(MoveError::MovedElsewhere { from, to: to.clone() }));
+    assert_eq!(refused, Err(MoveError::AlreadyMoved { from, to: to.clone() }));
     // It goes on from there, though.
     moved(&to, &elsewhere).await.unwrap();
     open(&elsewhere).close();

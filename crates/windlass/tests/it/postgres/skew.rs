@@ -34,12 +34,12 @@ const LATE: Duration = Duration::from_secs(20);
 async fn child() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
     eprintln!("@clock {}", SystemClock::new().now().as_millis());
-    let queue = Client::from_store(open(&address));
+    let client = Client::from_store(open(&address));
     let worker =
-        Worker::new(&queue).heartbeat_every(Duration::from_millis(200)).handle(run).queue("default", 8);
+        Worker::new(&client).heartbeat_every(Duration::from_millis(200)).handle(run).queue("default", 8);
     let dismissed = tokio::task::spawn_blocking(|| std::io::stdin().lines().for_each(drop));
     worker.run_until(async { drop(dismissed.await) }).await.unwrap();
-    queue.close();
+    client.close();
 }
 
 async fn run(job: Greet, cx: Cx) -> anyhow::Result<String> {

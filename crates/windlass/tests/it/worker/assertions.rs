@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use windlass::job::{AttemptOutcome, JobState, RetryPolicy};
-use windlass::testing::{CrashPoint, StepRun, TestQueue};
+use windlass::testing::{CrashPoint, StepRun, TestClient};
 use windlass::{Cx, Failure, GroupStrategy, Worker};
 
 use super::harness::step_by_step_on_every_engine;
@@ -39,7 +39,7 @@ async fn add(job: Add) -> anyhow::Result<u64> {
 }
 
 /// M6, M64, M70, M72, M73
-async fn a_job_recovers_from_every_crash_point(t: &TestQueue) {
+async fn a_job_recovers_from_every_crash_point(t: &TestClient) {
     let points = [
         CrashPoint::BeforeStart,
         CrashPoint::BeforeStep("first".into()),
@@ -52,8 +52,8 @@ async fn a_job_recovers_from_every_crash_point(t: &TestQueue) {
     ];
     for point in points {
         let name = format!("{point:?}");
-        let job = t.queue().submit(greet(&name)).retry(RetryPolicy::fixed()).await.unwrap();
-        let worker = || Worker::new(t.queue()).handle(everything).handle(add);
+        let job = t.client().submit(greet(&name)).retry(RetryPolicy::fixed()).await.unwrap();
+        let worker = || Worker::new(t.client()).handle(everything).handle(add);
         // It sleeps, and waits for a signal, before it comes to the last of them.
         for _ in 0..10 {
             t.run_due(worker().crash_at(point.clone())).await;
@@ -86,7 +86,7 @@ async fn complaint(assertion: impl Future<Output = ()>) -> String {
 }
 
 /// M17, M70
-async fn replays_are_told_from_runs(t: &TestQueue) {
+async fn replays_are_told_from_runs(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.step("pay", async { anyhow::Ok(()) }).await?;
         if cx.attempt() == 1 {
@@ -94,8 +94,8 @@ async fn replays_are_told_from_runs(t: &TestQueue) {
         }
         anyhow::Ok("paid".to_owned())
     };
-    let job = t.queue().submit(greet("a")).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    let job = t.client().submit(greet("a")).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_failed(job.id(), "no_such_card").await;
     t.assert_attempts(job.id(), &[AttemptOutcome::Failed]).await;
     t.assert_ran(job.id(), "pay", 1);
@@ -113,9 +113,9 @@ async fn replays_are_told_from_runs(t: &TestQueue) {
 }
 
 /// M12
-async fn what_was_submitted_can_be_looked_at(t: &TestQueue) {
-    t.queue().submit(Fill { bytes: 1 }).await.unwrap();
-    t.queue().submit_all((0..600).map(|number| greet(&number.to_string()))).await.unwrap();
+async fn what_was_submitted_can_be_looked_at(t: &TestClient) {
+    t.client().submit(Fill { bytes: 1 }).await.unwrap();
+    t.client().submit_all((0..600).map(|number| greet(&number.to_string()))).await.unwrap();
     let all = t.submitted::<Greet>().await;
     assert_eq!((all.len(), &*all[0].1.name, &*all[599].1.name), (600, "0", "599"));
     let found = t.assert_submitted::<Greet>(|job| job.name == "17").await;
@@ -125,20 +125,20 @@ async fn what_was_submitted_can_be_looked_at(t: &TestQueue) {
 }
 
 /// M40, M72
-async fn time_passes_as_if_workers_ran(t: &TestQueue) {
+async fn time_passes_as_if_workers_ran(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.sleep(Duration::from_secs(86_400)).await?;
         if cx.failures() == 0 { Err(anyhow::anyhow!("once")) } else { Ok(cx.attempt().to_string()) }
     };
-    let job = t.queue().submit(greet("a")).delay(secs(3600)).await.unwrap();
-    let worker = || Worker::new(t.queue()).handle(handler);
+    let job = t.client().submit(greet("a")).delay(secs(3600)).await.unwrap();
+    let worker = || Worker::new(t.client()).handle(handler);
     assert_eq!(t.run_for(secs(3599), worker).await, 0);
     assert_eq!(t.run_for(secs(86_405), worker).await, 3);
     t.assert_completed(&job, "3").await;
 }
 
 /// M41, M44
-async fn the_worker_decides_on_the_delay_of_a_custom_policy(t: &TestQueue) {
+async fn the_worker_decides_on_the_delay_of_a_custom_policy(t: &TestClient) {
     let handler = |job: Greet, cx: Cx| async move {
         match &*job.name {
             "own" => Err(Failure::retry_after(secs(7), "busy")),
@@ -153,7 +153,7 @@ async fn the_worker_decides_on_the_delay_of_a_custom_policy(t: &TestQueue) {
     };
     let worker = || {
         let handler = move |job: Greet, cx: Cx| async move { handler(job, cx).await.map(|()| String::new()) };
-        Worker::new(t.queue()).handle(handler).retry_delay(decide)
+        Worker::new(t.client()).handle(handler).retry_delay(decide)
     };
     let policy = RetryPolicy { jitter: 0.0, max_delay: secs(150), ..RetryPolicy::custom() };
     let expected = [
@@ -163,7 +163,7 @@ async fn the_worker_decides_on_the_delay_of_a_custom_policy(t: &TestQueue) {
         ("other", RetryPolicy::fixed(), vec![1]),
     ];
     for (name, policy, delays) in expected {
-        let job = t.queue().submit(greet(name)).retry(policy).await.unwrap();
+        let job = t.client().submit(greet(name)).retry(policy).await.unwrap();
         for delay in delays {
             t.run_due(worker()).await;
             let found = t.job(job.id()).await.job;
@@ -176,31 +176,31 @@ async fn the_worker_decides_on_the_delay_of_a_custom_policy(t: &TestQueue) {
 }
 
 /// M41
-async fn a_custom_policy_without_a_function_is_exponential(t: &TestQueue) {
+async fn a_custom_policy_without_a_function_is_exponential(t: &TestClient) {
     let handler = |_: Greet| async { Err::<String, _>(anyhow::anyhow!("no")) };
     let policy = RetryPolicy { jitter: 0.0, ..RetryPolicy::custom() };
-    let job = t.queue().submit(greet("a")).retry(policy).await.unwrap();
+    let job = t.client().submit(greet("a")).retry(policy).await.unwrap();
     for delay in [1, 2] {
-        t.run_due(Worker::new(t.queue()).handle(handler)).await;
+        t.run_due(Worker::new(t.client()).handle(handler)).await;
         assert_eq!(t.job(job.id()).await.job.next_run_at().since(t.now()), secs(delay));
         t.advance(secs(delay)).await;
     }
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::DeadLetter).await;
 }
 
 /// M30
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_hangs_is_timed_out_in_no_time() {
-    let t = TestQueue::new();
+    let t = TestClient::new();
     let handler = |_: Greet, cx: Cx| async move {
         if cx.attempt() == 1 {
             std::future::pending::<()>().await;
         }
         anyhow::Ok("at last".to_owned())
     };
-    let job = t.queue().submit(greet("a")).timeout(secs(60)).await.unwrap();
-    t.run_for(secs(10), || Worker::new(t.queue()).handle(handler)).await;
+    let job = t.client().submit(greet("a")).timeout(secs(60)).await.unwrap();
+    t.run_for(secs(10), || Worker::new(t.client()).handle(handler)).await;
     t.assert_completed(&job, "at last").await;
     t.assert_attempts(job.id(), &[AttemptOutcome::TimedOut, AttemptOutcome::Completed]).await;
 }

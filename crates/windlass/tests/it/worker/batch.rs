@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::context::Cx;
 use windlass::handler::{BatchOptions, Extract, Snooze, State};
 use windlass::job::{AttemptOutcome, Category, ErrorRecord, Failure, JobId, JobState, RetryPolicy};
-use windlass::testing::{CrashPoint, StepRun, TestQueue};
+use windlass::testing::{CrashPoint, StepRun, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::{Told, events, outcomes, step_by_step_on_every_engine};
@@ -40,18 +40,18 @@ fn names(jobs: &[Greet]) -> String {
     names.join(" ")
 }
 
-async fn error_of(t: &TestQueue, id: JobId) -> ErrorRecord {
+async fn error_of(t: &TestClient, id: JobId) -> ErrorRecord {
     t.job(id).await.job.details.error.clone().expect("the job has an error")
 }
 
-async fn many_jobs_are_one_call_and_each_has_its_own_outcome(t: &TestQueue) {
+async fn many_jobs_are_one_call_and_each_has_its_own_outcome(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, State(told): State<Told>) -> Outcomes {
         told.say(names(&jobs));
         jobs.into_iter().map(|job| Ok(format!("hello, {}", job.name))).collect()
     }
     let (told, mut heard) = events();
-    let jobs = t.queue().submit_all(["a", "b", "c", "d", "e"].map(greet)).await.unwrap();
-    let ran = t.run_due(Worker::new(t.queue()).with(told).handle_batch(up_to(3), handler)).await;
+    let jobs = t.client().submit_all(["a", "b", "c", "d", "e"].map(greet)).await.unwrap();
+    let ran = t.run_due(Worker::new(t.client()).with(told).handle_batch(up_to(3), handler)).await;
     assert_eq!(ran, 5);
     assert_eq!(heard.all(), ["a b c", "d e"]);
     for (job, name) in jobs.iter().zip(["a", "b", "c", "d", "e"]) {
@@ -69,7 +69,7 @@ impl Extract for Place {
 }
 
 /// M17
-async fn a_batch_handler_asks_for_what_others_ask_for(t: &TestQueue) {
+async fn a_batch_handler_asks_for_what_others_ask_for(t: &TestClient) {
     async fn handler(
         jobs: Vec<Add>,
         contexts: Vec<Cx>,
@@ -84,31 +84,31 @@ async fn a_batch_handler_asks_for_what_others_ask_for(t: &TestQueue) {
         }
         Ok(jobs.iter().map(|job| job.numbers.iter().sum::<u64>() + more).collect())
     }
-    let jobs = t.queue().submit_all([1, 2, 3].map(|n| Add { numbers: vec![n] })).await.unwrap();
-    let worker = Worker::new(t.queue()).with(10_u64).with("word");
+    let jobs = t.client().submit_all([1, 2, 3].map(|n| Add { numbers: vec![n] })).await.unwrap();
+    let worker = Worker::new(t.client()).with(10_u64).with("word");
     t.run_due(worker.handle_batch(up_to(10), handler)).await;
     for (job, sum) in jobs.iter().zip([11, 12, 13]) {
         assert_eq!(job.result(Duration::ZERO).await.unwrap(), sum);
     }
 }
 
-async fn a_batch_handler_may_return_less_than_an_outcome_for_each(t: &TestQueue) {
-    let each = t.queue().submit(greet("each")).await.unwrap();
+async fn a_batch_handler_may_return_less_than_an_outcome_for_each(t: &TestClient) {
+    let each = t.client().submit(greet("each")).await.unwrap();
     let fallible = |jobs: Vec<Greet>| async move {
         anyhow::Ok(jobs.into_iter().map(|job| Ok::<_, Failure>(job.name)).collect::<Vec<_>>())
     };
-    t.run_due(Worker::new(t.queue()).handle_batch(up_to(10), fallible)).await;
+    t.run_due(Worker::new(t.client()).handle_batch(up_to(10), fallible)).await;
     t.assert_completed(&each, "each").await;
-    let all = t.queue().submit(greet("all")).await.unwrap();
+    let all = t.client().submit(greet("all")).await.unwrap();
     let plain = |jobs: Vec<Greet>| async move {
         anyhow::Ok(jobs.into_iter().map(|job| job.name).collect::<Vec<_>>())
     };
-    t.run_due(Worker::new(t.queue()).handle_batch(up_to(10), plain)).await;
+    t.run_due(Worker::new(t.client()).handle_batch(up_to(10), plain)).await;
     t.assert_completed(&all, "all").await;
 }
 
 /// M40 M43
-async fn each_job_fails_by_its_own_policy(t: &TestQueue) {
+async fn each_job_fails_by_its_own_policy(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(told): State<Told>) -> Outcomes {
         told.say(names(&jobs));
         let outcome = |(job, cx): (Greet, Cx)| match (job.name.as_str(), cx.attempt()) {
@@ -120,10 +120,10 @@ async fn each_job_fails_by_its_own_policy(t: &TestQueue) {
         jobs.into_iter().zip(contexts).map(outcome).collect()
     }
     let (told, mut heard) = events();
-    let worker = || Worker::new(t.queue()).with(told.clone()).handle_batch(up_to(10), handler);
+    let worker = || Worker::new(t.client()).with(told.clone()).handle_batch(up_to(10), handler);
     let submit = async |name: &str, attempts| {
         let policy = RetryPolicy { max_attempts: attempts, ..RetryPolicy::fixed() };
-        t.queue().submit(greet(name)).retry(policy).await.unwrap()
+        t.client().submit(greet(name)).retry(policy).await.unwrap()
     };
     let fine = submit("fine", 2).await;
     let never = submit("never", 2).await;
@@ -143,15 +143,15 @@ async fn each_job_fails_by_its_own_policy(t: &TestQueue) {
 }
 
 /// M43
-async fn an_error_of_the_whole_batch_is_that_of_every_job(t: &TestQueue) {
+async fn an_error_of_the_whole_batch_is_that_of_every_job(t: &TestClient) {
     async fn handler(_: Vec<Greet>, contexts: Vec<Cx>) -> anyhow::Result<Outcomes> {
         if contexts[0].attempt() == 1 {
             return Err(Snooze(secs(60)).into());
         }
         Err(anyhow::Error::from(Failure::permanent("closed", "nobody is there")).context("calling"))
     }
-    let worker = || Worker::new(t.queue()).handle_batch(up_to(10), handler);
-    let jobs = t.queue().submit_all(["a", "b"].map(greet)).await.unwrap();
+    let worker = || Worker::new(t.client()).handle_batch(up_to(10), handler);
+    let jobs = t.client().submit_all(["a", "b"].map(greet)).await.unwrap();
     t.run_due(worker()).await;
     for job in &jobs {
         t.assert_state(job.id(), JobState::Waiting).await;
@@ -165,14 +165,14 @@ async fn an_error_of_the_whole_batch_is_that_of_every_job(t: &TestQueue) {
 }
 
 /// M43
-async fn a_wrong_number_of_outcomes_fails_all_and_says_so(t: &TestQueue) {
+async fn a_wrong_number_of_outcomes_fails_all_and_says_so(t: &TestClient) {
     for too_many in [false, true] {
         let handler = move |jobs: Vec<Greet>| async move {
             let count = if too_many { jobs.len() + 1 } else { jobs.len() - 1 };
             (0..count).map(|_| anyhow::Ok(String::new())).collect::<Vec<_>>()
         };
-        let jobs = t.queue().submit_all(["a", "b"].map(greet)).await.unwrap();
-        t.run_due(Worker::new(t.queue()).handle_batch(up_to(10), handler)).await;
+        let jobs = t.client().submit_all(["a", "b"].map(greet)).await.unwrap();
+        t.run_due(Worker::new(t.client()).handle_batch(up_to(10), handler)).await;
         for job in jobs {
             let error = error_of(t, job.id()).await;
             assert_eq!(
@@ -191,18 +191,18 @@ async fn a_wrong_number_of_outcomes_fails_all_and_says_so(t: &TestQueue) {
 }
 
 /// M6: one that always panics takes nobody with it.
-async fn after_a_panic_each_job_is_tried_by_itself(t: &TestQueue) {
+async fn after_a_panic_each_job_is_tried_by_itself(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, State(told): State<Told>) -> Outcomes {
         told.say(names(&jobs));
         assert!(jobs.iter().all(|job| job.name != "bad"), "a bad one");
         jobs.into_iter().map(|job| Ok(job.name)).collect()
     }
     let (told, mut heard) = events();
-    let worker = || Worker::new(t.queue()).with(told.clone()).handle_batch(up_to(10), handler);
+    let worker = || Worker::new(t.client()).with(told.clone()).handle_batch(up_to(10), handler);
     let mut jobs = Vec::new();
     for name in ["a", "bad", "b"] {
         // They are due together again.
-        jobs.push(t.queue().submit(greet(name)).retry(RetryPolicy::fixed()).await.unwrap());
+        jobs.push(t.client().submit(greet(name)).retry(RetryPolicy::fixed()).await.unwrap());
     }
     t.run_due(worker()).await;
     assert_eq!(heard.all(), ["a b bad"]);
@@ -222,28 +222,28 @@ async fn after_a_panic_each_job_is_tried_by_itself(t: &TestQueue) {
     assert_eq!(error_of(t, jobs[1].id()).await.code.as_deref(), Some("poison"));
 }
 
-async fn what_cannot_be_read_or_written_fails_alone(t: &TestQueue) {
-    let fine = t.queue().submit(greet("fine")).await.unwrap();
-    let other = t.queue().submit(OtherGreet { names: Vec::new() }).await.unwrap();
+async fn what_cannot_be_read_or_written_fails_alone(t: &TestClient) {
+    let fine = t.client().submit(greet("fine")).await.unwrap();
+    let other = t.client().submit(OtherGreet { names: Vec::new() }).await.unwrap();
     let greeting = |jobs: Vec<Greet>| async move {
         jobs.into_iter().map(|job| anyhow::Ok(job.name)).collect::<Vec<_>>()
     };
-    t.run_due(Worker::new(t.queue()).handle_batch(up_to(10), greeting)).await;
+    t.run_due(Worker::new(t.client()).handle_batch(up_to(10), greeting)).await;
     t.assert_completed(&fine, "fine").await;
     assert_eq!(error_of(t, other.id()).await.code.as_deref(), Some("payload_unreadable"));
-    let maps = t.queue().submit_all([Map, Map]).await.unwrap();
+    let maps = t.client().submit_all([Map, Map]).await.unwrap();
     let mapping = |jobs: Vec<Map>| async move {
         let numbers = 0..u8::try_from(jobs.len()).unwrap();
         numbers.map(|n| anyhow::Ok((0..n).map(|n| ((n, n), n)).collect())).collect::<Vec<_>>()
     };
-    t.run_due(Worker::new(t.queue()).handle_batch(up_to(10), mapping)).await;
+    t.run_due(Worker::new(t.client()).handle_batch(up_to(10), mapping)).await;
     let mut states = [t.job(maps[0].id()).await.job.state, t.job(maps[1].id()).await.job.state];
     states.sort_unstable_by_key(|state| state.as_str());
     assert_eq!(states, [JobState::Completed, JobState::Failed]);
 }
 
 /// M72
-async fn a_job_that_sleeps_leaves_its_batch(t: &TestQueue) {
+async fn a_job_that_sleeps_leaves_its_batch(t: &TestClient) {
     async fn one(job: Greet, cx: Cx) -> anyhow::Result<String> {
         match job.name.as_str() {
             "sleeps" => cx.sleep(secs(600)).await?,
@@ -266,8 +266,9 @@ async fn a_job_that_sleeps_leaves_its_batch(t: &TestQueue) {
     }
     let (told, mut heard) = events();
     let adding = |job: Add| async move { anyhow::Ok(job.numbers.iter().sum()) };
-    let worker = || Worker::new(t.queue()).with(told.clone()).handle_batch(up_to(10), handler).handle(adding);
-    let jobs = t.queue().submit_all(["sleeps", "waits", "spawns", "fine"].map(greet)).await.unwrap();
+    let worker =
+        || Worker::new(t.client()).with(told.clone()).handle_batch(up_to(10), handler).handle(adding);
+    let jobs = t.client().submit_all(["sleeps", "waits", "spawns", "fine"].map(greet)).await.unwrap();
     t.run_due(worker()).await;
     t.assert_completed(&jobs[3], "fine 1").await;
     t.assert_completed(&jobs[2], "spawns 2").await;
@@ -283,7 +284,7 @@ async fn a_job_that_sleeps_leaves_its_batch(t: &TestQueue) {
 }
 
 /// M70 M101
-async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestQueue) {
+async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(told): State<Told>) -> Outcomes {
         told.say(names(&jobs));
         let mut outcomes = Vec::new();
@@ -293,8 +294,8 @@ async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestQueue) {
         outcomes
     }
     let (told, mut heard) = events();
-    let worker = || Worker::new(t.queue()).with(told.clone()).handle_batch(up_to(10), handler);
-    let jobs = t.queue().submit_all(["a", "b"].map(greet)).await.unwrap();
+    let worker = || Worker::new(t.client()).with(told.clone()).handle_batch(up_to(10), handler);
+    let jobs = t.client().submit_all(["a", "b"].map(greet)).await.unwrap();
     t.run_due(worker().crash_at(CrashPoint::AfterStep("greet".into()))).await;
     for job in &jobs {
         t.assert_state(job.id(), JobState::Running).await;
@@ -302,7 +303,7 @@ async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestQueue) {
     t.run_for(secs(60), worker).await;
     for (job, name) in jobs.iter().zip(["a", "b"]) {
         t.assert_completed(job, name).await;
-        assert_eq!(outcomes(t.queue(), job.id()).await.len(), 2);
+        assert_eq!(outcomes(t.client(), job.id()).await.len(), 2);
     }
     let runs = |job: usize| t.steps(jobs[job].id()).iter().map(|call| call.run).collect::<Vec<_>>();
     let (first, second) = (runs(0), runs(1));
@@ -314,7 +315,7 @@ async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestQueue) {
 }
 
 /// M18 M41
-async fn layers_costs_and_delays_are_those_of_each_job(t: &TestQueue) {
+async fn layers_costs_and_delays_are_those_of_each_job(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>) -> Outcomes {
         let mut outcomes = Vec::new();
         for (cents, (job, cx)) in (1..).zip(jobs.iter().zip(contexts)) {
@@ -331,7 +332,7 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestQueue) {
     let (told, mut heard) = events();
     let worker = || {
         let told = told.clone();
-        Worker::new(t.queue())
+        Worker::new(t.client())
             .handle_batch(up_to(10), handler)
             .layer(move |cx, next| {
                 told.say(cx.job_id().to_string());
@@ -341,7 +342,7 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestQueue) {
     };
     let mut ids = Vec::new();
     for name in ["a", "b"] {
-        ids.push(t.queue().submit(greet(name)).retry(RetryPolicy::custom()).await.unwrap().id());
+        ids.push(t.client().submit(greet(name)).retry(RetryPolicy::custom()).await.unwrap().id());
     }
     t.run_due(worker()).await;
     let mut calls = heard.all();
@@ -357,7 +358,7 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestQueue) {
             job.details.progress.as_ref().and_then(|progress| progress.message.as_deref()),
             Some(name)
         );
-        assert_eq!(outcomes(t.queue(), *id).await, [AttemptOutcome::Failed]);
+        assert_eq!(outcomes(t.client(), *id).await, [AttemptOutcome::Failed]);
         assert_eq!(job.next_run_at().since(t.now()), secs(100));
     }
     costs.sort_unstable();
@@ -369,12 +370,12 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestQueue) {
 }
 
 /// M104
-async fn a_worker_does_not_start_with_a_batch_that_cannot_be(t: &TestQueue) {
+async fn a_worker_does_not_start_with_a_batch_that_cannot_be(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, _: Vec<Cx>, State(_): State<Vec<u8>>) -> Outcomes {
         jobs.into_iter().map(|job| Ok(job.name)).collect()
     }
     let refusal = async |worker: Worker| worker.run().await.unwrap_err().to_string();
-    let worker = || Worker::new(t.queue());
+    let worker = || Worker::new(t.client());
     let refused = refusal(worker().handle_batch(up_to(10), handler)).await;
     assert!(refused.contains("`greet`") && refused.contains("Vec<u8>"), "{refused}");
     let given = || worker().with(vec![1_u8]);

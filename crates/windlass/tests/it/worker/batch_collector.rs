@@ -79,7 +79,7 @@ async fn jobs_that_come_one_by_one_are_handled_together(bench: &Bench) {
     let worker = Started::new(house.worker(bench, BatchOptions::new(3, LONG)));
     let mut jobs = Vec::new();
     for name in ["a", "b", "c"] {
-        jobs.push(bench.queue.submit(greet(name)).await.unwrap());
+        jobs.push(bench.client.submit(greet(name)).await.unwrap());
         house.expect_here(1).await;
     }
     house.heard.expect("batch of 3").await;
@@ -93,7 +93,7 @@ async fn jobs_that_come_one_by_one_are_handled_together(bench: &Bench) {
 async fn a_worker_whose_slots_are_taken_does_not_wait_for_more(bench: &Bench) {
     let mut house = House::open_for(0);
     let worker = Started::new(house.worker(bench, BatchOptions::new(100, LONG)).queue("default", 2));
-    let jobs = bench.queue.submit_all(["a", "b", "c", "d"].map(greet)).await.unwrap();
+    let jobs = bench.client.submit_all(["a", "b", "c", "d"].map(greet)).await.unwrap();
     house.expect_here(2).await;
     house.heard.expect("batch of 2").await;
     bench.settle().await;
@@ -128,7 +128,7 @@ async fn a_job_that_is_cancelled_or_suspended_leaves_the_others_alone(bench: &Be
     let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = bench.worker().with(told).with(gate.clone());
     let worker = Started::new(worker.handle_batch(BatchOptions::new(3, LONG), handler));
-    let jobs = bench.queue.submit_all(["cancelled", "suspended", "stays"].map(greet)).await.unwrap();
+    let jobs = bench.client.submit_all(["cancelled", "suspended", "stays"].map(greet)).await.unwrap();
     heard.expect("batch of 3").await;
     jobs[0].cancel().await.unwrap();
     jobs[1].suspend(Suspend::aggressive()).await.unwrap();
@@ -136,15 +136,15 @@ async fn a_job_that_is_cancelled_or_suspended_leaves_the_others_alone(bench: &Be
     gate.add_permits(1);
     assert_eq!(jobs[2].result(PROMPTLY).await.unwrap(), "stays");
     worker.stop().await;
-    assert_eq!(state(&bench.queue, jobs[0].id()).await, JobState::Cancelled);
-    assert_eq!(state(&bench.queue, jobs[1].id()).await, JobState::Suspended);
+    assert_eq!(state(&bench.client, jobs[0].id()).await, JobState::Cancelled);
+    assert_eq!(state(&bench.client, jobs[1].id()).await, JobState::Suspended);
 }
 
 /// M6
 async fn a_worker_that_leaves_does_not_wait_for_more(bench: &Bench) {
     let mut house = House::open_for(100);
     let worker = Started::new(house.worker(bench, BatchOptions::new(100, LONG)));
-    let jobs = bench.queue.submit_all(["a", "b"].map(greet)).await.unwrap();
+    let jobs = bench.client.submit_all(["a", "b"].map(greet)).await.unwrap();
     house.expect_here(2).await;
     assert_eq!(within(PROMPTLY, worker.stop()).await.released, 0);
     house.heard.expect("batch of 2").await;
@@ -159,7 +159,7 @@ async fn a_batch_that_does_not_stop_is_given_back(bench: &Bench) {
     let worker = || house.worker(bench, BatchOptions::new(2, LONG));
     let rude = Started::new(worker().drain(Duration::ZERO).grace(Duration::from_millis(1)));
     let other = worker();
-    let jobs = bench.queue.submit_all(["a", "b"].map(greet)).await.unwrap();
+    let jobs = bench.client.submit_all(["a", "b"].map(greet)).await.unwrap();
     house.expect_here(2).await;
     house.heard.expect("batch of 2").await;
     assert_eq!(within(PROMPTLY, rude.stop()).await.released, 2);
@@ -176,13 +176,13 @@ async fn a_batch_that_does_not_stop_is_given_back(bench: &Bench) {
 async fn a_batch_that_has_not_begun_is_given_back_by_a_pause(bench: &Bench) {
     let mut house = House::open_for(100);
     let worker = Started::new(house.worker(bench, BatchOptions::new(3, LONG)));
-    let mut jobs = bench.queue.submit_all(["a", "b"].map(greet)).await.unwrap();
+    let mut jobs = bench.client.submit_all(["a", "b"].map(greet)).await.unwrap();
     house.expect_here(2).await;
     worker.control.pause(PauseMode::Aggressive);
     bench.settle().await;
     worker.control.resume();
     house.expect_here(2).await;
-    jobs.push(bench.queue.submit(greet("c")).await.unwrap());
+    jobs.push(bench.client.submit(greet("c")).await.unwrap());
     house.expect_here(1).await;
     house.heard.expect("batch of 3").await;
     for job in &jobs {
@@ -202,12 +202,12 @@ async fn the_first_job_waits_for_others_but_not_for_long() {
     worker.control.started().await;
     let began = Instant::now();
     for _ in 0..3 {
-        bench.queue.submit(greet("a")).await.unwrap();
+        bench.client.submit(greet("a")).await.unwrap();
         house.expect_here(1).await;
         tokio::time::sleep(secs(2)).await;
     }
     house.heard.expect("batch of 3").await;
-    let job = bench.queue.submit(greet("b")).await.unwrap();
+    let job = bench.client.submit(greet("b")).await.unwrap();
     house.expect_here(1).await;
     house.heard.expect("batch of 1").await;
     let waited = began.elapsed();
@@ -245,7 +245,7 @@ async fn a_batch_that_hangs_is_dropped_when_the_time_of_all_its_jobs_is_over() {
     let worker = Started::new(worker.grace(Duration::ZERO));
     let submit = async |name, seconds| {
         let retry = RetryPolicy { initial_delay: secs(100), ..RetryPolicy::fixed() };
-        bench.queue.submit(greet(name)).timeout(secs(seconds)).retry(retry).await.unwrap()
+        bench.client.submit(greet(name)).timeout(secs(seconds)).retry(retry).await.unwrap()
     };
     let (quick, slow) = (submit("quick", 10).await, submit("slow", 20).await);
     // In virtual time.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use windlass::job::{AttemptOutcome, JobState};
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::{Cx, GroupStrategy, Worker};
 
 use super::harness::{Told, events, step_by_step_on_every_engine};
@@ -40,7 +40,7 @@ impl Drop for OnThread {
 }
 
 /// M72
-async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestQueue) {
+async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestClient) {
     let (told, mut heard) = events();
     let threads = Threads::default();
     let counted = threads.clone();
@@ -52,8 +52,8 @@ async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestQueue) {
         let word: Option<String> = tokio::runtime::Handle::current().block_on(word)?;
         Ok(word.unwrap_or_default())
     };
-    let worker = || Worker::new(t.queue()).handle_blocking(handler.clone());
-    let job = t.queue().submit(greet("a")).await.unwrap();
+    let worker = || Worker::new(t.client()).handle_blocking(handler.clone());
+    let job = t.client().submit(greet("a")).await.unwrap();
     for wait in ["sleep", "signal"] {
         assert_eq!(t.run_due(worker()).await, 1);
         t.assert_state(job.id(), JobState::Waiting).await;
@@ -72,15 +72,15 @@ async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestQueue) {
 }
 
 /// M64
-async fn a_blocking_handler_has_children(t: &TestQueue) {
+async fn a_blocking_handler_has_children(t: &TestClient) {
     let parent = |_: Add, cx: Cx| -> anyhow::Result<u64> {
         let children = ["one", "three"].map(greet);
         let lengths = cx.block_on(cx.spawn_all(children, GroupStrategy::FailFast))?.all()?;
         Ok(lengths.concat().len() as u64)
     };
     let child = |job: Greet| async { anyhow::Ok(job.name) };
-    let job = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle_blocking(parent).handle(child)).await;
+    let job = t.client().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle_blocking(parent).handle(child)).await;
     t.assert_completed(&job, 8).await;
 }
 
@@ -93,11 +93,11 @@ fn stepping(name: &'static str) -> impl Fn(Greet, Cx) -> anyhow::Result<String> 
 }
 
 /// M70
-async fn a_blocking_handler_replays_its_steps(t: &TestQueue) {
-    let worker = || Worker::new(t.queue()).handle_blocking(stepping("second"));
+async fn a_blocking_handler_replays_its_steps(t: &TestClient) {
+    let worker = || Worker::new(t.client()).handle_blocking(stepping("second"));
     let points = [CrashPoint::BeforeStep("second".into()), CrashPoint::AfterStep("second".into())];
     for point in points {
-        let job = t.queue().submit(greet("a")).await.unwrap();
+        let job = t.client().submit(greet("a")).await.unwrap();
         t.run_due(worker().crash_at(point)).await;
         t.assert_state(job.id(), JobState::Running).await;
         t.run_for(secs(60), worker).await;
@@ -108,11 +108,11 @@ async fn a_blocking_handler_replays_its_steps(t: &TestQueue) {
 }
 
 /// M71
-async fn changed_code_is_found_on_a_thread(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).await.unwrap();
-    let dying = Worker::new(t.queue()).handle_blocking(stepping("second"));
+async fn changed_code_is_found_on_a_thread(t: &TestClient) {
+    let job = t.client().submit(greet("a")).await.unwrap();
+    let dying = Worker::new(t.client()).handle_blocking(stepping("second"));
     t.run_due(dying.crash_at(CrashPoint::BeforeFinish)).await;
-    t.run_for(secs(60), || Worker::new(t.queue()).handle_blocking(stepping("other"))).await;
+    t.run_for(secs(60), || Worker::new(t.client()).handle_blocking(stepping("other"))).await;
     t.assert_state(job.id(), JobState::Failed).await;
     t.assert_failed(job.id(), "steps_changed").await;
     t.assert_ran(job.id(), "other", 0);
@@ -124,16 +124,16 @@ fn parked_blocking_handlers_leave_room_for_others() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().max_blocking_threads(2).build().unwrap();
     runtime.block_on(async {
-        let t = TestQueue::new();
+        let t = TestClient::new();
         let sleeping = |_: Greet, cx: Cx| -> anyhow::Result<String> {
             cx.block_on(cx.sleep(secs(3600)))?;
             Ok("awake".into())
         };
         let quick = |_: Fill, _: Cx| -> anyhow::Result<String> { Ok("done".into()) };
-        let worker = || Worker::new(t.queue()).handle_blocking(sleeping).handle_blocking(quick);
-        let sleepers = t.queue().submit_all((0..5).map(|_| greet("x"))).await.unwrap();
+        let worker = || Worker::new(t.client()).handle_blocking(sleeping).handle_blocking(quick);
+        let sleepers = t.client().submit_all((0..5).map(|_| greet("x"))).await.unwrap();
         t.run_due(worker()).await;
-        let other = t.queue().submit(Fill { bytes: 0 }).await.unwrap();
+        let other = t.client().submit(Fill { bytes: 0 }).await.unwrap();
         t.run_due(worker()).await;
         t.assert_completed(&other, "done").await;
         t.run_for(secs(3600), worker).await;

@@ -7,7 +7,7 @@ use windlass::client::{ActionResult, JobBuilder, Submit, UnknownNode};
 use windlass::error::{ActError, SubmitError};
 use windlass::handler::State;
 use windlass::job::{JobState, Priority, RetryPolicy, Tenant};
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use super::harness::{Told, events, step_by_step_on_every_engine};
@@ -57,8 +57,8 @@ fn full(submit: Submit<Greet>) -> Submit<Greet> {
 }
 
 /// M11, M12, M13, M14, M16, M20, M34, M90
-async fn everything_a_builder_says_is_kept(t: &TestQueue) {
-    let handle = full(t.queue().submit(greet("world"))).await.unwrap();
+async fn everything_a_builder_says_is_kept(t: &TestClient) {
+    let handle = full(t.client().submit(greet("world"))).await.unwrap();
     let found = t.job(handle.id()).await;
     let (job, spec) = (&found.job, &found.spec);
     assert_eq!(&*spec.payload.bytes, br#"{"name":"world"}"#);
@@ -78,29 +78,29 @@ async fn everything_a_builder_says_is_kept(t: &TestQueue) {
     let limits = job.policy.timeouts;
     assert_eq!((limits.execution, limits.lease, limits.lifetime), (secs(5), secs(40), secs(3600)));
     // The key's window is its own: after it the same key is a new job.
-    assert!(full(t.queue().submit(greet("world"))).await.unwrap().is_duplicate());
+    assert!(full(t.client().submit(greet("world"))).await.unwrap().is_duplicate());
     handle.cancel().await.unwrap();
     t.advance(secs(601)).await;
-    assert!(!full(t.queue().submit(greet("world"))).await.unwrap().is_duplicate());
+    assert!(!full(t.client().submit(greet("world"))).await.unwrap().is_duplicate());
 }
 
 /// M63
-async fn a_draft_says_the_same_as_a_submission(t: &TestQueue) {
+async fn a_draft_says_the_same_as_a_submission(t: &TestClient) {
     let draft = JobBuilder::new(&greet("x")).queue("letters").priority(3).hold();
-    let handle = t.queue().submit(draft).await.unwrap();
+    let handle = t.client().submit(draft).await.unwrap();
     let job = t.job(handle.id()).await.job;
     assert_eq!((job.lane.queue.as_str(), job.priority.value()), ("letters", 3));
     assert_eq!(job.state, JobState::Created);
 }
 
 /// M34
-async fn a_kind_has_wishes_and_a_submission_overrides_them(t: &TestQueue) {
-    let own = t.queue().submit(Mail).await.unwrap();
+async fn a_kind_has_wishes_and_a_submission_overrides_them(t: &TestClient) {
+    let own = t.client().submit(Mail).await.unwrap();
     let job = t.job(own.id()).await.job;
     assert_eq!((job.lane.queue.as_str(), job.priority), ("post", Priority::HIGH));
     assert_eq!(job.policy.retry, RetryPolicy::fixed());
     assert_eq!(job.policy.timeouts.execution, secs(60));
-    let other = t.queue().submit(Mail).queue("bulk").priority(1).timeout(secs(9));
+    let other = t.client().submit(Mail).queue("bulk").priority(1).timeout(secs(9));
     let other = other.retry(RetryPolicy::backoff()).await.unwrap();
     let job = t.job(other.id()).await.job;
     assert_eq!((job.lane.queue.as_str(), job.priority.value()), ("bulk", 1));
@@ -117,16 +117,16 @@ async fn add(job: Add) -> anyhow::Result<u64> {
     Ok(job.numbers.iter().sum())
 }
 
-fn quickly(t: &TestQueue, told: &Told) -> Worker {
-    Worker::new(t.queue()).with(told.clone()).handle(quick).handle(add)
+fn quickly(t: &TestClient, told: &Told) -> Worker {
+    Worker::new(t.client()).with(told.clone()).handle(quick).handle(add)
 }
 
 /// M21
-async fn a_moment_and_a_delay_hold_a_job_back(t: &TestQueue) {
+async fn a_moment_and_a_delay_hold_a_job_back(t: &TestClient) {
     let (told, mut heard) = events();
-    t.queue().submit(greet("delay")).delay(secs(10)).await.unwrap();
-    t.queue().submit(greet("at")).at(t.now().plus(secs(20))).await.unwrap();
-    t.queue().submit(greet("past")).at(t.now().minus(secs(20))).await.unwrap();
+    t.client().submit(greet("delay")).delay(secs(10)).await.unwrap();
+    t.client().submit(greet("at")).at(t.now().plus(secs(20))).await.unwrap();
+    t.client().submit(greet("past")).at(t.now().minus(secs(20))).await.unwrap();
     assert_eq!(t.run_due(quickly(t, &told)).await, 1);
     t.advance(secs(10)).await;
     assert_eq!(t.run_due(quickly(t, &told)).await, 1);
@@ -138,31 +138,31 @@ async fn a_moment_and_a_delay_hold_a_job_back(t: &TestQueue) {
 }
 
 /// M13
-async fn the_same_key_finds_the_first_job(t: &TestQueue) {
-    let first = t.queue().submit(greet("a")).key("k").await.unwrap();
+async fn the_same_key_finds_the_first_job(t: &TestClient) {
+    let first = t.client().submit(greet("a")).key("k").await.unwrap();
     assert!(!first.is_duplicate() && !first.payload_differs());
-    let again = t.queue().submit(greet("a")).key("k").await.unwrap();
+    let again = t.client().submit(greet("a")).key("k").await.unwrap();
     assert!(again.is_duplicate() && !again.payload_differs());
     assert_eq!(again.id(), first.id());
-    let other = t.queue().submit(greet("b")).key("k").await.unwrap();
+    let other = t.client().submit(greet("b")).key("k").await.unwrap();
     assert!(other.is_duplicate() && other.payload_differs());
-    let refused = t.queue().submit(greet("b")).key("k").strict().await.err().unwrap();
+    let refused = t.client().submit(greet("b")).key("k").strict().await.err().unwrap();
     assert!(matches!(refused, SubmitError::PayloadDiffers { existing, .. } if existing == first.id()));
-    assert!(t.queue().submit(greet("a")).key("k").strict().await.unwrap().is_duplicate());
+    assert!(t.client().submit(greet("a")).key("k").strict().await.unwrap().is_duplicate());
 }
 
 /// M14
-async fn a_unique_key_names_its_holder(t: &TestQueue) {
-    let holder = t.queue().submit(greet("a")).unique("u").await.unwrap();
-    let refused = t.queue().submit(greet("b")).unique("u").await.err().unwrap();
+async fn a_unique_key_names_its_holder(t: &TestClient) {
+    let holder = t.client().submit(greet("a")).unique("u").await.unwrap();
+    let refused = t.client().submit(greet("b")).unique("u").await.err().unwrap();
     assert!(matches!(refused, SubmitError::UniqueKeyTaken { holder: id, .. } if id == holder.id()));
     holder.cancel().await.unwrap();
-    t.queue().submit(greet("b")).unique("u").await.unwrap();
+    t.client().submit(greet("b")).unique("u").await.unwrap();
 }
 
 /// M11, M16, M20
-async fn what_is_not_allowed_is_told_when_awaited(t: &TestQueue) {
-    let submit = || t.queue().submit(greet("a"));
+async fn what_is_not_allowed_is_told_when_awaited(t: &TestClient) {
+    let submit = || t.client().submit(greet("a"));
     let cases: Vec<(Submit<Greet>, &str)> = vec![
         (submit().priority(101), "priority"),
         (submit().priority(-1).queue("!"), "priority"),
@@ -177,15 +177,15 @@ async fn what_is_not_allowed_is_told_when_awaited(t: &TestQueue) {
         let SubmitError::Invalid { index: 0, invalid } = refused else { panic!("{field}: {refused}") };
         assert!(invalid.to_string().contains(field), "{field}: {invalid}");
     }
-    assert!(t.queue().store().stats(t.queue().caller()).await.unwrap().states.values().all(|n| *n == 0));
+    assert!(t.client().store().stats(t.client().caller()).await.unwrap().states.values().all(|n| *n == 0));
 }
 
 /// M60, M62
-async fn a_job_waits_for_handles_and_ids(t: &TestQueue) {
+async fn a_job_waits_for_handles_and_ids(t: &TestClient) {
     let (told, mut heard) = events();
-    let first = t.queue().submit(greet("first")).delay(secs(5)).await.unwrap();
-    let second = t.queue().submit(Add { numbers: vec![1] }).delay(secs(5)).await.unwrap();
-    let last = t.queue().submit(greet("last")).after(&first).after(&second.id()).await.unwrap();
+    let first = t.client().submit(greet("first")).delay(secs(5)).await.unwrap();
+    let second = t.client().submit(Add { numbers: vec![1] }).delay(secs(5)).await.unwrap();
+    let last = t.client().submit(greet("last")).after(&first).after(&second.id()).await.unwrap();
     t.run_due(quickly(t, &told)).await;
     t.assert_state(last.id(), JobState::Pending).await;
     t.advance(secs(5)).await;
@@ -195,37 +195,37 @@ async fn a_job_waits_for_handles_and_ids(t: &TestQueue) {
 }
 
 /// M60
-async fn one_of_several_is_enough_for_after_any(t: &TestQueue) {
-    let one = t.queue().submit(greet("one")).hold().await.unwrap();
-    let other = t.queue().submit(greet("other")).hold().await.unwrap();
-    let any = t.queue().submit(greet("any")).after_any(&one).after_any(&other).await.unwrap();
+async fn one_of_several_is_enough_for_after_any(t: &TestClient) {
+    let one = t.client().submit(greet("one")).hold().await.unwrap();
+    let other = t.client().submit(greet("other")).hold().await.unwrap();
+    let any = t.client().submit(greet("any")).after_any(&one).after_any(&other).await.unwrap();
     t.assert_state(any.id(), JobState::Pending).await;
     other.cancel().await.unwrap();
     t.assert_state(any.id(), JobState::Scheduled).await;
 }
 
 /// M63
-async fn many_of_a_kind_are_submitted_in_order_or_not_at_all(t: &TestQueue) {
+async fn many_of_a_kind_are_submitted_in_order_or_not_at_all(t: &TestClient) {
     let (told, mut heard) = events();
     let drafts = ["a", "b", "c"].map(|name| JobBuilder::new(&greet(name)).priority(60));
-    let handles = t.queue().submit_all(drafts).await.unwrap();
-    let plain = t.queue().submit_all([greet("d"), greet("e")]).await.unwrap();
+    let handles = t.client().submit_all(drafts).await.unwrap();
+    let plain = t.client().submit_all([greet("d"), greet("e")]).await.unwrap();
     t.run_due(quickly(t, &told).queue("default", 1)).await;
     assert_eq!(heard.all(), ["a", "b", "c", "d", "e"]);
     assert_eq!(handles[2].result(Duration::ZERO).await.unwrap(), "c");
     assert_eq!(plain[1].result(Duration::ZERO).await.unwrap(), "e");
     let bad = [JobBuilder::new(&greet("f")), JobBuilder::new(&greet("g")).priority(1000)];
-    let refused = t.queue().submit_all(bad).await.err().unwrap();
+    let refused = t.client().submit_all(bad).await.err().unwrap();
     assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
     assert_eq!(t.run_due(quickly(t, &told)).await, 0);
     let none: [Greet; 0] = [];
-    assert!(t.queue().submit_all(none).await.unwrap().is_empty());
+    assert!(t.client().submit_all(none).await.unwrap().is_empty());
 }
 
 /// M60, M63
-async fn a_graph_of_any_kinds_is_one_submission(t: &TestQueue) {
+async fn a_graph_of_any_kinds_is_one_submission(t: &TestClient) {
     let (told, mut heard) = events();
-    let mut batch = t.queue().batch();
+    let mut batch = t.client().batch();
     let top = batch.add(greet("top"));
     let left = batch.add(JobBuilder::new(&greet("left")).after(&top).priority(90));
     let right = batch.add(JobBuilder::new(&Add { numbers: vec![1, 2] }).after(&top));
@@ -240,8 +240,8 @@ async fn a_graph_of_any_kinds_is_one_submission(t: &TestQueue) {
 }
 
 /// M61, M63
-async fn a_node_of_another_batch_is_refused(t: &TestQueue) {
-    let (mut one, mut other) = (t.queue().batch(), t.queue().batch());
+async fn a_node_of_another_batch_is_refused(t: &TestClient) {
+    let (mut one, mut other) = (t.client().batch(), t.client().batch());
     let (mine, theirs) = (one.add(greet("mine")), other.add(greet("theirs")));
     let submitted = one.submit().await.unwrap();
     assert_eq!(submitted.handle(theirs).err(), Some(UnknownNode));
@@ -254,39 +254,39 @@ async fn a_node_of_another_batch_is_refused(t: &TestQueue) {
 }
 
 /// M60
-async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestQueue) {
+async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestClient) {
     let (told, mut heard) = events();
-    let first = t.queue().submit(greet("1")).await.unwrap();
-    let second = t.queue().submit(greet("2")).priority(60).after(&first).await.unwrap();
-    let third = t.queue().submit(greet("3")).priority(70).after(&t.queue().job(second.id())).await.unwrap();
-    t.queue().submit(greet("4")).priority(80).after(&third.id()).await.unwrap();
+    let first = t.client().submit(greet("1")).await.unwrap();
+    let second = t.client().submit(greet("2")).priority(60).after(&first).await.unwrap();
+    let third = t.client().submit(greet("3")).priority(70).after(&t.client().job(second.id())).await.unwrap();
+    t.client().submit(greet("4")).priority(80).after(&third.id()).await.unwrap();
     t.run_due(quickly(t, &told)).await;
     assert_eq!(heard.all(), ["1", "2", "3", "4"]);
     // Somebody who kept only the id has the typed result, too.
-    let kept = t.queue().handle::<Greet>(third.id());
+    let kept = t.client().handle::<Greet>(third.id());
     t.assert_state(kept.id(), JobState::Completed).await;
     assert_eq!(kept.result(Duration::ZERO).await.unwrap(), third.result(Duration::ZERO).await.unwrap());
     assert!(format!("{kept:?}").contains(&kept.id().to_string()));
 }
 
 /// M63
-async fn a_batch_with_one_bad_job_stores_nothing(t: &TestQueue) {
-    let mut batch = t.queue().batch();
+async fn a_batch_with_one_bad_job_stores_nothing(t: &TestClient) {
+    let mut batch = t.client().batch();
     batch.add(greet("fine"));
     batch.add(JobBuilder::new(&greet("bad")).queue(""));
     let refused = batch.submit().await.err().unwrap();
     assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
-    let mut batch = t.queue().batch();
+    let mut batch = t.client().batch();
     batch.add(JobBuilder::new(&greet("x")).unique("u"));
     batch.add(JobBuilder::new(&greet("y")).unique("u"));
     assert!(matches!(batch.submit().await, Err(SubmitError::Invalid { index: 1, .. })));
-    assert!(t.queue().store().stats(t.queue().caller()).await.unwrap().states.values().all(|n| *n == 0));
+    assert!(t.client().store().stats(t.client().caller()).await.unwrap().states.values().all(|n| *n == 0));
 }
 
 /// M60
-async fn a_chain_runs_link_by_link(t: &TestQueue) {
+async fn a_chain_runs_link_by_link(t: &TestClient) {
     let (told, mut heard) = events();
-    let chain = t.queue().chain().then(greet("1")).then(Add { numbers: vec![] }).then(greet("3"));
+    let chain = t.client().chain().then(greet("1")).then(Add { numbers: vec![] }).then(greet("3"));
     let jobs = chain.then(JobBuilder::new(&greet("4")).priority(100)).submit().await.unwrap();
     t.assert_state(jobs[3].id(), JobState::Pending).await;
     t.run_due(quickly(t, &told)).await;
@@ -295,8 +295,8 @@ async fn a_chain_runs_link_by_link(t: &TestQueue) {
 }
 
 /// M62
-async fn a_broken_chain_ends_with_its_broken_link(t: &TestQueue) {
-    let chain = t.queue().chain().then(greet("1")).then(greet("2")).then(greet("3"));
+async fn a_broken_chain_ends_with_its_broken_link(t: &TestClient) {
+    let chain = t.client().chain().then(greet("1")).then(greet("2")).then(greet("3"));
     let jobs = chain.submit().await.unwrap();
     jobs[1].cancel().await.unwrap();
     t.assert_state(jobs[0].id(), JobState::Scheduled).await;
@@ -304,13 +304,13 @@ async fn a_broken_chain_ends_with_its_broken_link(t: &TestQueue) {
 }
 
 /// M20, M22
-async fn priorities_have_numbers_and_names(t: &TestQueue) {
-    let queue = t.queue();
+async fn priorities_have_numbers_and_names(t: &TestClient) {
+    let client = t.client();
     let jobs = [
-        queue.submit(greet("a")).priority(80).await.unwrap(),
-        queue.submit(greet("b")).priority(80_i64).await.unwrap(),
-        queue.submit(greet("c")).priority("high").await.unwrap(),
-        queue.submit(JobBuilder::new(&greet("d")).priority(Priority::HIGH)).await.unwrap(),
+        client.submit(greet("a")).priority(80).await.unwrap(),
+        client.submit(greet("b")).priority(80_i64).await.unwrap(),
+        client.submit(greet("c")).priority("high").await.unwrap(),
+        client.submit(JobBuilder::new(&greet("d")).priority(Priority::HIGH)).await.unwrap(),
     ];
     for job in &jobs {
         assert_eq!(t.job(job.id()).await.job.priority, Priority::HIGH);
@@ -318,20 +318,20 @@ async fn priorities_have_numbers_and_names(t: &TestQueue) {
         assert_eq!(job.set_priority(81).await.unwrap(), ActionResult::Changed);
         assert!(matches!(job.set_priority("urgent").await, Err(ActError::Invalid(_))));
     }
-    let refused = queue.submit(greet("e")).priority("urgent").await.unwrap_err();
+    let refused = client.submit(greet("e")).priority("urgent").await.unwrap_err();
     assert!(refused.to_string().contains("priority"), "{refused}");
     // A moment of the system's clock, which is long before this test's.
-    let early = queue.submit(greet("f")).at(std::time::UNIX_EPOCH + secs(1)).await.unwrap();
+    let early = client.submit(greet("f")).at(std::time::UNIX_EPOCH + secs(1)).await.unwrap();
     t.assert_state(early.id(), JobState::Scheduled).await;
-    let late = queue.submit(greet("g")).at(t.now().plus(secs(5))).await.unwrap();
+    let late = client.submit(greet("g")).at(t.now().plus(secs(5))).await.unwrap();
     t.assert_state(late.id(), JobState::Delayed).await;
 }
 
 /// M20, M21
-async fn urgent_jobs_run_first(t: &TestQueue) {
+async fn urgent_jobs_run_first(t: &TestClient) {
     let (told, mut heard) = events();
     for (name, priority) in [("low", 10), ("high", 90), ("middle", 50), ("high too", 90)] {
-        t.queue().submit(greet(name)).priority(priority).await.unwrap();
+        t.client().submit(greet(name)).priority(priority).await.unwrap();
     }
     t.run_due(quickly(t, &told).queue("default", 1)).await;
     assert_eq!(heard.all(), ["high", "high too", "middle", "low"]);

@@ -4,7 +4,7 @@ use windlass::error::ActError;
 use windlass::job::JobState;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::pause::Pause;
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 
 use super::harness::step_by_step_on_every_engine;
 use super::job_types::greet;
@@ -13,32 +13,32 @@ use crate::fixture::{secs, tenant};
 step_by_step_on_every_engine!(somebody_elses_eyes_see_only_their_tenant, pauses_are_listed_with_who_and_why);
 
 /// M90, M91
-async fn somebody_elses_eyes_see_only_their_tenant(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).await.unwrap();
+async fn somebody_elses_eyes_see_only_their_tenant(t: &TestClient) {
+    let job = t.client().submit(greet("a")).await.unwrap();
     let viewer = Caller::new("eve", Role::Viewer, Some(tenant("default")));
-    let eve = t.queue().as_caller(viewer).job(job.id());
+    let eve = t.client().as_caller(viewer).job(job.id());
     assert_eq!(eve.state().await.unwrap(), Some(JobState::Scheduled));
     assert!(matches!(eve.cancel().await, Err(ActError::Forbidden(_))));
     let stranger = Caller::new("mallory", Role::Operator, Some(tenant("other")));
-    let mallory = t.queue().as_caller(stranger).job(job.id());
+    let mallory = t.client().as_caller(stranger).job(job.id());
     assert_eq!(mallory.state().await.unwrap(), None);
     assert!(matches!(mallory.cancel().await, Err(ActError::NotFound(_))));
 }
 
 /// M54, M57, M90
-async fn pauses_are_listed_with_who_and_why(t: &TestQueue) {
-    let queue = t.queue();
-    assert_eq!(queue.pauses().await.unwrap(), []);
+async fn pauses_are_listed_with_who_and_why(t: &TestClient) {
+    let client = t.client();
+    assert_eq!(client.pauses().await.unwrap(), []);
     let how = Pause::graceful().reason("lunch").expires_in(secs(3600));
-    queue.pause_queue("mail", how.clone()).await.unwrap();
-    let theirs = queue.as_caller(Caller::new("ada", Role::Operator, Some(tenant("theirs"))));
+    client.pause_queue("mail", how.clone()).await.unwrap();
+    let theirs = client.as_caller(Caller::new("ada", Role::Operator, Some(tenant("theirs"))));
     theirs.pause_type("greet", Pause::aggressive()).await.unwrap();
-    let all = queue.pauses().await.unwrap();
+    let all = client.pauses().await.unwrap();
     assert_eq!(all.len(), 2);
     let lunch = all.iter().find(|pause| pause.reason.as_deref() == Some("lunch")).unwrap();
     assert_eq!((lunch.since, lunch.expires_at), (t.now(), Some(t.now().plus(secs(3600)))));
-    let others = queue.as_caller(Caller::new("bob", Role::Operator, Some(tenant("others"))));
+    let others = client.as_caller(Caller::new("bob", Role::Operator, Some(tenant("others"))));
     assert_eq!(others.pauses().await.unwrap(), std::slice::from_ref(lunch));
     t.advance(secs(3600)).await;
-    assert_eq!(queue.pauses().await.unwrap().len(), 1);
+    assert_eq!(client.pauses().await.unwrap().len(), 1);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::client::{Handle, JobBuilder};
 use windlass::context::{Cx, First};
 use windlass::job::{GroupStrategy, JobState, RetryPolicy};
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::{Bench, Started, step_by_step_on_every_engine};
@@ -28,14 +28,14 @@ step_by_step_on_every_engine!(
     children_behind_a_unique_key_say_so,
 );
 
-async fn submit(t: &TestQueue) -> Handle<Greet> {
-    t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
+async fn submit(t: &TestClient) -> Handle<Greet> {
+    t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// M71
-async fn a_removed_sleep_is_changed_code(t: &TestQueue) {
+async fn a_removed_sleep_is_changed_code(t: &TestClient) {
     let before = |_: Greet, cx: Cx| async move {
         cx.sleep(secs(60)).await?;
         cx.sleep(DAY).await?;
@@ -50,46 +50,46 @@ async fn a_removed_sleep_is_changed_code(t: &TestQueue) {
         anyhow::Ok(String::new())
     };
     let (job, other) = (submit(t).await, submit(t).await);
-    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    t.run_due(Worker::new(t.client()).handle(before)).await;
     t.advance(secs(60)).await;
-    t.run_due(Worker::new(t.queue()).queue("default", 1).handle(after)).await;
+    t.run_due(Worker::new(t.client()).queue("default", 1).handle(after)).await;
     t.assert_failed(job.id(), "steps_changed").await;
     t.assert_failed(other.id(), "steps_changed").await;
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    t.run_due(Worker::new(t.client()).handle(before)).await;
     t.advance(secs(60)).await;
-    t.run_due(Worker::new(t.queue()).handle(only_steps)).await;
+    t.run_due(Worker::new(t.client()).handle(only_steps)).await;
     t.assert_failed(job.id(), "steps_changed").await;
     t.assert_ran(job.id(), "a", 0);
 }
 
 /// M72
-async fn a_sleep_that_counts_down_to_a_moment_is_the_same_sleep(t: &TestQueue) {
+async fn a_sleep_that_counts_down_to_a_moment_is_the_same_sleep(t: &TestClient) {
     let end = t.now().plus(secs(3600));
     let until = move |_: Greet, cx: Cx| async move {
-        let now = cx.queue().store().environment().clock.now();
+        let now = cx.client().store().environment().clock.now();
         cx.sleep(end.since(now)).await?;
         anyhow::Ok("awake".to_owned())
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(until).crash_at(CrashPoint::BeforePark)).await;
+    t.run_due(Worker::new(t.client()).handle(until).crash_at(CrashPoint::BeforePark)).await;
     t.advance(secs(1800)).await;
-    t.run_due(Worker::new(t.queue()).handle(until)).await;
+    t.run_due(Worker::new(t.client()).handle(until)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(secs(7200)).await;
-    t.run_due(Worker::new(t.queue()).handle(until)).await;
+    t.run_due(Worker::new(t.client()).handle(until)).await;
     t.assert_completed(&job, "awake").await;
 }
 
 /// M71, M72
-async fn a_named_sleep_may_vary(t: &TestQueue) {
+async fn a_named_sleep_may_vary(t: &TestClient) {
     let varying = |_: Greet, cx: Cx| async move {
         cx.sleep_named("pause", secs(u64::from(cx.attempt()) * 10)).await?;
         cx.sleep_named("break", secs(u64::from(cx.attempt()) * 10)).await?;
         anyhow::Ok("awake".to_owned())
     };
     let job = submit(t).await;
-    t.run_for(secs(100), || Worker::new(t.queue()).handle(varying)).await;
+    t.run_for(secs(100), || Worker::new(t.client()).handle(varying)).await;
     t.assert_completed(&job, "awake").await;
 }
 
@@ -102,7 +102,7 @@ async fn filled(job: Fill) -> anyhow::Result<String> {
 }
 
 /// M64, M71
-async fn a_removed_group_is_changed_code(t: &TestQueue) {
+async fn a_removed_group_is_changed_code(t: &TestClient) {
     let before = |_: Add, cx: Cx| async move {
         let names = cx.spawn_all(["a", "b"].map(greet), GroupStrategy::FailFast).await?.all()?;
         cx.spawn_all([1, 2, 3].map(|bytes| Fill { bytes }), GroupStrategy::FailFast).await?.all()?;
@@ -112,15 +112,15 @@ async fn a_removed_group_is_changed_code(t: &TestQueue) {
         let sizes = cx.spawn_all([1, 2, 3].map(|bytes| Fill { bytes }), GroupStrategy::FailFast).await?;
         anyhow::Ok(sizes.all()?.len() as u64)
     };
-    let job = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    let job = t.client().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(before)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
-    t.run_due(Worker::new(t.queue()).handle(after).handle(greeted).handle(filled)).await;
+    t.run_due(Worker::new(t.client()).handle(after).handle(greeted).handle(filled)).await;
     t.assert_failed(job.id(), "steps_changed").await;
 }
 
 /// M64, M71
-async fn a_named_group_finds_its_children(t: &TestQueue) {
+async fn a_named_group_finds_its_children(t: &TestClient) {
     let named = |_: Add, cx: Cx| async move {
         // The first attempt asks for fewer, and its children stay.
         let count = usize::try_from(cx.attempt())?;
@@ -128,13 +128,13 @@ async fn a_named_group_finds_its_children(t: &TestQueue) {
         let sizes = cx.spawn_all_named("sizes", children, GroupStrategy::FailFast).await?.all()?;
         anyhow::Ok(sizes.len() as u64)
     };
-    let job = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(named).handle(filled)).await;
+    let job = t.client().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(named).handle(filled)).await;
     t.assert_completed(&job, 1).await;
 }
 
 /// M71
-async fn a_new_step_before_a_saved_one_is_found_after_tries(t: &TestQueue) {
+async fn a_new_step_before_a_saved_one_is_found_after_tries(t: &TestClient) {
     let before = |_: Greet, cx: Cx| async move {
         for number in 0..4 {
             let work = async { if number < 3 { Err(anyhow::anyhow!("no")) } else { Ok(()) } };
@@ -148,15 +148,15 @@ async fn a_new_step_before_a_saved_one_is_found_after_tries(t: &TestQueue) {
         anyhow::Ok(String::new())
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    t.run_due(Worker::new(t.client()).handle(before)).await;
     t.advance(secs(1)).await;
-    t.run_due(Worker::new(t.queue()).handle(after)).await;
+    t.run_due(Worker::new(t.client()).handle(after)).await;
     t.assert_failed(job.id(), "steps_changed").await;
     t.assert_ran(job.id(), "x", 0);
 }
 
 /// M72
-async fn signals_whose_names_have_numbers_are_kept_apart(t: &TestQueue) {
+async fn signals_whose_names_have_numbers_are_kept_apart(t: &TestClient) {
     let listening = |_: Greet, cx: Cx| async move {
         let first: Option<String> = cx.wait_signal("a", None).await?;
         let hash: Option<String> = cx.wait_signal("a#2", None).await?;
@@ -167,7 +167,7 @@ async fn signals_whose_names_have_numbers_are_kept_apart(t: &TestQueue) {
     job.signal("a", &"one").await.unwrap();
     job.signal("a#2", &"hash").await.unwrap();
     job.signal("a", &2).await.unwrap();
-    t.run_for(secs(10), || Worker::new(t.queue()).handle(listening)).await;
+    t.run_for(secs(10), || Worker::new(t.client()).handle(listening)).await;
     t.assert_completed(&job, r#"Some("one") Some("hash") Some(2)"#).await;
 }
 
@@ -182,8 +182,8 @@ async fn either(_: Greet, cx: Cx) -> anyhow::Result<String> {
 }
 
 /// M72
-async fn the_first_of_several_signals_wakes(t: &TestQueue) {
-    let worker = || Worker::new(t.queue()).handle(either);
+async fn the_first_of_several_signals_wakes(t: &TestClient) {
+    let worker = || Worker::new(t.client()).handle(either);
     let job = submit(t).await;
     job.signal("y", &1).await.unwrap();
     t.run_due(worker()).await;
@@ -196,7 +196,7 @@ async fn the_first_of_several_signals_wakes(t: &TestQueue) {
 }
 
 /// M72
-async fn waits_in_a_select_are_all_waited_for(t: &TestQueue) {
+async fn waits_in_a_select_are_all_waited_for(t: &TestClient) {
     let selecting = |_: Greet, cx: Cx| async move {
         let first = tokio::select! {
             x = cx.wait_signal::<u32>("x", None) => format!("x{:?}", x?),
@@ -206,8 +206,8 @@ async fn waits_in_a_select_are_all_waited_for(t: &TestQueue) {
         cx.step("note", async { anyhow::Ok(()) }).await?;
         anyhow::Ok(first)
     };
-    let jobs = t.queue().submit_all((0..12).map(|_| greet("x"))).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(selecting)).await;
+    let jobs = t.client().submit_all((0..12).map(|_| greet("x"))).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(selecting)).await;
     for (number, job) in jobs.iter().enumerate() {
         match number % 3 {
             0 => job.signal("x", &1).await.unwrap(),
@@ -215,19 +215,19 @@ async fn waits_in_a_select_are_all_waited_for(t: &TestQueue) {
             _ => {}
         }
     }
-    t.run_due(Worker::new(t.queue()).handle(selecting)).await;
+    t.run_due(Worker::new(t.client()).handle(selecting)).await;
     for (number, job) in jobs.iter().enumerate().filter(|(number, _)| number % 3 < 2) {
         t.assert_completed(job, ["xSome(1)", "ySome(1)"][number % 3]).await;
     }
     t.advance(secs(600)).await;
-    t.run_due(Worker::new(t.queue()).handle(selecting)).await;
+    t.run_due(Worker::new(t.client()).handle(selecting)).await;
     for job in jobs.iter().skip(2).step_by(3) {
         t.assert_completed(job, "slept").await;
     }
 }
 
 /// M64, M72
-async fn a_group_and_a_sleep_wait_beside_each_other(t: &TestQueue) {
+async fn a_group_and_a_sleep_wait_beside_each_other(t: &TestClient) {
     let slow = |_: Fill, cx: Cx| async move {
         cx.sleep(secs(600)).await?;
         anyhow::Ok("slow".to_owned())
@@ -246,52 +246,52 @@ async fn a_group_and_a_sleep_wait_beside_each_other(t: &TestQueue) {
         anyhow::Ok(first)
     };
     let late = submit(t).await;
-    t.run_for(secs(7200), || Worker::new(t.queue()).handle(parent).handle(slow)).await;
+    t.run_for(secs(7200), || Worker::new(t.client()).handle(parent).handle(slow)).await;
     t.assert_completed(&late, "too late").await;
     let quick = submit(t).await;
-    t.run_for(secs(7200), || Worker::new(t.queue()).handle(parent).handle(filled)).await;
+    t.run_for(secs(7200), || Worker::new(t.client()).handle(parent).handle(filled)).await;
     t.assert_completed(&quick, "1").await;
 }
 
 /// M33, M72
-async fn a_sleep_longer_than_the_lifetime_is_refused(t: &TestQueue) {
+async fn a_sleep_longer_than_the_lifetime_is_refused(t: &TestClient) {
     let month = |_: Greet, cx: Cx| async move {
         cx.sleep(DAY * 30).await?;
         anyhow::Ok("a month later".to_owned())
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(month)).await;
+    t.run_due(Worker::new(t.client()).handle(month)).await;
     t.assert_state(job.id(), JobState::Failed).await;
     t.assert_failed(job.id(), "lifetime_too_short").await;
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert!(error.message.contains("lifetime"), "{}", error.message);
-    let job = t.queue().submit(greet("x")).lifetime(DAY * 31).await.unwrap();
-    t.run_for(DAY * 30, || Worker::new(t.queue()).handle(month)).await;
+    let job = t.client().submit(greet("x")).lifetime(DAY * 31).await.unwrap();
+    t.run_for(DAY * 30, || Worker::new(t.client()).handle(month)).await;
     t.assert_completed(&job, "a month later").await;
 }
 
 /// M71
-async fn a_long_name_is_refused_before_the_work(t: &TestQueue) {
+async fn a_long_name_is_refused_before_the_work(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.step(&"x".repeat(300), async { anyhow::Ok(()) }).await?;
         anyhow::Ok(String::new())
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_failed(job.id(), "not_allowed").await;
     assert!(t.steps(job.id()).is_empty());
 }
 
 /// M14, M64
-async fn children_behind_a_unique_key_say_so(t: &TestQueue) {
+async fn children_behind_a_unique_key_say_so(t: &TestClient) {
     let parent = |_: Greet, cx: Cx| async move {
         let child = JobBuilder::new(&Fill { bytes: 1 }).unique("only");
         cx.spawn_all([child], GroupStrategy::FailFast).await?;
         anyhow::Ok(String::new())
     };
-    let holder = t.queue().submit(Fill { bytes: 1 }).unique("only").delay(DAY).await.unwrap();
+    let holder = t.client().submit(Fill { bytes: 1 }).unique("only").delay(DAY).await.unwrap();
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(parent)).await;
+    t.run_due(Worker::new(t.client()).handle(parent)).await;
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert_eq!(error.code.as_deref(), Some("unique_key_taken"), "{}", error.message);
     holder.cancel().await.unwrap();
@@ -314,8 +314,8 @@ async fn a_step_and_a_sleep_beside_each_other_are_both_given_their_time() {
         cx.sleep(secs(300)).await?;
         anyhow::Ok(ended)
     };
-    let quick = bench.queue.submit(Fill { bytes: 20 }).await.unwrap();
-    let slow = bench.queue.submit(Fill { bytes: 60_000 }).await.unwrap();
+    let quick = bench.client.submit(Fill { bytes: 20 }).await.unwrap();
+    let slow = bench.client.submit(Fill { bytes: 60_000 }).await.unwrap();
     let running = Started::new(bench.worker().handle(racing));
     assert_eq!(quick.result(secs(3600)).await.unwrap(), "worked");
     assert_eq!(slow.result(secs(3600)).await.unwrap(), "slept");
@@ -334,7 +334,7 @@ async fn a_handler_that_only_listens_parks() {
             slept = cx.sleep(secs(3600)) => { slept?; Ok("slept".to_owned()) }
         }
     };
-    let job = bench.queue.submit(greet("x")).timeout(secs(60)).await.unwrap();
+    let job = bench.client.submit(greet("x")).timeout(secs(60)).await.unwrap();
     let running = Started::new(bench.worker().handle(listening));
     assert_eq!(job.result(secs(7200)).await.unwrap(), "slept");
     running.stop().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::context::Cx;
 use windlass::handler::{Snooze, State};
 use windlass::job::{Failure, GroupStrategy, RetryPolicy};
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::job_types::{Fill, Greet, greet};
@@ -224,9 +224,9 @@ async fn among_others(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
 async fn waits(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
     match row {
         "a sleep began" => {
-            let begun = cx.queue().store().environment().clock.now();
+            let begun = cx.client().store().environment().clock.now();
             cx.sleep(secs(60)).await?;
-            let now = cx.queue().store().environment().clock.now();
+            let now = cx.client().store().environment().clock.now();
             anyhow::ensure!(now.since(begun) < secs(60), "it slept once more");
             seen.given("slept");
         }
@@ -234,7 +234,7 @@ async fn waits(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
         "a wait for a signal was over" => {
             seen.given(cx.wait_signal::<String>("never", Some(secs(5))).await?);
             // It would be heard now, and is not.
-            cx.queue().job(cx.job_id()).signal("never", &"late").await?;
+            cx.client().job(cx.job_id()).signal("never", &"late").await?;
         }
         "children were spawned" => {
             let children = [1, 2].map(|bytes| Fill { bytes });
@@ -259,7 +259,7 @@ async fn every_row_of_the_contract_holds() {
     let rows = rows();
     assert!(rows.len() >= 23, "{rows:?}");
     for (row, promise) in rows {
-        let t = TestQueue::new();
+        let t = TestClient::new();
         let seen = Seen::default();
         let handler = move |_: Greet, cx: Cx, State(seen): State<Seen>| async move {
             happens(row, &cx, &seen).await?;
@@ -270,9 +270,9 @@ async fn every_row_of_the_contract_holds() {
             seen.ran();
             anyhow::Ok(format!("child {}", job.bytes))
         };
-        let job = t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(9)).await.unwrap();
+        let job = t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(9)).await.unwrap();
         job.signal("word", &"heard").await.unwrap();
-        let worker = || Worker::new(t.queue()).with(seen.clone()).handle(handler).handle(child);
+        let worker = || Worker::new(t.client()).with(seen.clone()).handle(handler).handle(child);
         if let Some(point) = crash_of(row) {
             t.run_due(worker().crash_at(point)).await;
         }

@@ -7,7 +7,7 @@ use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, Failure, GroupStrategy, JobState};
 use windlass::store::config::PauseMode;
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use super::harness::{Bench, Started, Told, events, outcomes};
@@ -38,7 +38,7 @@ impl Drop for Bomb {
 /// M6
 #[tokio::test]
 async fn an_error_that_panics_when_it_is_shown_or_dropped_is_a_panic() {
-    let t = TestQueue::new();
+    let t = TestClient::new();
     let shown = |_: Greet| async { Err::<String, _>(Unspeakable) };
     let dropped = |_: Add| async {
         if true {
@@ -46,11 +46,11 @@ async fn an_error_that_panics_when_it_is_shown_or_dropped_is_a_panic() {
         }
         anyhow::Ok(0)
     };
-    let shown_job = t.queue().submit(greet("x")).await.unwrap();
-    let dropped_job = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(shown).handle(dropped)).await;
+    let shown_job = t.client().submit(greet("x")).await.unwrap();
+    let dropped_job = t.client().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(shown).handle(dropped)).await;
     for id in [shown_job.id(), dropped_job.id()] {
-        assert_eq!(outcomes(t.queue(), id).await, [AttemptOutcome::Failed]);
+        assert_eq!(outcomes(t.client(), id).await, [AttemptOutcome::Failed]);
         let error = t.job(id).await.job.details.error.clone().unwrap();
         assert_eq!(error.code.as_deref(), Some("panic"));
     }
@@ -59,7 +59,7 @@ async fn an_error_that_panics_when_it_is_shown_or_dropped_is_a_panic() {
 /// M64
 #[tokio::test]
 async fn a_group_that_failed_fast_names_the_child_that_failed() {
-    let t = TestQueue::new();
+    let t = TestClient::new();
     let parent = |_: Add, cx: Cx| async move {
         let children = ["slow", "bad", "slow"].map(greet);
         cx.spawn_all(children, GroupStrategy::FailFast).await?.all()?;
@@ -72,8 +72,8 @@ async fn a_group_that_failed_fast_names_the_child_that_failed() {
         cx.sleep(secs(600)).await?;
         anyhow::Ok(String::new())
     };
-    let job = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(parent).handle(child)).await;
+    let job = t.client().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(parent).handle(child)).await;
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert!(error.message.contains("as its name says"), "{}", error.message);
 }
@@ -81,27 +81,27 @@ async fn a_group_that_failed_fast_names_the_child_that_failed() {
 /// M32
 #[tokio::test]
 async fn waiting_for_ever_is_allowed() {
-    let t = TestQueue::new();
-    let job = t.queue().submit(greet("x")).await.unwrap();
+    let t = TestClient::new();
+    let job = t.client().submit(greet("x")).await.unwrap();
     let fine = |_: Greet| async { anyhow::Ok("done".to_owned()) };
-    t.run_due(Worker::new(t.queue()).handle(fine)).await;
+    t.run_due(Worker::new(t.client()).handle(fine)).await;
     assert_eq!(job.result(Duration::MAX).await.unwrap(), "done");
     assert_eq!(job.wait(Duration::MAX).await.unwrap().unwrap().job.state, JobState::Completed);
 }
 
 #[tokio::test]
 async fn no_slots_are_refused_and_the_last_number_counts() {
-    let t = TestQueue::new();
+    let t = TestClient::new();
     let fine = |_: Greet| async { anyhow::Ok(String::new()) };
-    let none = Worker::new(t.queue()).queue("default", 0).handle(fine);
+    let none = Worker::new(t.client()).queue("default", 0).handle(fine);
     let refused = none.run_until(std::future::ready(())).await.unwrap_err();
     assert!(refused.to_string().contains("concurrency"), "{refused}");
-    let twice = Worker::new(t.queue()).queue("x", 1).queue("x", 5).handle(fine);
+    let twice = Worker::new(t.client()).queue("x", 1).queue("x", 5).handle(fine);
     let control = twice.control();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(twice.run_until(stopped));
     let id = control.started().await;
-    let config = t.queue().store().config(t.queue().caller()).await.unwrap();
+    let config = t.client().store().config(t.client().caller()).await.unwrap();
     let worker = &config.workers[&id];
     assert_eq!((worker.concurrency, worker.queues.len()), (5, 1));
     drop(stop);
@@ -120,9 +120,9 @@ async fn a_job_behind_a_busy_or_paused_worker_says_so() {
     let worker = bench.worker().queue("default", 1).with(told).handle(endless);
     let control = worker.control();
     let running = Started::new(worker);
-    bench.queue.submit(greet("first")).await.unwrap();
+    bench.client.submit(greet("first")).await.unwrap();
     heard.expect("started").await;
-    let job = bench.queue.submit(greet("second")).await.unwrap();
+    let job = bench.client.submit(greet("second")).await.unwrap();
     let codes = || async {
         let reasons = job.explain().await.unwrap().unwrap();
         reasons.iter().map(|reason| reason.code).collect::<Vec<_>>()

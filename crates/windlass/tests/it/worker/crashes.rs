@@ -5,14 +5,14 @@ use std::future::Future;
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, Category, ErrorRecord, JobId, JobState, RetryPolicy};
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use super::harness::{Bench, Started, Told, events, outcomes, within};
 use super::job_types::{Greet, Trap, greet};
 use crate::fixture::secs;
 
-async fn error_of(t: &TestQueue, id: JobId) -> ErrorRecord {
+async fn error_of(t: &TestClient, id: JobId) -> ErrorRecord {
     t.job(id).await.job.details.error.clone().expect("the job has an error")
 }
 
@@ -25,7 +25,7 @@ impl Drop for Bomb {
     }
 }
 
-async fn crashes_counted<F: Future>(t: &TestQueue, id: JobId, run: impl Fn() -> F) {
+async fn crashes_counted<F: Future>(t: &TestClient, id: JobId, run: impl Fn() -> F) {
     for crash in 1..=3 {
         run().await;
         let job = t.job(id).await.job;
@@ -37,7 +37,7 @@ async fn crashes_counted<F: Future>(t: &TestQueue, id: JobId, run: impl Fn() -> 
         assert_eq!((job.state, error.code.as_deref()), (state, Some(code)), "{}", error.message);
         t.advance(secs(10)).await;
     }
-    assert_eq!(outcomes(t.queue(), id).await, [AttemptOutcome::Failed; 3]);
+    assert_eq!(outcomes(t.client(), id).await, [AttemptOutcome::Failed; 3]);
 }
 
 async fn body(_: Greet) -> anyhow::Result<String> {
@@ -48,9 +48,9 @@ async fn body(_: Greet) -> anyhow::Result<String> {
 /// M6
 #[tokio::test]
 async fn a_panic_anywhere_is_a_crash_and_three_are_poison() {
-    let t = TestQueue::new();
+    let t = TestClient::new();
     let policy = RetryPolicy { max_attempts: 50, ..RetryPolicy::fixed() };
-    let submit = |name: &str| t.queue().submit(greet(name)).retry(policy.clone());
+    let submit = |name: &str| t.client().submit(greet(name)).retry(policy.clone());
     let local = |_: Greet| async {
         let _bomb = Bomb;
         tokio::task::yield_now().await;
@@ -58,7 +58,7 @@ async fn a_panic_anywhere_is_a_crash_and_three_are_poison() {
     };
     let blocking = |_: Greet, _: Cx| -> anyhow::Result<String> { panic!("on a thread") };
     let fine = |_: Greet| async { anyhow::Ok(String::new()) };
-    let worker = || Worker::new(t.queue());
+    let worker = || Worker::new(t.client());
     let id = submit("body").await.unwrap().id();
     crashes_counted(&t, id, || t.run_due(worker().handle(body))).await;
     assert!(error_of(&t, id).await.message.contains("in the body"));
@@ -68,24 +68,24 @@ async fn a_panic_anywhere_is_a_crash_and_three_are_poison() {
     crashes_counted(&t, id, || t.run_due(worker().handle_blocking(blocking))).await;
     let id = submit("layer").await.unwrap().id();
     crashes_counted(&t, id, || t.run_due(worker().handle(fine).layer(|_, _| panic!("in a layer")))).await;
-    let id = t.queue().submit(Trap).retry(policy.clone()).await.unwrap().id();
+    let id = t.client().submit(Trap).retry(policy.clone()).await.unwrap().id();
     crashes_counted(&t, id, || t.run_due(worker().handle(|_: Trap| async { anyhow::Ok(()) }))).await;
 }
 
 /// M6
 #[tokio::test]
 async fn a_panic_while_a_parked_handler_is_dropped_changes_nothing() {
-    let t = TestQueue::new();
+    let t = TestClient::new();
     let handler = |_: Greet, cx: Cx| async move {
         let _bomb = (cx.attempt() == 1).then(|| Bomb);
         cx.sleep(secs(5)).await?;
         anyhow::Ok(String::new())
     };
-    let job = t.queue().submit(greet("a")).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    let job = t.client().submit(greet("a")).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(secs(5)).await;
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Completed).await;
 }
 
@@ -105,7 +105,7 @@ async fn a_handler_that_takes_too_long_is_cancelled_and_counts_as_timed_out() {
         }
         anyhow::Ok("in time".to_owned())
     };
-    let job = bench.queue.submit(greet("a")).timeout(secs(60)).await.unwrap();
+    let job = bench.client.submit(greet("a")).timeout(secs(60)).await.unwrap();
     let running = Started::new(bench.worker().with(told).handle(handler));
     assert_eq!(job.result(secs(600)).await.unwrap(), "in time");
     heard.expect("cancelled").await;
@@ -128,7 +128,7 @@ async fn a_handler_may_shorten_its_time_but_not_lengthen_it() {
         anyhow::Ok(String::new())
     };
     let policy = RetryPolicy { max_attempts: 2, ..RetryPolicy::fixed() };
-    let job = bench.queue.submit(greet("a")).timeout(secs(60)).retry(policy).await.unwrap();
+    let job = bench.client.submit(greet("a")).timeout(secs(60)).retry(policy).await.unwrap();
     let running = Started::new(bench.worker().with(told).handle(handler).heartbeat_every(secs(15)));
     within(secs(600), job.wait(secs(600))).await.unwrap();
     assert_eq!(bench.job(job.id()).await.job.state, JobState::DeadLetter);

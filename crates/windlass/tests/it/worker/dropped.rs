@@ -8,7 +8,7 @@ use windlass::client::{Client, Handle};
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{JobState, RetryPolicy};
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use super::harness::{Bench, PROMPTLY, Started, Told, events};
@@ -41,8 +41,8 @@ mod replayed {
     );
 }
 
-async fn submit(queue: &Client) -> Handle<Greet> {
-    queue.submit(greet("x")).retry(RetryPolicy::fixed().attempts(8)).await.unwrap()
+async fn submit(client: &Client) -> Handle<Greet> {
+    client.submit(greet("x")).retry(RetryPolicy::fixed().attempts(8)).await.unwrap()
 }
 
 async fn value(cx: &Cx, name: &str) -> anyhow::Result<String> {
@@ -79,13 +79,13 @@ async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
         anyhow::Ok(format!("{long} {last}"))
     };
     let worker = || bench.worker().with(told.clone()).drain(Duration::ZERO).handle(cleaning);
-    let job = submit(&bench.queue).await;
+    let job = submit(&bench.client).await;
     let running = Started::new(worker());
     heard.expect("working").await;
     running.stop().await;
     let again = Started::new(worker());
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "done last");
-    let saved = bench.queue.store().checkpoints(bench.queue.caller(), job.id()).await.unwrap().unwrap();
+    let saved = bench.client.store().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap();
     assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["cleanup", "last", "long"]);
     again.stop().await;
 }
@@ -98,9 +98,9 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
         let long = cx.step("long", async {
             // The sleep beside it is being saved.
             while cx
-                .queue()
+                .client()
                 .store()
-                .checkpoints(cx.queue().caller(), cx.job_id())
+                .checkpoints(cx.client().caller(), cx.job_id())
                 .await?
                 .is_none_or(|all| all.is_empty())
             {
@@ -123,9 +123,9 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
         }
     };
     let worker = || bench.worker().with(told.clone()).drain(Duration::ZERO).handle(cleaning);
-    let job = submit(&bench.queue).await;
+    let job = submit(&bench.client).await;
     let until = || async {
-        let saved = bench.queue.store().checkpoints(bench.queue.caller(), job.id()).await.unwrap().unwrap();
+        let saved = bench.client.store().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap();
         let sleep = saved.into_iter().find(|saved| saved.step == "sleep:").expect("the sleep is saved");
         serde_json::from_slice::<serde_json::Value>(&sleep.value).unwrap()["until"].clone()
     };
@@ -141,7 +141,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
 }
 
 /// M70, M71
-async fn a_saved_step_is_not_given_up_while_another_is_slow(t: &TestQueue) {
+async fn a_saved_step_is_not_given_up_while_another_is_slow(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let is_first = cx.attempt() == 1;
         let has_p = tokio::sync::Notify::new();
@@ -167,8 +167,8 @@ async fn a_saved_step_is_not_given_up_while_another_is_slow(t: &TestQueue) {
         anyhow::ensure!(cx.attempt() > 3, "again");
         anyhow::Ok(format!("{p}{q}{z}"))
     };
-    let job = submit(t.queue()).await;
-    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler)).await;
+    let job = submit(t.client()).await;
+    t.run_for(secs(120), || Worker::new(t.client()).handle(handler)).await;
     t.assert_completed(&job, "pqz").await;
     for name in ["p", "q", "z"] {
         t.assert_ran(job.id(), name, 1);
@@ -176,7 +176,7 @@ async fn a_saved_step_is_not_given_up_while_another_is_slow(t: &TestQueue) {
 }
 
 /// M70, M71: even what is dropped while it waits for its turn keeps its value.
-async fn a_saved_step_dropped_before_its_turn_keeps_its_value(t: &TestQueue) {
+async fn a_saved_step_dropped_before_its_turn_keeps_its_value(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let is_first = cx.attempt() == 1;
         let mut told = Vec::new();
@@ -201,8 +201,8 @@ async fn a_saved_step_dropped_before_its_turn_keeps_its_value(t: &TestQueue) {
         anyhow::ensure!(cx.attempt() > 2, "again");
         anyhow::Ok(format!("{}{z}", told.join("")))
     };
-    let job = submit(t.queue()).await;
-    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler)).await;
+    let job = submit(t.client()).await;
+    t.run_for(secs(120), || Worker::new(t.client()).handle(handler)).await;
     t.assert_completed(&job, "pqz").await;
 }
 
@@ -234,7 +234,7 @@ async fn a_step_dropped_by_an_event_that_comes_once_does_not_hang() {
         anyhow::ensure!(cx.attempt() > 2, "again");
         anyhow::Ok(format!("{got} {after}"))
     };
-    let job = submit(&bench.queue).await;
+    let job = submit(&bench.client).await;
     let running = Started::new(bench.worker().handle(handler));
     assert_eq!(job.result(secs(120)).await.unwrap(), "downloaded after");
     running.stop().await;
@@ -256,7 +256,7 @@ async fn a_step_that_took_too_long_takes_too_long_again() {
         anyhow::ensure!(cx.attempt() > 3, "again");
         anyhow::Ok(format!("{is_late} {after}"))
     };
-    let job = submit(&bench.queue).await;
+    let job = submit(&bench.client).await;
     let running = Started::new(bench.worker().handle(handler));
     assert_eq!(job.result(secs(3600)).await.unwrap(), "true after");
     running.stop().await;
@@ -265,7 +265,7 @@ async fn a_step_that_took_too_long_takes_too_long_again() {
 /// M71: a step that was dropped, and is waited for now that nothing else comes, is followed by whatever comes.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_step_that_runs_after_all_is_not_changed_code() {
-    let t = TestQueue::new();
+    let t = TestClient::new();
     let handler = |_: Greet, cx: Cx| async move {
         let work = cx.step("work", async {
             if cx.attempt() == 1 {
@@ -283,8 +283,8 @@ async fn a_dropped_step_that_runs_after_all_is_not_changed_code() {
         anyhow::ensure!(cx.attempt() > 2, "again");
         anyhow::Ok(format!("{got}, {after}"))
     };
-    let job = submit(t.queue()).await;
-    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler)).await;
+    let job = submit(t.client()).await;
+    t.run_for(secs(120), || Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Completed).await;
     t.assert_completed(&job, "worked, go on").await;
 }
@@ -302,11 +302,11 @@ async fn changed_code_is_noticed_beside_a_copy_of_the_context() {
         cx.step("new", async move { own.log("a line").await }).await?;
         value(&cx, "old").await
     };
-    let t = TestQueue::new();
-    let job = submit(t.queue()).await;
-    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    let t = TestClient::new();
+    let job = submit(t.client()).await;
+    t.run_due(Worker::new(t.client()).handle(before)).await;
     t.advance(secs(1)).await;
-    t.run_due(Worker::new(t.queue()).handle(after)).await;
+    t.run_due(Worker::new(t.client()).handle(after)).await;
     t.assert_failed(job.id(), "steps_changed").await;
     t.assert_ran(job.id(), "new", 0);
 }
@@ -330,10 +330,10 @@ async fn a_slow_task_that_calls_steps_is_not_changed_code() {
         let c = value(&cx, "c").await?;
         anyhow::Ok(format!("{}{c}", task.await??))
     };
-    let t = TestQueue::new();
-    let job = submit(t.queue()).await;
-    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    let t = TestClient::new();
+    let job = submit(t.client()).await;
+    t.run_due(Worker::new(t.client()).handle(before)).await;
     t.advance(secs(1)).await;
-    t.run_due(Worker::new(t.queue()).handle(after)).await;
+    t.run_due(Worker::new(t.client()).handle(after)).await;
     t.assert_completed(&job, "bc").await;
 }

@@ -16,19 +16,19 @@ pub(super) const PROMPTLY: Duration = Duration::from_secs(8);
 /// What a worker beats at that must hear its news without a beat.
 pub(super) const RARELY: Duration = Duration::from_secs(15);
 
-pub(super) async fn verify(queue: &Client) {
-    for verdict in queue.store().verify().await.unwrap() {
+pub(super) async fn verify(client: &Client) {
+    for verdict in client.store().verify().await.unwrap() {
         assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
     }
 }
 
-pub(super) async fn outcomes(queue: &Client, id: JobId) -> Vec<AttemptOutcome> {
-    let attempts = queue.store().attempts(&Caller::local(), id).await.unwrap().expect("the job is there");
+pub(super) async fn outcomes(client: &Client, id: JobId) -> Vec<AttemptOutcome> {
+    let attempts = client.store().attempts(&Caller::local(), id).await.unwrap().expect("the job is there");
     attempts.into_iter().filter_map(|attempt| attempt.record).map(|record| record.outcome).collect()
 }
 
-pub(super) async fn state(queue: &Client, id: JobId) -> JobState {
-    queue.job(id).state().await.unwrap().expect("the job is there")
+pub(super) async fn state(client: &Client, id: JobId) -> JobState {
+    client.job(id).state().await.unwrap().expect("the job is there")
 }
 
 /// A worker that runs.

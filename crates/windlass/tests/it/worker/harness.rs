@@ -12,7 +12,7 @@ use windlass::job::{AttemptOutcome, JobId};
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::snapshot::Snapshot;
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 pub(super) use super::follow::*;
@@ -21,7 +21,7 @@ use crate::fixture::{On, START};
 
 /// A queue that is kept going, and whose workers run.
 pub(super) struct Bench {
-    pub(super) queue: Client,
+    pub(super) client: Client,
     pub(super) address: String,
     _files: Option<TempDir>,
 }
@@ -39,25 +39,25 @@ impl Bench {
     pub(super) fn new(on: On) -> Bench {
         let (files, address) = on.address();
         let store = Store::open(&address, StoreOptions::default()).unwrap();
-        Bench { queue: Client::from_store(store), address, _files: files }
+        Bench { client: Client::from_store(store), address, _files: files }
     }
 
     /// In memory, where nothing leaves the thread: with tokio's time paused, hours pass in no time.
     pub(super) fn in_virtual_time() -> Bench {
-        Bench { queue: Client::from_store(store_in_virtual_time()), address: "memory:".into(), _files: None }
+        Bench { client: Client::from_store(store_in_virtual_time()), address: "memory:".into(), _files: None }
     }
 
     /// The same, but nobody keeps the store going: no promotion, no reaping, no news of what time does.
     pub(super) fn in_silence() -> Bench {
         Bench {
-            queue: Client::from_store_without_maintenance(store_in_virtual_time()),
+            client: Client::from_store_without_maintenance(store_in_virtual_time()),
             address: "memory:".into(),
             _files: None,
         }
     }
 
     pub(super) fn worker(&self) -> Worker {
-        Worker::new(&self.queue)
+        Worker::new(&self.client)
     }
 
     /// Gives anybody who would do something wrong the time to do it, where time costs nothing.
@@ -70,7 +70,7 @@ impl Bench {
     /// Waits until everything that was announced has been looked at: a job of another worker comes and goes.
     pub(super) async fn settle(&self) {
         self.let_time_pass().await;
-        let sentinel = self.queue.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();
+        let sentinel = self.client.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();
         let quick = |_: Fill| async { anyhow::Ok(String::new()) };
         let other = Started::new(self.worker().queue("sentinel", 1).handle(quick));
         sentinel.result(PROMPTLY).await.unwrap();
@@ -78,18 +78,18 @@ impl Bench {
     }
 
     pub(super) async fn job(&self, id: JobId) -> Snapshot {
-        self.queue.job(id).snapshot().await.unwrap().expect("the job is there")
+        self.client.job(id).snapshot().await.unwrap().expect("the job is there")
     }
 
     /// How each ended attempt of a job ended.
     pub(super) async fn outcomes(&self, id: JobId) -> Vec<AttemptOutcome> {
-        outcomes(&self.queue, id).await
+        outcomes(&self.client, id).await
     }
 
     /// Every invariant holds; ends the store.
     pub(super) async fn verify(self) {
-        verify(&self.queue).await;
-        self.queue.close();
+        verify(&self.client).await;
+        self.client.close();
     }
 }
 
@@ -99,9 +99,9 @@ fn store_in_virtual_time() -> Store {
 }
 
 /// A queue with a clock that moves when told to, on any engine; its files go with the guard.
-pub(super) fn test_queue(on: On) -> (TestQueue, Option<TempDir>) {
+pub(super) fn test_queue(on: On) -> (TestClient, Option<TempDir>) {
     let (files, address) = on.address();
-    (TestQueue::open(&address), files)
+    (TestClient::open(&address), files)
 }
 
 /// Runs each test of a module on every engine, with workers that run: in memory in virtual time, else in real time.
@@ -140,9 +140,9 @@ macro_rules! step_by_step_on_every_engine {
         mod memory {
             $(#[tokio::test]
             async fn $name() {
-                let t = windlass::testing::TestQueue::new();
+                let t = windlass::testing::TestClient::new();
                 super::$name(&t).await;
-                crate::worker::harness::verify(t.queue()).await;
+                crate::worker::harness::verify(t.client()).await;
             })*
         }
         mod sqlite {
@@ -150,8 +150,8 @@ macro_rules! step_by_step_on_every_engine {
             async fn $name() {
                 let (t, _files) = crate::worker::harness::test_queue(crate::fixture::On::Sqlite);
                 super::$name(&t).await;
-                crate::worker::harness::verify(t.queue()).await;
-                t.queue().close();
+                crate::worker::harness::verify(t.client()).await;
+                t.client().close();
             })*
         }
         mod postgres {
@@ -159,8 +159,8 @@ macro_rules! step_by_step_on_every_engine {
             async fn $name() {
                 let (t, _files) = crate::worker::harness::test_queue(crate::fixture::On::Postgres);
                 super::$name(&t).await;
-                crate::worker::harness::verify(t.queue()).await;
-                t.queue().close();
+                crate::worker::harness::verify(t.client()).await;
+                t.client().close();
             })*
         }
     };

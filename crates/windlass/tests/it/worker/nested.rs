@@ -4,7 +4,7 @@
 use windlass::client::Handle;
 use windlass::context::{Cx, First};
 use windlass::job::{GroupStrategy, RetryPolicy};
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::step_by_step_on_every_engine;
@@ -22,15 +22,15 @@ step_by_step_on_every_engine!(
     a_new_step_after_one_with_steps_within_is_noticed,
 );
 
-async fn submit(t: &TestQueue) -> Handle<Greet> {
-    t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
+async fn submit(t: &TestClient) -> Handle<Greet> {
+    t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
 }
 
-async fn run<H, Args: 'static>(t: &TestQueue, handler: H) -> usize
+async fn run<H, Args: 'static>(t: &TestClient, handler: H) -> usize
 where
     H: windlass::handler::Handler<Greet, Args>,
 {
-    t.run_for(secs(600), || Worker::new(t.queue()).handle(handler.clone())).await
+    t.run_for(secs(600), || Worker::new(t.client()).handle(handler.clone())).await
 }
 
 async fn value(cx: &Cx, name: &str, value: impl Into<String>) -> anyhow::Result<String> {
@@ -45,7 +45,7 @@ async fn turns(count: usize) {
 }
 
 /// M70, M71
-async fn a_step_within_a_step_in_a_loop_keeps_its_value(t: &TestQueue) {
+async fn a_step_within_a_step_in_a_loop_keeps_its_value(t: &TestClient) {
     let batches = |_: Greet, cx: Cx| async move {
         let mut batches = Vec::new();
         for number in 0..3 {
@@ -57,7 +57,7 @@ async fn a_step_within_a_step_in_a_loop_keeps_its_value(t: &TestQueue) {
         }
         anyhow::Ok(batches.join(","))
     };
-    let crash = |point| Worker::new(t.queue()).handle(batches).crash_at(point);
+    let crash = |point| Worker::new(t.client()).handle(batches).crash_at(point);
     for point in
         [None, Some(CrashPoint::AfterStep("batch".into())), Some(CrashPoint::AfterStep("item".into()))]
     {
@@ -74,7 +74,7 @@ async fn a_step_within_a_step_in_a_loop_keeps_its_value(t: &TestQueue) {
 }
 
 /// M70, M71
-async fn a_step_after_a_step_of_the_same_name_within_another_keeps_its_value(t: &TestQueue) {
+async fn a_step_after_a_step_of_the_same_name_within_another_keeps_its_value(t: &TestClient) {
     let twice = |_: Greet, cx: Cx| async move {
         let first = cx.step("outer", value(&cx, "http", "first")).await?;
         let second = value(&cx, "http", "second").await?;
@@ -90,7 +90,7 @@ async fn a_step_after_a_step_of_the_same_name_within_another_keeps_its_value(t: 
 }
 
 /// M64, M71, M72
-async fn waits_within_a_step_are_not_those_after_it(t: &TestQueue) {
+async fn waits_within_a_step_are_not_those_after_it(t: &TestClient) {
     let patient = |_: Greet, cx: Cx| async move {
         let outer = cx.step("outer", async {
             cx.sleep(secs(60)).await?;
@@ -111,12 +111,12 @@ async fn waits_within_a_step_are_not_those_after_it(t: &TestQueue) {
     for word in [1, 2] {
         job.signal("word", &word).await.unwrap();
     }
-    t.run_for(secs(600), || Worker::new(t.queue()).handle(patient).handle(child)).await;
+    t.run_for(secs(600), || Worker::new(t.client()).handle(patient).handle(child)).await;
     t.assert_completed(&job, "Some(1) [\"1\"]; Some(2) [\"2\"] z").await;
 }
 
 /// M70
-async fn an_error_within_a_step_that_fails_the_attempt_is_tried_again(t: &TestQueue) {
+async fn an_error_within_a_step_that_fails_the_attempt_is_tried_again(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let outer = cx.step("outer", async {
             let inner = cx.step("inner", async {
@@ -144,7 +144,7 @@ async fn an_error_within_a_step_that_fails_the_attempt_is_tried_again(t: &TestQu
 }
 
 /// M70
-async fn an_error_within_a_step_that_was_dealt_with_stays(t: &TestQueue) {
+async fn an_error_within_a_step_that_was_dealt_with_stays(t: &TestClient) {
     let forgiving = |_: Greet, cx: Cx| async move {
         let outer = cx.step("outer", async {
             let primary = cx.step("primary", async {
@@ -166,7 +166,7 @@ async fn an_error_within_a_step_that_was_dealt_with_stays(t: &TestQueue) {
 }
 
 /// M71
-async fn sides_of_a_race_in_a_loop_keep_their_values(t: &TestQueue) {
+async fn sides_of_a_race_in_a_loop_keep_their_values(t: &TestClient) {
     let pages = |_: Greet, cx: Cx| async move {
         let mut pages = Vec::new();
         for number in 0..2 {
@@ -201,7 +201,7 @@ async fn sides_of_a_race_in_a_loop_keep_their_values(t: &TestQueue) {
 }
 
 /// M71
-async fn a_call_after_a_race_is_not_one_of_its_left_side(t: &TestQueue) {
+async fn a_call_after_a_race_is_not_one_of_its_left_side(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let has_b = tokio::sync::Notify::new();
         let left = async {
@@ -226,7 +226,7 @@ async fn a_call_after_a_race_is_not_one_of_its_left_side(t: &TestQueue) {
 }
 
 /// M71: steps within a step do not run beside it, so the order of those outside is known.
-async fn a_new_step_after_one_with_steps_within_is_noticed(t: &TestQueue) {
+async fn a_new_step_after_one_with_steps_within_is_noticed(t: &TestClient) {
     let outer = |cx: Cx| async move { cx.step("outer", value(&cx, "inner", "i")).await };
     let before = move |_: Greet, cx: Cx| async move {
         outer(cx.clone()).await?;
@@ -239,9 +239,9 @@ async fn a_new_step_after_one_with_steps_within_is_noticed(t: &TestQueue) {
         value(&cx, "last", "z").await
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    t.run_due(Worker::new(t.client()).handle(before)).await;
     t.advance(secs(1)).await;
-    t.run_due(Worker::new(t.queue()).handle(after)).await;
+    t.run_due(Worker::new(t.client()).handle(after)).await;
     t.assert_failed(job.id(), "steps_changed").await;
     t.assert_ran(job.id(), "new", 0);
 }

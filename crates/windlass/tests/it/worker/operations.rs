@@ -10,7 +10,7 @@ use windlass::store::command::actions::{Patch, Suspend};
 use windlass::store::command::pause::Pause;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::config::{QueueSettings, TypeSettings};
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use super::harness::step_by_step_on_every_engine;
@@ -42,13 +42,13 @@ async fn never(_: Greet) -> Result<String, Failure> {
     Err(Failure::permanent("no", "not in a hundred years"))
 }
 
-fn echoing(t: &TestQueue) -> Worker {
-    Worker::new(t.queue()).handle(echo)
+fn echoing(t: &TestClient) -> Worker {
+    Worker::new(t.client()).handle(echo)
 }
 
 /// M50, M51
-async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).await.unwrap();
+async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestClient) {
+    let job = t.client().submit(greet("a")).await.unwrap();
     assert_eq!(job.resume().await.unwrap(), ActionResult::Unchanged);
     assert_eq!(job.suspend(Suspend::default()).await.unwrap(), ActionResult::Changed);
     assert_eq!(job.suspend(Suspend::default()).await.unwrap(), ActionResult::Unchanged);
@@ -62,8 +62,8 @@ async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestQueue
 }
 
 /// M51
-async fn the_strict_forms_name_what_was_already_so(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).await.unwrap();
+async fn the_strict_forms_name_what_was_already_so(t: &TestClient) {
+    let job = t.client().submit(greet("a")).await.unwrap();
     let id = job.id();
     assert!(matches!(job.resume_strictly().await, Err(ActError::NotSuspended(found)) if found == id));
     job.suspend_strictly(Suspend::default()).await.unwrap();
@@ -74,8 +74,8 @@ async fn the_strict_forms_name_what_was_already_so(t: &TestQueue) {
 }
 
 /// M1
-async fn a_held_job_is_let_go_once(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).hold().await.unwrap();
+async fn a_held_job_is_let_go_once(t: &TestClient) {
+    let job = t.client().submit(greet("a")).hold().await.unwrap();
     assert_eq!(job.state().await.unwrap(), Some(JobState::Created));
     assert_eq!(t.run_due(echoing(t)).await, 0);
     assert_eq!(job.submit().await.unwrap(), ActionResult::Changed);
@@ -86,11 +86,11 @@ async fn a_held_job_is_let_go_once(t: &TestQueue) {
 }
 
 /// M1, M2
-async fn cancelling_is_final_and_repeatable(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).await.unwrap();
+async fn cancelling_is_final_and_repeatable(t: &TestClient) {
+    let job = t.client().submit(greet("a")).await.unwrap();
     assert_eq!(job.cancel().await.unwrap(), ActionResult::Changed);
     assert_eq!(job.cancel().await.unwrap(), ActionResult::Unchanged);
-    let done = t.queue().submit(greet("b")).await.unwrap();
+    let done = t.client().submit(greet("b")).await.unwrap();
     t.run_due(echoing(t)).await;
     let refused = done.cancel().await.unwrap_err();
     assert_eq!(refused.to_string(), "cannot cancel a job that is completed");
@@ -99,8 +99,8 @@ async fn cancelling_is_final_and_repeatable(t: &TestQueue) {
 }
 
 /// M16, M22
-async fn priority_and_labels_change_until_the_end(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).tag("old", "1").await.unwrap();
+async fn priority_and_labels_change_until_the_end(t: &TestClient) {
+    let job = t.client().submit(greet("a")).tag("old", "1").await.unwrap();
     assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), ActionResult::Changed);
     assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), ActionResult::Unchanged);
     let tags = BTreeMap::from([("new".to_owned(), "2".to_owned())]);
@@ -116,10 +116,10 @@ async fn priority_and_labels_change_until_the_end(t: &TestQueue) {
 }
 
 /// M2
-async fn a_final_job_is_redriven_and_removed(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).await.unwrap();
+async fn a_final_job_is_redriven_and_removed(t: &TestClient) {
+    let job = t.client().submit(greet("a")).await.unwrap();
     assert!(matches!(job.redrive(Redrive::default()).await, Err(ActError::Refused(_))));
-    t.run_due(Worker::new(t.queue()).handle(never)).await;
+    t.run_due(Worker::new(t.client()).handle(never)).await;
     let again = job.redrive(Redrive::default()).await.unwrap();
     assert_ne!(again.id(), job.id());
     t.run_due(echoing(t)).await;
@@ -132,14 +132,14 @@ async fn a_final_job_is_redriven_and_removed(t: &TestQueue) {
 }
 
 /// M18
-async fn a_result_is_there_or_says_why_not(t: &TestQueue) {
-    let done = t.queue().submit(greet("done")).await.unwrap();
+async fn a_result_is_there_or_says_why_not(t: &TestClient) {
+    let done = t.client().submit(greet("done")).await.unwrap();
     t.run_due(echoing(t)).await;
     assert_eq!(done.result(Duration::ZERO).await.unwrap(), "done");
-    let failed = t.queue().submit(greet("failed")).await.unwrap();
+    let failed = t.client().submit(greet("failed")).await.unwrap();
     let early = failed.result(Duration::ZERO).await.unwrap_err();
     assert!(matches!(early, ResultError::NotYet { state: JobState::Scheduled, .. }), "{early}");
-    t.run_due(Worker::new(t.queue()).handle(never)).await;
+    t.run_due(Worker::new(t.client()).handle(never)).await;
     let late = failed.result(Duration::ZERO).await.unwrap_err();
     let said = late.to_string();
     assert!(said.contains("ended failed in attempt 1") && said.contains("not in a hundred years"), "{said}");
@@ -148,16 +148,16 @@ async fn a_result_is_there_or_says_why_not(t: &TestQueue) {
 }
 
 /// M18
-async fn a_result_of_another_kind_is_unreadable(t: &TestQueue) {
-    let job = t.queue().submit(GreetInNumbers { name: "a".into() }).await.unwrap();
+async fn a_result_of_another_kind_is_unreadable(t: &TestClient) {
+    let job = t.client().submit(GreetInNumbers { name: "a".into() }).await.unwrap();
     t.run_due(echoing(t)).await;
     assert!(matches!(job.result(Duration::ZERO).await, Err(ResultError::Unreadable(..))));
     assert_eq!(job.result_json(Duration::ZERO).await.unwrap(), br#""a""#);
 }
 
 /// M51, M54, M56
-async fn holds_of_every_scope_are_repeatable(t: &TestQueue) {
-    let q = t.queue();
+async fn holds_of_every_scope_are_repeatable(t: &TestClient) {
+    let q = t.client();
     let how = Pause::default;
     let (yes, no) = (ActionResult::Changed, ActionResult::Unchanged);
     q.submit(greet("a")).await.unwrap();
@@ -184,10 +184,10 @@ async fn holds_of_every_scope_are_repeatable(t: &TestQueue) {
 }
 
 /// M57, M102
-async fn a_held_job_says_why_it_does_not_run(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).delay(secs(60)).await.unwrap();
+async fn a_held_job_says_why_it_does_not_run(t: &TestClient) {
+    let job = t.client().submit(greet("a")).delay(secs(60)).await.unwrap();
     let how = Pause { reason: Some("night".into()), expires: Some(secs(100)), ..Pause::default() };
-    t.queue().pause_queue("default", how).await.unwrap();
+    t.client().pause_queue("default", how).await.unwrap();
     let reasons = job.explain().await.unwrap().unwrap();
     assert!(reasons.len() >= 2, "{reasons:?}");
     assert_eq!(t.job(job.id()).await.why.as_ref(), reasons.first());
@@ -198,23 +198,23 @@ async fn a_held_job_says_why_it_does_not_run(t: &TestQueue) {
 }
 
 /// M34, M92, M110
-async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestQueue) {
+async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestClient) {
     let settings = TypeSettings { success_event: Some("GREETED".into()), ..TypeSettings::default() };
-    assert_eq!(t.queue().configure_type::<Greet>(settings.clone()).await.unwrap(), ActionResult::Changed);
-    assert_eq!(t.queue().configure_type::<Greet>(settings).await.unwrap(), ActionResult::Unchanged);
+    assert_eq!(t.client().configure_type::<Greet>(settings.clone()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(t.client().configure_type::<Greet>(settings).await.unwrap(), ActionResult::Unchanged);
     let settings = QueueSettings { max_depth: Some(1), ..QueueSettings::default() };
-    assert_eq!(t.queue().configure_queue("default", settings.clone()).await.unwrap(), ActionResult::Changed);
-    assert_eq!(t.queue().configure_queue("default", settings).await.unwrap(), ActionResult::Unchanged);
-    let job = t.queue().submit(greet("a")).await.unwrap();
-    assert!(matches!(t.queue().submit(greet("b")).await, Err(SubmitError::TooDeep { .. })));
+    assert_eq!(t.client().configure_queue("default", settings.clone()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(t.client().configure_queue("default", settings).await.unwrap(), ActionResult::Unchanged);
+    let job = t.client().submit(greet("a")).await.unwrap();
+    assert!(matches!(t.client().submit(greet("b")).await, Err(SubmitError::TooDeep { .. })));
     t.run_due(echoing(t)).await;
     let trail = job.history().await.unwrap();
     assert!(trail.iter().any(|record| record.name() == "GREETED"), "{trail:?}");
 }
 
 /// M92
-async fn a_reason_stays_with_what_was_cancelled(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).await.unwrap();
+async fn a_reason_stays_with_what_was_cancelled(t: &TestClient) {
+    let job = t.client().submit(greet("a")).await.unwrap();
     assert_eq!(job.cancel_because("sold out").await.unwrap(), ActionResult::Changed);
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert!(error.message.ends_with("sold out"), "{}", error.message);
@@ -222,8 +222,8 @@ async fn a_reason_stays_with_what_was_cancelled(t: &TestQueue) {
 }
 
 /// Whoever keeps the store: what was seen is named by the snapshot, and anything newer is refused.
-async fn actions_on_a_version_that_is_gone_are_refused(t: &TestQueue) {
-    let job = t.queue().submit(greet("a")).await.unwrap();
+async fn actions_on_a_version_that_is_gone_are_refused(t: &TestClient) {
+    let job = t.client().submit(greet("a")).await.unwrap();
     let seen = job.snapshot().await.unwrap().unwrap().version();
     assert_eq!(job.if_match(seen).set_priority("HIGH").await.unwrap(), ActionResult::Changed);
     let now = job.snapshot().await.unwrap().unwrap().version();
@@ -242,12 +242,12 @@ async fn actions_on_a_version_that_is_gone_are_refused(t: &TestQueue) {
 }
 
 /// M51
-async fn the_strict_forms_of_pauses_name_what_is_in_the_way(t: &TestQueue) {
-    let queue = t.queue();
-    assert_eq!(queue.resume_queue_strictly("mail").await, Err(ActError::NotPaused("queue mail".into())));
-    queue.pause_queue_strictly("mail", Pause::aggressive()).await.unwrap();
-    let again = queue.pause_queue_strictly("mail", Pause::graceful()).await;
+async fn the_strict_forms_of_pauses_name_what_is_in_the_way(t: &TestClient) {
+    let client = t.client();
+    assert_eq!(client.resume_queue_strictly("mail").await, Err(ActError::NotPaused("queue mail".into())));
+    client.pause_queue_strictly("mail", Pause::aggressive()).await.unwrap();
+    let again = client.pause_queue_strictly("mail", Pause::graceful()).await;
     assert_eq!(again, Err(ActError::AlreadyPaused("queue mail".into())));
-    queue.resume_queue_strictly("mail").await.unwrap();
-    assert_eq!(queue.resume_paused_jobs("mail").await.unwrap(), 0);
+    client.resume_queue_strictly("mail").await.unwrap();
+    assert_eq!(client.resume_paused_jobs("mail").await.unwrap(), 0);
 }

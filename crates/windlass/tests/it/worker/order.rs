@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::job::JobState;
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::{Client, Cx, Failure, Handle, RetryPolicy, Worker};
 
 use super::harness::{Bench, Started, step_by_step_on_every_engine};
@@ -24,8 +24,8 @@ step_by_step_on_every_engine!(
     hundreds_of_concurrent_steps_replay,
 );
 
-async fn submit(queue: &Client) -> Handle<Greet> {
-    queue.submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
+async fn submit(client: &Client) -> Handle<Greet> {
+    client.submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
 }
 
 async fn step(cx: &Cx, name: &str) -> anyhow::Result<String> {
@@ -40,15 +40,15 @@ async fn turns(count: usize) {
 }
 
 /// Runs the job as long as it asks to.
-async fn run<H, Args: 'static>(t: &TestQueue, handler: H) -> usize
+async fn run<H, Args: 'static>(t: &TestClient, handler: H) -> usize
 where
     H: windlass::handler::Handler<Greet, Args>,
 {
-    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler.clone())).await
+    t.run_for(secs(120), || Worker::new(t.client()).handle(handler.clone())).await
 }
 
 /// M71
-async fn steps_that_are_joined_may_come_in_any_order(t: &TestQueue) {
+async fn steps_that_are_joined_may_come_in_any_order(t: &TestClient) {
     for crash in ["a", "b"] {
         let both = |_: Greet, cx: Cx| async move {
             // In every other attempt the branches are polled the other way round.
@@ -64,8 +64,8 @@ async fn steps_that_are_joined_may_come_in_any_order(t: &TestQueue) {
             }
             anyhow::Ok(format!("{}{}{c}", a?, b?))
         };
-        let job = submit(t.queue()).await;
-        t.run_due(Worker::new(t.queue()).handle(both).crash_at(CrashPoint::AfterStep(crash.into()))).await;
+        let job = submit(t.client()).await;
+        t.run_due(Worker::new(t.client()).handle(both).crash_at(CrashPoint::AfterStep(crash.into()))).await;
         run(t, both).await;
         t.assert_completed(&job, "ABC").await;
         for name in ["a", "b"] {
@@ -78,7 +78,7 @@ async fn steps_that_are_joined_may_come_in_any_order(t: &TestQueue) {
 }
 
 /// M71
-async fn a_branch_that_takes_its_time_is_waited_for(t: &TestQueue) {
+async fn a_branch_that_takes_its_time_is_waited_for(t: &TestClient) {
     let slow_and_quick = |_: Greet, cx: Cx| async move {
         let (a, b) = if cx.attempt() == 1 { (0, 9) } else { (9, 0) };
         let first = async {
@@ -94,7 +94,7 @@ async fn a_branch_that_takes_its_time_is_waited_for(t: &TestQueue) {
         let (a, b) = tokio::try_join!(first, second)?;
         anyhow::Ok(format!("{a}{b}"))
     };
-    let job = submit(t.queue()).await;
+    let job = submit(t.client()).await;
     run(t, slow_and_quick).await;
     t.assert_completed(&job, "AB").await;
     t.assert_ran(job.id(), "a", 1);
@@ -102,7 +102,7 @@ async fn a_branch_that_takes_its_time_is_waited_for(t: &TestQueue) {
 }
 
 /// M71
-async fn branches_of_several_steps_replay_from_any_point(t: &TestQueue) {
+async fn branches_of_several_steps_replay_from_any_point(t: &TestClient) {
     let branches = |_: Greet, cx: Cx| async move {
         let left = async {
             turns(usize::try_from(cx.attempt() % 3)?).await;
@@ -117,8 +117,8 @@ async fn branches_of_several_steps_replay_from_any_point(t: &TestQueue) {
     };
     for name in ["a", "b", "c", "d", "e"] {
         for point in [CrashPoint::BeforeStep(name.into()), CrashPoint::AfterStep(name.into())] {
-            let job = submit(t.queue()).await;
-            t.run_due(Worker::new(t.queue()).handle(branches).crash_at(point.clone())).await;
+            let job = submit(t.client()).await;
+            t.run_due(Worker::new(t.client()).handle(branches).crash_at(point.clone())).await;
             run(t, branches).await;
             t.assert_completed(&job, "ABCDE").await;
         }
@@ -126,7 +126,7 @@ async fn branches_of_several_steps_replay_from_any_point(t: &TestQueue) {
 }
 
 /// M71
-async fn tasks_of_their_own_may_call_steps_in_any_order(t: &TestQueue) {
+async fn tasks_of_their_own_may_call_steps_in_any_order(t: &TestClient) {
     let in_turn = |_: Greet, cx: Cx| async move {
         for name in ["a", "b"] {
             let cx = cx.clone();
@@ -134,8 +134,8 @@ async fn tasks_of_their_own_may_call_steps_in_any_order(t: &TestQueue) {
         }
         Err::<String, _>(anyhow::anyhow!("again"))
     };
-    let job = submit(t.queue()).await;
-    t.run_due(Worker::new(t.queue()).handle(in_turn)).await;
+    let job = submit(t.client()).await;
+    t.run_due(Worker::new(t.client()).handle(in_turn)).await;
     let other_way_round = |_: Greet, cx: Cx| async move {
         let (second, first) = (cx.clone(), cx.clone());
         let second = tokio::spawn(async move { step(&second, "b").await });
@@ -148,7 +148,7 @@ async fn tasks_of_their_own_may_call_steps_in_any_order(t: &TestQueue) {
 }
 
 /// M71
-async fn a_task_that_nobody_awaits_yet_is_waited_for(t: &TestQueue) {
+async fn a_task_that_nobody_awaits_yet_is_waited_for(t: &TestClient) {
     let early = |_: Greet, cx: Cx| async move {
         step(&cx, "a").await?;
         Err::<String, _>(anyhow::anyhow!("again"))
@@ -162,15 +162,15 @@ async fn a_task_that_nobody_awaits_yet_is_waited_for(t: &TestQueue) {
         let b = step(&cx, "b").await?;
         anyhow::Ok(format!("{}{b}", task.await??))
     };
-    let job = submit(t.queue()).await;
-    t.run_due(Worker::new(t.queue()).handle(early)).await;
+    let job = submit(t.client()).await;
+    t.run_due(Worker::new(t.client()).handle(early)).await;
     run(t, late).await;
     t.assert_completed(&job, "AB").await;
     t.assert_ran(job.id(), "a", 1);
 }
 
 /// M70, M71
-async fn a_step_that_failed_before_another_was_saved_runs_again(t: &TestQueue) {
+async fn a_step_that_failed_before_another_was_saved_runs_again(t: &TestClient) {
     let forgiving = |_: Greet, cx: Cx| async move {
         let flaky = cx.step("flaky", async {
             if cx.attempt() < 3 { Err(anyhow::anyhow!("not yet")) } else { Ok("well".to_owned()) }
@@ -179,7 +179,7 @@ async fn a_step_that_failed_before_another_was_saved_runs_again(t: &TestQueue) {
         let next = step(&cx, "next").await?;
         anyhow::Ok(format!("{} {next}", flaky?))
     };
-    let job = submit(t.queue()).await;
+    let job = submit(t.client()).await;
     run(t, forgiving).await;
     t.assert_completed(&job, "well NEXT").await;
     t.assert_ran(job.id(), "flaky", 3);
@@ -187,7 +187,7 @@ async fn a_step_that_failed_before_another_was_saved_runs_again(t: &TestQueue) {
 }
 
 /// M71
-async fn every_try_within_a_handler_replays_as_it_was(t: &TestQueue) {
+async fn every_try_within_a_handler_replays_as_it_was(t: &TestClient) {
     let stubborn = |_: Greet, cx: Cx| async move {
         let mut tries = 0;
         let outcome = loop {
@@ -203,7 +203,7 @@ async fn every_try_within_a_handler_replays_as_it_was(t: &TestQueue) {
         let new = step(&cx, "new").await?;
         anyhow::Ok(format!("{outcome} {next} {again} {new} {tries}"))
     };
-    let job = submit(t.queue()).await;
+    let job = submit(t.client()).await;
     run(t, stubborn).await;
     t.assert_completed(&job, "3 NEXT 13 NEW 3").await;
     t.assert_ran(job.id(), "try", 1);
@@ -212,7 +212,7 @@ async fn every_try_within_a_handler_replays_as_it_was(t: &TestQueue) {
 }
 
 /// M71
-async fn a_step_given_up_half_way_stays_given_up(t: &TestQueue) {
+async fn a_step_given_up_half_way_stays_given_up(t: &TestClient) {
     let impatient = |_: Greet, cx: Cx| async move {
         let never = cx.step("ask", std::future::pending::<anyhow::Result<u32>>());
         tokio::select! {
@@ -224,12 +224,12 @@ async fn a_step_given_up_half_way_stays_given_up(t: &TestQueue) {
         anyhow::ensure!(cx.attempt() > 1, "once more");
         anyhow::Ok(asked.to_string())
     };
-    let job = submit(t.queue()).await;
-    t.run_due(Worker::new(t.queue()).handle(impatient)).await;
-    let saved = t.queue().store().checkpoints(t.queue().caller(), job.id()).await.unwrap().unwrap();
+    let job = submit(t.client()).await;
+    t.run_due(Worker::new(t.client()).handle(impatient)).await;
+    let saved = t.client().store().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
     assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["ask", "ask#2"]);
     t.advance(secs(5)).await;
-    t.run_due(Worker::new(t.queue()).handle(impatient)).await;
+    t.run_due(Worker::new(t.client()).handle(impatient)).await;
     t.assert_completed(&job, "7").await;
     t.assert_ran(job.id(), "ask", 1);
 }
@@ -240,21 +240,21 @@ async fn forked(_: Greet, cx: Cx) -> anyhow::Result<String> {
     Ok(format!("{a}{b}{}", step(&cx, "c").await?))
 }
 
-async fn half_done(t: &TestQueue) -> Handle<Greet> {
-    let job = submit(t.queue()).await;
-    t.run_due(Worker::new(t.queue()).handle(forked).crash_at(CrashPoint::AfterStep("c".into()))).await;
+async fn half_done(t: &TestClient) -> Handle<Greet> {
+    let job = submit(t.client()).await;
+    t.run_due(Worker::new(t.client()).handle(forked).crash_at(CrashPoint::AfterStep("c".into()))).await;
     t.advance(secs(40)).await;
     job
 }
 
 /// M71
-async fn changed_code_is_found_beside_steps_that_ran_concurrently(t: &TestQueue) {
+async fn changed_code_is_found_beside_steps_that_ran_concurrently(t: &TestClient) {
     let renamed = |_: Greet, cx: Cx| async move {
         let (a, b) = tokio::try_join!(step(&cx, "a"), step(&cx, "b"))?;
         anyhow::Ok(format!("{a}{b}{}", step(&cx, "pay").await?))
     };
     let job = half_done(t).await;
-    t.run_due(Worker::new(t.queue()).handle(renamed)).await;
+    t.run_due(Worker::new(t.client()).handle(renamed)).await;
     t.assert_state(job.id(), JobState::Failed).await;
     t.assert_failed(job.id(), "steps_changed").await;
     t.assert_ran(job.id(), "pay", 0);
@@ -263,7 +263,7 @@ async fn changed_code_is_found_beside_steps_that_ran_concurrently(t: &TestQueue)
 }
 
 /// M71
-async fn a_step_that_was_moved_or_removed_is_changed_code(t: &TestQueue) {
+async fn a_step_that_was_moved_or_removed_is_changed_code(t: &TestClient) {
     let before = |_: Greet, cx: Cx| async move {
         for name in ["a", "b", "c"] {
             step(&cx, name).await?;
@@ -278,10 +278,10 @@ async fn a_step_that_was_moved_or_removed_is_changed_code(t: &TestQueue) {
             }
             anyhow::Ok(String::new())
         };
-        let job = submit(t.queue()).await;
-        t.run_due(Worker::new(t.queue()).handle(before)).await;
+        let job = submit(t.client()).await;
+        t.run_due(Worker::new(t.client()).handle(before)).await;
         t.advance(secs(1)).await;
-        t.run_due(Worker::new(t.queue()).handle(after)).await;
+        t.run_due(Worker::new(t.client()).handle(after)).await;
         t.assert_state(job.id(), JobState::Failed).await;
         t.assert_failed(job.id(), "steps_changed").await;
         t.assert_ran(job.id(), "new", 0);
@@ -289,7 +289,7 @@ async fn a_step_that_was_moved_or_removed_is_changed_code(t: &TestQueue) {
 }
 
 /// M70, M71
-async fn hundreds_of_concurrent_steps_replay(t: &TestQueue) {
+async fn hundreds_of_concurrent_steps_replay(t: &TestClient) {
     let wide = |job: Fill, cx: Cx| async move {
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..job.bytes {
@@ -305,8 +305,8 @@ async fn hundreds_of_concurrent_steps_replay(t: &TestQueue) {
         }
         anyhow::Ok(done.to_string())
     };
-    let job = t.queue().submit(Fill { bytes: 300 }).await.unwrap();
-    t.run_for(secs(60), || Worker::new(t.queue()).handle(wide)).await;
+    let job = t.client().submit(Fill { bytes: 300 }).await.unwrap();
+    t.run_for(secs(60), || Worker::new(t.client()).handle(wide)).await;
     t.assert_completed(&job, "300").await;
 }
 
@@ -326,7 +326,7 @@ async fn a_step_whose_turn_does_not_come_in_a_busy_handler_runs() {
             () = clock => Ok("never".into()),
         }
     };
-    let job = submit(&bench.queue).await;
+    let job = submit(&bench.client).await;
     let running = Started::new(bench.worker().handle(busy));
     assert_eq!(job.result(secs(600)).await.unwrap(), "B");
     running.stop().await;
@@ -352,7 +352,7 @@ async fn steps_behind_a_semaphore_may_come_in_any_order() {
         let c = step(&cx, "c").await?;
         anyhow::Ok(format!("{a}{b}{c}"))
     };
-    let job = submit(&bench.queue).await;
+    let job = submit(&bench.client).await;
     let running = Started::new(bench.worker().handle(behind));
     assert_eq!(job.result(secs(600)).await.unwrap(), "ABC");
     assert_eq!(bench.job(job.id()).await.job.attempt, 4);

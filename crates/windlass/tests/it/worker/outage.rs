@@ -37,7 +37,7 @@ async fn ends_while_the_database_is_away(leave: &str, come_back: &str) {
     let bench = Bench::new(On::Sqlite);
     let ((told, mut heard), gate) = (events(), Arc::new(Semaphore::new(0)));
     let running = Started::new(bench.worker().with(told).with(gate.clone()).handle(working));
-    let jobs = bench.queue.submit_all([greet("a"), greet("b")]).await.unwrap();
+    let jobs = bench.client.submit_all([greet("a"), greet("b")]).await.unwrap();
     heard.expect("started").await;
     heard.expect("started").await;
     let intruder = intruder(&bench);
@@ -46,7 +46,7 @@ async fn ends_while_the_database_is_away(leave: &str, come_back: &str) {
     heard.expect("done").await;
     heard.expect("done").await;
     // The outcomes are in front of this in the line of those who want to write.
-    let blocked = bench.queue.submit(greet("c"));
+    let blocked = bench.client.submit(greet("c"));
     let early = tokio::time::timeout(Duration::from_millis(200), async { blocked.await }).await;
     assert!(early.is_err() || early.unwrap().is_err(), "the database is away");
     intruder.execute_batch(come_back).unwrap();

@@ -91,18 +91,18 @@ impl Scene {
     }
 
     /// A worker that hears of nothing by its heartbeats: they are too rare.
-    fn worker(&self, queue: &Client) -> Worker {
-        let worker = Worker::new(queue).with(self.told.clone()).with(self.gate.clone());
+    fn worker(&self, client: &Client) -> Worker {
+        let worker = Worker::new(client).with(self.told.clone()).with(self.gate.clone());
         worker.heartbeat_every(RARELY).grace(secs(3600)).queue("default", 1)
     }
 
     fn polite(&self, bench: &Bench) -> Started {
-        Started::new(self.worker(&bench.queue).handle(polite))
+        Started::new(self.worker(&bench.client).handle(polite))
     }
 
     /// A job whose handler waits in its second step.
     async fn in_mid_run(&mut self, bench: &Bench) -> Handle<Greet> {
-        let job = bench.queue.submit(greet("x")).await.unwrap();
+        let job = bench.client.submit(greet("x")).await.unwrap();
         self.heard.expect("first").await;
         self.heard.expect("second").await;
         job
@@ -129,7 +129,7 @@ async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
     assert_eq!(job.suspend(aggressively()).await.unwrap(), ActionResult::Changed);
     scene.heard.expect("cancelled").await;
     bench.settle().await;
-    assert_eq!(state(&bench.queue, job.id()).await, JobState::Suspended);
+    assert_eq!(state(&bench.client, job.id()).await, JobState::Suspended);
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Suspended]);
     assert_eq!(job.resume().await.unwrap(), ActionResult::Changed);
     scene.heard.expect("second").await;
@@ -153,10 +153,10 @@ async fn a_handler_is_told_why_it_is_to_stop(bench: &Bench) {
             anyhow::Ok(String::new())
         }
     };
-    let worker = scene.worker(&bench.queue).handle_type(Greet::TYPE, why);
+    let worker = scene.worker(&bench.client).handle_type(Greet::TYPE, why);
     let control = worker.control();
     let running = Started::new(worker);
-    let job = bench.queue.submit(greet("x")).priority(80).await.unwrap();
+    let job = bench.client.submit(greet("x")).priority(80).await.unwrap();
     scene.heard.expect("urgent 80, 3 attempts").await;
     job.suspend(aggressively()).await.unwrap();
     scene.heard.expect("Some(Suspended)").await;
@@ -164,7 +164,7 @@ async fn a_handler_is_told_why_it_is_to_stop(bench: &Bench) {
     scene.heard.expect("urgent 80, 3 attempts").await;
     job.cancel().await.unwrap();
     scene.heard.expect("Some(Cancelled)").await;
-    bench.queue.submit(greet("y")).await.unwrap();
+    bench.client.submit(greet("y")).await.unwrap();
     scene.heard.expect("urgent 50, 3 attempts").await;
     control.pause(PauseMode::Aggressive);
     scene.heard.expect("Some(Released)").await;
@@ -181,7 +181,7 @@ async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
     assert_eq!(job.suspend(how()).await.unwrap(), ActionResult::Changed);
     assert_eq!(job.suspend(how()).await.unwrap(), ActionResult::Unchanged);
     bench.settle().await;
-    assert_eq!(state(&bench.queue, job.id()).await, JobState::Running);
+    assert_eq!(state(&bench.client, job.id()).await, JobState::Running);
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
     assert!(matches!(job.suspend(how()).await, Err(ActError::Refused(_))), "a final job is refused (M1)");
@@ -197,7 +197,7 @@ async fn a_cancelled_job_tells_its_handler_at_once(bench: &Bench) {
     assert_eq!(job.cancel().await.unwrap(), ActionResult::Changed);
     scene.heard.expect("cancelled").await;
     bench.settle().await;
-    assert_eq!(state(&bench.queue, job.id()).await, JobState::Cancelled);
+    assert_eq!(state(&bench.client, job.id()).await, JobState::Cancelled);
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Cancelled]);
     // Its slot is free again.
     scene.in_mid_run(bench).await.cancel().await.unwrap();
@@ -207,8 +207,8 @@ async fn a_cancelled_job_tells_its_handler_at_once(bench: &Bench) {
 /// M5, M58, M101
 async fn a_handler_that_ignores_cancellation_is_fenced(bench: &Bench) {
     let mut scene = Scene::new();
-    let running = Started::new(scene.worker(&bench.queue).queue("default", 2).handle(rude));
-    let job = bench.queue.submit(greet("x")).await.unwrap();
+    let running = Started::new(scene.worker(&bench.client).queue("default", 2).handle(rude));
+    let job = bench.client.submit(greet("x")).await.unwrap();
     scene.heard.expect("started 1").await;
     job.suspend(aggressively()).await.unwrap();
     job.resume().await.unwrap();
@@ -217,7 +217,7 @@ async fn a_handler_that_ignores_cancellation_is_fenced(bench: &Bench) {
     scene.gate.add_permits(1);
     scene.heard.expect("refused").await;
     bench.settle().await;
-    assert_eq!(state(&bench.queue, job.id()).await, JobState::Running);
+    assert_eq!(state(&bench.client, job.id()).await, JobState::Running);
     scene.gate.add_permits(1);
     scene.heard.expect("written").await;
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "2");
@@ -230,13 +230,13 @@ async fn a_paused_queue_finishes_what_it_runs(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
-    bench.queue.pause_queue("default", Pause::default()).await.unwrap();
+    bench.client.pause_queue("default", Pause::default()).await.unwrap();
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
-    let next = bench.queue.submit(greet("next")).await.unwrap();
+    let next = bench.client.submit(greet("next")).await.unwrap();
     bench.settle().await;
-    assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled);
-    bench.queue.resume_queue("default").await.unwrap();
+    assert_eq!(state(&bench.client, next.id()).await, JobState::Scheduled);
+    bench.client.resume_queue("default").await.unwrap();
     scene.gate.add_permits(1);
     assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
     running.stop().await;
@@ -247,16 +247,16 @@ async fn an_aggressive_pause_of_a_queue_suspends_what_runs(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
-    bench.queue.pause_queue("default", aggressive()).await.unwrap();
+    bench.client.pause_queue("default", aggressive()).await.unwrap();
     scene.heard.expect("cancelled").await;
     bench.settle().await;
-    assert_eq!(state(&bench.queue, job.id()).await, JobState::Suspended);
+    assert_eq!(state(&bench.client, job.id()).await, JobState::Suspended);
     assert_eq!(failures(bench, job.id()).await, 0);
     // Resumed in a paused queue it may be claimed, but is not.
     job.resume().await.unwrap();
     bench.settle().await;
-    assert_eq!(state(&bench.queue, job.id()).await, JobState::Scheduled);
-    bench.queue.resume_queue("default").await.unwrap();
+    assert_eq!(state(&bench.client, job.id()).await, JobState::Scheduled);
+    bench.client.resume_queue("default").await.unwrap();
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
     running.stop().await;
@@ -271,9 +271,9 @@ async fn a_worker_paused_here_finishes_what_it_runs(bench: &Bench) {
     assert!(running.control.is_paused());
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
-    let next = bench.queue.submit(greet("next")).await.unwrap();
+    let next = bench.client.submit(greet("next")).await.unwrap();
     bench.settle().await;
-    assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled);
+    assert_eq!(state(&bench.client, next.id()).await, JobState::Scheduled);
     running.control.resume();
     assert!(!running.control.is_paused());
     scene.gate.add_permits(1);
@@ -299,7 +299,7 @@ async fn a_worker_paused_aggressively_here_gives_back_what_it_runs(bench: &Bench
     other.stop().await;
     running.control.resume();
     scene.gate.add_permits(1);
-    let next = bench.queue.submit(greet("next")).await.unwrap();
+    let next = bench.client.submit(greet("next")).await.unwrap();
     assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
     running.stop().await;
 }
@@ -310,17 +310,21 @@ async fn a_worker_paused_from_afar_finishes_what_it_runs(bench: &Bench) {
     let running = scene.polite(bench);
     let id = running.control.started().await;
     let job = scene.in_mid_run(bench).await;
-    assert_eq!(bench.queue.pause_worker(id, Pause::default()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(bench.client.pause_worker(id, Pause::default()).await.unwrap(), ActionResult::Changed);
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
-    let next = bench.queue.submit(greet("next")).await.unwrap();
+    let next = bench.client.submit(greet("next")).await.unwrap();
     bench.settle().await;
-    assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled);
+    assert_eq!(state(&bench.client, next.id()).await, JobState::Scheduled);
     running.control.resume();
     bench.settle().await;
-    assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled, "paused from afar it stays paused");
-    assert_eq!(bench.queue.resume_worker(id).await.unwrap(), ActionResult::Changed);
-    assert_eq!(bench.queue.resume_worker(id).await.unwrap(), ActionResult::Unchanged);
+    assert_eq!(
+        state(&bench.client, next.id()).await,
+        JobState::Scheduled,
+        "paused from afar it stays paused"
+    );
+    assert_eq!(bench.client.resume_worker(id).await.unwrap(), ActionResult::Changed);
+    assert_eq!(bench.client.resume_worker(id).await.unwrap(), ActionResult::Unchanged);
     scene.gate.add_permits(1);
     assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
     running.stop().await;
@@ -332,7 +336,7 @@ async fn a_worker_paused_aggressively_from_afar_gives_back_what_it_runs(bench: &
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
     let id = running.control.started().await;
-    bench.queue.pause_worker(id, aggressive()).await.unwrap();
+    bench.client.pause_worker(id, aggressive()).await.unwrap();
     scene.heard.expect("cancelled").await;
     let other = scene.polite(bench);
     scene.heard.expect("second").await;
@@ -347,7 +351,7 @@ async fn a_worker_paused_aggressively_from_afar_gives_back_what_it_runs(bench: &
 /// M55
 async fn a_worker_that_is_not_there_cannot_be_paused(bench: &Bench) {
     let nobody = WorkerId::new(7);
-    let refused = bench.queue.pause_worker(nobody, Pause::default()).await.unwrap_err();
+    let refused = bench.client.pause_worker(nobody, Pause::default()).await.unwrap_err();
     assert!(matches!(refused, ActError::NoSuchWorker(id) if id == nobody), "{refused}");
 }
 
@@ -356,29 +360,29 @@ async fn a_worker_that_is_not_there_cannot_be_paused(bench: &Bench) {
 async fn pauses_and_suspensions_survive_a_restart() {
     let bench = Bench::new(On::Sqlite);
     let mut scene = Scene::new();
-    let suspended = bench.queue.submit(greet("suspended")).await.unwrap().id();
-    bench.queue.job(suspended).suspend(Suspend::default()).await.unwrap();
-    let held = bench.queue.submit(greet("held")).await.unwrap().id();
-    bench.queue.pause_queue("default", Pause::default()).await.unwrap();
-    bench.queue.pause_all(Pause::default()).await.unwrap();
-    bench.queue.close();
-    let queue = Client::open(&bench.address).await.unwrap();
-    let running = Started::new(scene.worker(&queue).handle(polite));
+    let suspended = bench.client.submit(greet("suspended")).await.unwrap().id();
+    bench.client.job(suspended).suspend(Suspend::default()).await.unwrap();
+    let held = bench.client.submit(greet("held")).await.unwrap().id();
+    bench.client.pause_queue("default", Pause::default()).await.unwrap();
+    bench.client.pause_all(Pause::default()).await.unwrap();
+    bench.client.close();
+    let client = Client::open(&bench.address).await.unwrap();
+    let running = Started::new(scene.worker(&client).handle(polite));
     running.control.started().await;
-    assert_eq!(state(&queue, suspended).await, JobState::Suspended);
-    assert_eq!(queue.pause_all(Pause::default()).await.unwrap(), ActionResult::Unchanged);
-    assert_eq!(queue.resume_all().await.unwrap(), ActionResult::Changed);
-    assert_eq!(state(&queue, held).await, JobState::Scheduled);
-    assert_eq!(queue.resume_queue("default").await.unwrap(), ActionResult::Changed);
+    assert_eq!(state(&client, suspended).await, JobState::Suspended);
+    assert_eq!(client.pause_all(Pause::default()).await.unwrap(), ActionResult::Unchanged);
+    assert_eq!(client.resume_all().await.unwrap(), ActionResult::Changed);
+    assert_eq!(state(&client, held).await, JobState::Scheduled);
+    assert_eq!(client.resume_queue("default").await.unwrap(), ActionResult::Changed);
     scene.gate.add_permits(2);
-    queue.job(held).result_json(PROMPTLY).await.unwrap();
-    assert_eq!(state(&queue, suspended).await, JobState::Suspended);
-    queue.job(suspended).resume().await.unwrap();
-    queue.job(suspended).result_json(PROMPTLY).await.unwrap();
-    assert_eq!(outcomes(&queue, suspended).await, [AttemptOutcome::Completed]);
+    client.job(held).result_json(PROMPTLY).await.unwrap();
+    assert_eq!(state(&client, suspended).await, JobState::Suspended);
+    client.job(suspended).resume().await.unwrap();
+    client.job(suspended).result_json(PROMPTLY).await.unwrap();
+    assert_eq!(outcomes(&client, suspended).await, [AttemptOutcome::Completed]);
     assert_eq!(scene.heard.all(), ["first", "second", "first", "second"]);
     running.stop().await;
-    queue.close();
+    client.close();
 }
 
 /// M58
@@ -386,8 +390,8 @@ async fn pauses_and_suspensions_survive_a_restart() {
 async fn a_handler_that_ignores_cancellation_loses_its_slot_after_its_grace() {
     let bench = Bench::in_virtual_time();
     let mut scene = Scene::new();
-    let running = Started::new(scene.worker(&bench.queue).grace(secs(3)).handle(rude));
-    let job = bench.queue.submit(greet("x")).await.unwrap();
+    let running = Started::new(scene.worker(&bench.client).grace(secs(3)).handle(rude));
+    let job = bench.client.submit(greet("x")).await.unwrap();
     scene.heard.expect("started 1").await;
     job.suspend(aggressively()).await.unwrap();
     job.resume().await.unwrap();

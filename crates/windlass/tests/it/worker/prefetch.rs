@@ -35,7 +35,7 @@ async fn handle(job: Greet, cx: Cx, Given(room): Given<Arc<Room>>) -> anyhow::Re
 }
 
 async fn count(bench: &Bench, state: JobState) -> u64 {
-    bench.queue.store().stats(&Caller::local()).await.unwrap().states[&state]
+    bench.client.store().stats(&Caller::local()).await.unwrap().states[&state]
 }
 
 /// What was claimed ahead and cannot start soon goes back, which is no failure.
@@ -44,12 +44,12 @@ async fn what_was_claimed_ahead_goes_back_when_handlers_turn_slow() {
     let bench = Bench::in_virtual_time();
     let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let room = Arc::new(Room { running, most, slow_may_end: Semaphore::new(0), attempts: Mutex::default() });
-    let quick = bench.queue.submit_all(vec![greet("quick"); 500]).await.unwrap();
+    let quick = bench.client.submit_all(vec![greet("quick"); 500]).await.unwrap();
     let worker = Started::new(bench.worker().with(room.clone()).queue("default", SLOTS).handle(handle));
     for job in quick {
         job.result(PROMPTLY).await.unwrap();
     }
-    let slow = bench.queue.submit_all(vec![greet("slow"); 3 * SLOTS]).await.unwrap();
+    let slow = bench.client.submit_all(vec![greet("slow"); 3 * SLOTS]).await.unwrap();
     bench.let_time_pass().await;
     let slots = SLOTS as u64;
     assert_eq!(
@@ -60,7 +60,7 @@ async fn what_was_claimed_ahead_goes_back_when_handlers_turn_slow() {
     for job in slow {
         job.result(PROMPTLY).await.unwrap();
         // What was given back had not started, and does not count.
-        assert_eq!(outcomes(&bench.queue, job.id()).await, [AttemptOutcome::Completed]);
+        assert_eq!(outcomes(&bench.client, job.id()).await, [AttemptOutcome::Completed]);
         let attempt = room.attempts.lock().unwrap().remove(&job.id());
         assert_eq!(attempt, Some(vec![1]));
     }

@@ -149,7 +149,7 @@ async fn a_hundred_terminations_burn_no_attempt(bench: Bench) {
     for _ in 0..25 {
         // More than enough for each to be in the middle of eight when it is told to end.
         let drafts = (0..96).map(|number| JobBuilder::new(&greet("x")).queue(QUEUES[number % 4]));
-        jobs.extend(bench.queue.submit_all(drafts).await.unwrap());
+        jobs.extend(bench.client.submit_all(drafts).await.unwrap());
         let mut processes = ["drained", "interrupted", "drained", "interrupted"].into_iter().zip(QUEUES);
         let mut processes = [(); 4].map(|()| {
             let (role, queue) = processes.next().expect("there are four");
@@ -162,7 +162,7 @@ async fn a_hundred_terminations_burn_no_attempt(bench: Bench) {
         }
         processes.into_iter().for_each(Process::terminate);
     }
-    let config = bench.queue.store().config(&Caller::local()).await.unwrap();
+    let config = bench.client.store().config(&Caller::local()).await.unwrap();
     assert_eq!(config.workers.len(), 0, "everybody has said farewell");
     let quick = |job: Greet| async move { anyhow::Ok(job.name) };
     let last = QUEUES.iter().fold(bench.worker(), |worker, queue| worker.queue(queue, 50));
@@ -191,7 +191,7 @@ async fn stuck(_: Greet, cx: Cx) -> anyhow::Result<String> {
 
 /// M6, M31, M70, M101
 async fn a_worker_killed_in_mid_step_is_continued_elsewhere(bench: Bench) {
-    let job = bench.queue.submit(greet("x")).lease(LEASE).await.unwrap();
+    let job = bench.client.submit(greet("x")).lease(LEASE).await.unwrap();
     let mut process = Process::start("stuck", &bench);
     let theirs = process.child.id();
     process.expect(&format!("stuck after {theirs}"));
@@ -228,7 +228,7 @@ async fn zombie(_: Greet, cx: Cx) -> anyhow::Result<String> {
 
 /// M5, M101: a process that was stopped past its lease and goes on writes nothing.
 async fn a_zombie_writes_nothing(bench: Bench) {
-    let job = bench.queue.submit(greet("x")).lease(LEASE).await.unwrap();
+    let job = bench.client.submit(greet("x")).lease(LEASE).await.unwrap();
     let mut process = Process::start("zombie", &bench);
     process.expect("started");
     process.signal("STOP");
@@ -245,12 +245,12 @@ async fn a_zombie_writes_nothing(bench: Bench) {
     assert_eq!(bench.job(job.id()).await, before);
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "alive");
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Lost, AttemptOutcome::Completed]);
-    let logs = bench.queue.store().logs(bench.queue.caller(), job.id(), 0).await.unwrap().unwrap();
+    let logs = bench.client.store().logs(bench.client.caller(), job.id(), 0).await.unwrap().unwrap();
     assert_eq!(logs.iter().map(|(_, line)| &*line.text).collect::<Vec<_>>(), ["alive"]);
     assert!(
-        bench.queue.store().checkpoints(bench.queue.caller(), job.id()).await.unwrap().unwrap().is_empty()
+        bench.client.store().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap().is_empty()
     );
-    let states = bench.queue.store().stats(bench.queue.caller()).await.unwrap().states;
+    let states = bench.client.store().stats(bench.client.caller()).await.unwrap().states;
     assert_eq!(states.values().sum::<u64>(), 1, "no child was born: {states:?}");
     running.stop().await;
     bench.verify().await;
@@ -273,7 +273,7 @@ async fn parent(_: Add, cx: Cx) -> anyhow::Result<u64> {
 /// M6, M64
 async fn a_fan_out_survives_the_death_of_its_workers(bench: Bench) {
     let (told, mut heard) = events();
-    let job = bench.queue.submit(Add { numbers: vec![] }).lease(LEASE).await.unwrap();
+    let job = bench.client.submit(Add { numbers: vec![] }).lease(LEASE).await.unwrap();
     for _ in 0..2 {
         let mut process = Process::start("family", &bench);
         for _ in 0..20 {
@@ -287,7 +287,7 @@ async fn a_fan_out_survives_the_death_of_its_workers(bench: Bench) {
     heard.expect("resumed in attempt 2").await;
     assert_eq!(heard.all(), [""; 0], "and only once");
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Parked, AttemptOutcome::Completed]);
-    let groups = bench.queue.store().groups(bench.queue.caller(), job.id()).await.unwrap().unwrap();
+    let groups = bench.client.store().groups(bench.client.caller(), job.id()).await.unwrap().unwrap();
     assert_eq!((groups.len(), groups[0].children.len() as u64), (1, CHILDREN));
     running.stop().await;
     bench.verify().await;

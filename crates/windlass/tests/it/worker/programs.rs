@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass::job::{AttemptOutcome, JobId, JobState, RetryPolicy};
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use self::acts::{Call, next};
@@ -30,14 +30,14 @@ enum Trouble {
 }
 
 /// Runs a program to its end, with trouble at first.
-async fn run(t: &TestQueue, program: &[Call], trouble: &Trouble) -> (JobId, World) {
+async fn run(t: &TestClient, program: &[Call], trouble: &Trouble) -> (JobId, World) {
     let world = World::default();
     world.facts(|facts| facts.program = program.to_vec());
-    let job = t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(100)).await.unwrap();
+    let job = t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(100)).await.unwrap();
     for word in 0..u32::try_from(program.len()).unwrap() {
         job.signal("word", &word).await.unwrap();
     }
-    let worker = || Worker::new(t.queue()).with(world.clone()).handle(follow).handle(child);
+    let worker = || Worker::new(t.client()).with(world.clone()).handle(follow).handle(child);
     for _ in 0..2 {
         match trouble {
             Trouble::None => {}
@@ -56,11 +56,11 @@ async fn run(t: &TestQueue, program: &[Call], trouble: &Trouble) -> (JobId, Worl
 }
 
 /// Every attempt was told what earlier ones were told before something was saved; and the job ended well.
-async fn check(t: &TestQueue, id: JobId, world: &World, what: &str) {
+async fn check(t: &TestClient, id: JobId, world: &World, what: &str) {
     let job = t.job(id).await.job;
     let error = job.details.error.clone();
     assert_eq!(job.state, JobState::Completed, "{what}: {error:?}");
-    let ended = outcomes(t.queue(), id).await;
+    let ended = outcomes(t.client(), id).await;
     let mut durable: Vec<String> = Vec::new();
     world.facts(|facts| {
         for (number, told) in &facts.attempts {
@@ -85,7 +85,7 @@ async fn check(t: &TestQueue, id: JobId, world: &World, what: &str) {
 }
 
 /// Everything that may happen to a job that called these steps.
-fn troubles(t: &TestQueue, id: JobId) -> Vec<Trouble> {
+fn troubles(t: &TestClient, id: JobId) -> Vec<Trouble> {
     let points = [
         CrashPoint::BeforeStart,
         CrashPoint::AfterCheckpoint,
@@ -109,15 +109,15 @@ async fn trouble_at_any_point_changes_nothing_that_a_handler_was_told() {
     for seed in 0..24 {
         let mut dice = Dice::new(seed);
         let program: Vec<Call> = (0..3 + dice.below(6)).map(|_| next(&mut dice)).collect();
-        let t = TestQueue::new();
+        let t = TestClient::new();
         let (id, world) = run(&t, &program, &Trouble::None).await;
         check(&t, id, &world, &format!("seed {seed}, {program:?}, no trouble")).await;
-        let plain = t.queue().handle::<Greet>(id).result(secs(0)).await.unwrap();
+        let plain = t.client().handle::<Greet>(id).result(secs(0)).await.unwrap();
         for trouble in troubles(&t, id) {
             let what = format!("seed {seed}, {program:?}, {trouble:?}");
             let (id, world) = run(&t, &program, &trouble).await;
             check(&t, id, &world, &what).await;
-            let result = t.queue().handle::<Greet>(id).result(secs(0)).await.unwrap();
+            let result = t.client().handle::<Greet>(id).result(secs(0)).await.unwrap();
             assert_eq!(result, plain, "{what}");
         }
     }

@@ -10,7 +10,7 @@ use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, GroupStrategy, JobState};
 use windlass::store::caller::Caller;
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::{
@@ -45,13 +45,13 @@ mod fanning_out {
     );
 
     /// M6, M64
-    async fn a_fan_out_with_crashes_resumes_its_parent_once(t: &TestQueue) {
+    async fn a_fan_out_with_crashes_resumes_its_parent_once(t: &TestClient) {
         let ((told, mut heard), count) = (events(), Count::default());
         let worker = || {
-            let worker = Worker::new(t.queue()).with(told.clone()).with(count.clone());
+            let worker = Worker::new(t.client()).with(told.clone()).with(count.clone());
             worker.queue("default", 100).handle(fan_out).handle(child)
         };
-        let parent = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+        let parent = t.client().submit(Add { numbers: vec![] }).await.unwrap();
         // Every child runs, and every worker dies before it can say so; and once more.
         for round in 1..=2 {
             t.run_due(worker().crash_at(CrashPoint::BeforeFinish)).await;
@@ -62,19 +62,19 @@ mod fanning_out {
         t.run_due(worker()).await;
         assert_eq!(parent.result(Duration::ZERO).await.unwrap(), CHILDREN);
         assert_eq!(heard.all(), ["resumed in attempt 2"]);
-        let ended = outcomes(t.queue(), parent.id()).await;
+        let ended = outcomes(t.client(), parent.id()).await;
         assert_eq!(ended, [AttemptOutcome::Parked, AttemptOutcome::Completed]);
         assert_eq!(count.load(Ordering::SeqCst) as u64, 3 * CHILDREN);
     }
 
     /// M64
-    async fn a_parent_that_dies_when_resumed_is_resumed_again(t: &TestQueue) {
+    async fn a_parent_that_dies_when_resumed_is_resumed_again(t: &TestClient) {
         let ((told, mut heard), count) = (events(), Count::default());
         let worker = || {
-            let worker = Worker::new(t.queue()).with(told.clone()).with(count.clone());
+            let worker = Worker::new(t.client()).with(told.clone()).with(count.clone());
             worker.queue("default", 100).handle(fan_out).handle(child)
         };
-        let parent = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+        let parent = t.client().submit(Add { numbers: vec![] }).await.unwrap();
         t.run_due(worker().crash_at(CrashPoint::BeforeStep("total".into()))).await;
         t.advance(secs(40)).await;
         t.run_due(worker()).await;
@@ -104,10 +104,10 @@ mod running {
     async fn a_lost_lease_tells_its_handler_at_once(bench: &Bench) {
         let (told, mut heard) = events();
         let running = Started::new(bench.worker().with(told).heartbeat_every(RARELY).handle(waiting));
-        let job = bench.queue.submit(greet("x")).await.unwrap();
+        let job = bench.client.submit(greet("x")).await.unwrap();
         heard.expect("started").await;
         let id = running.control.started().await;
-        bench.queue.store().deregister(&Caller::local(), id).await.unwrap();
+        bench.client.store().deregister(&Caller::local(), id).await.unwrap();
         heard.expect("cancelled").await;
         assert_eq!(
             job.result(PROMPTLY).await.unwrap(),
@@ -123,19 +123,19 @@ mod running {
         let quick = |_: Greet| async { anyhow::Ok("done".to_owned()) };
         let running = Started::new(bench.worker().with(told).name("phoenix").handle(quick));
         let first = running.control.started().await;
-        bench.queue.store().deregister(&Caller::local(), first).await.unwrap();
-        let job = bench.queue.submit(greet("x")).await.unwrap();
+        bench.client.store().deregister(&Caller::local(), first).await.unwrap();
+        let job = bench.client.submit(greet("x")).await.unwrap();
         assert_eq!(job.result(PROMPTLY).await.unwrap(), "done");
         let second = running.control.started().await;
         assert_ne!(first, second);
         assert_eq!(
-            bench.queue.store().config(&Caller::local()).await.unwrap().workers[&second].name,
+            bench.client.store().config(&Caller::local()).await.unwrap().workers[&second].name,
             "phoenix"
         );
         running.stop().await;
         assert!(
             bench
-                .queue
+                .client
                 .store()
                 .config(&Caller::local())
                 .await
@@ -158,7 +158,7 @@ async fn a_lost_wake_up_is_covered_by_the_backstop() {
     let running = Started::new(bench.worker().handle(quick));
     running.control.started().await;
     let begun = tokio::time::Instant::now();
-    let job = bench.queue.submit(greet("x")).delay(secs(10)).await.unwrap();
+    let job = bench.client.submit(greet("x")).delay(secs(10)).await.unwrap();
     assert_eq!(job.result(secs(60)).await.unwrap(), "x");
     let took = begun.elapsed();
     assert!(took >= secs(10) && took <= secs(12), "{took:?}");
@@ -175,8 +175,8 @@ async fn a_long_job_is_kept_by_its_heartbeats() {
         anyhow::Ok(cx.attempt().to_string())
     };
     let running = Started::new(bench.worker().handle(slow));
-    let job = bench.queue.submit(greet("x")).await.unwrap();
-    let shorter = bench.queue.submit(greet("y")).lease(secs(20)).await.unwrap();
+    let job = bench.client.submit(greet("x")).await.unwrap();
+    let shorter = bench.client.submit(greet("y")).lease(secs(20)).await.unwrap();
     assert_eq!(job.result(secs(3000)).await.unwrap(), "1");
     assert_eq!(shorter.result(secs(3000)).await.unwrap(), "1");
     running.stop().await;
@@ -197,7 +197,7 @@ async fn work_and_news_cross_from_one_store_to_another() {
     };
     let running = Started::new(Worker::new(&other).with(told).heartbeat_every(RARELY).handle(waiting));
     running.control.started().await;
-    let job = bench.queue.submit(greet("x")).await.unwrap();
+    let job = bench.client.submit(greet("x")).await.unwrap();
     heard.expect("started").await;
     job.cancel().await.unwrap();
     heard.expect("cancelled").await;

@@ -4,7 +4,7 @@ use windlass::client::Handle;
 use windlass::context::Cx;
 use windlass::handler::Snooze;
 use windlass::job::{AttemptOutcome, RetryPolicy};
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::{outcomes, step_by_step_on_every_engine};
@@ -22,15 +22,15 @@ step_by_step_on_every_engine!(
     a_snooze_replays_as_a_snooze,
 );
 
-async fn submit(t: &TestQueue) -> Handle<Greet> {
-    t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(8)).await.unwrap()
+async fn submit(t: &TestClient) -> Handle<Greet> {
+    t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(8)).await.unwrap()
 }
 
-async fn run<H, Args: 'static>(t: &TestQueue, handler: H) -> usize
+async fn run<H, Args: 'static>(t: &TestClient, handler: H) -> usize
 where
     H: windlass::handler::Handler<Greet, Args>,
 {
-    t.run_for(secs(600), || Worker::new(t.queue()).handle(handler.clone())).await
+    t.run_for(secs(600), || Worker::new(t.client()).handle(handler.clone())).await
 }
 
 async fn value(cx: &Cx, name: &str) -> anyhow::Result<String> {
@@ -47,7 +47,7 @@ async fn flaky(cx: &Cx, name: &str, text: &'static str) -> anyhow::Result<String
 }
 
 /// M70, M71
-async fn a_joined_step_whose_error_is_returned_after_compensation_runs_again(t: &TestQueue) {
+async fn a_joined_step_whose_error_is_returned_after_compensation_runs_again(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let (a, b) = tokio::join!(flaky(&cx, "a", "a is down"), value(&cx, "b"));
         let a = match a {
@@ -71,7 +71,7 @@ async fn a_joined_step_whose_error_is_returned_after_compensation_runs_again(t: 
 }
 
 /// M70, M71
-async fn a_step_beside_one_that_failed_is_not_left_out_for_good(t: &TestQueue) {
+async fn a_step_beside_one_that_failed_is_not_left_out_for_good(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let slow = cx.step("b", async {
             if cx.attempt() == 1 {
@@ -91,7 +91,7 @@ async fn a_step_beside_one_that_failed_is_not_left_out_for_good(t: &TestQueue) {
         anyhow::ensure!(cx.attempt() > 3, "again");
         anyhow::Ok(format!("{a}{b}{c}"))
     };
-    let crash = || Worker::new(t.queue()).handle(careful).crash_at(CrashPoint::AfterStep("notify".into()));
+    let crash = || Worker::new(t.client()).handle(careful).crash_at(CrashPoint::AfterStep("notify".into()));
     for has_crash in [false, true] {
         let job = submit(t).await;
         if has_crash {
@@ -106,7 +106,7 @@ async fn a_step_beside_one_that_failed_is_not_left_out_for_good(t: &TestQueue) {
 }
 
 /// M70, M71
-async fn a_joined_step_whose_error_becomes_text_runs_again(t: &TestQueue) {
+async fn a_joined_step_whose_error_becomes_text_runs_again(t: &TestClient) {
     let saga = |_: Greet, cx: Cx| async move {
         let (hotel, flight) = tokio::join!(value(&cx, "hotel"), flaky(&cx, "flight", "no seats"));
         if let Err(error) = &flight {
@@ -122,7 +122,7 @@ async fn a_joined_step_whose_error_becomes_text_runs_again(t: &TestQueue) {
 }
 
 /// M70
-async fn an_error_that_was_dealt_with_stays_whatever_another_says(t: &TestQueue) {
+async fn an_error_that_was_dealt_with_stays_whatever_another_says(t: &TestClient) {
     let order = |_: Greet, cx: Cx| async move {
         let from = match flaky(&cx, "primary", "connection refused").await {
             Ok(from) => from,
@@ -139,7 +139,7 @@ async fn an_error_that_was_dealt_with_stays_whatever_another_says(t: &TestQueue)
 }
 
 /// M70
-async fn an_error_that_became_text_before_compensation_is_tried_again(t: &TestQueue) {
+async fn an_error_that_became_text_before_compensation_is_tried_again(t: &TestClient) {
     let typed = |_: Greet, cx: Cx| async move {
         let charged = flaky(&cx, "charge", "no funds").await.map_err(|error| error.to_string());
         match charged {
@@ -177,7 +177,7 @@ async fn pages(cx: &Cx) -> (Vec<String>, Vec<anyhow::Error>) {
 }
 
 /// M70
-async fn errors_that_were_collected_are_tried_again_if_asked_for(t: &TestQueue) {
+async fn errors_that_were_collected_are_tried_again_if_asked_for(t: &TestClient) {
     let collecting = |_: Greet, cx: Cx| async move {
         let (pages, errors) = pages(&cx).await;
         for error in &errors {
@@ -194,7 +194,7 @@ async fn errors_that_were_collected_are_tried_again_if_asked_for(t: &TestQueue) 
 }
 
 /// M70
-async fn asking_for_a_retry_changes_nothing_if_the_attempt_succeeds(t: &TestQueue) {
+async fn asking_for_a_retry_changes_nothing_if_the_attempt_succeeds(t: &TestClient) {
     let lenient = |_: Greet, cx: Cx| async move {
         let (pages, errors) = pages(&cx).await;
         for error in &errors {
@@ -205,14 +205,14 @@ async fn asking_for_a_retry_changes_nothing_if_the_attempt_succeeds(t: &TestQueu
         anyhow::Ok(format!("{} and {} failed", pages.join(" "), errors.len()))
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(lenient).crash_at(CrashPoint::BeforeFinish)).await;
+    t.run_due(Worker::new(t.client()).handle(lenient).crash_at(CrashPoint::BeforeFinish)).await;
     run(t, lenient).await;
     t.assert_completed(&job, "0 2 and 1 failed").await;
     t.assert_ran(job.id(), "page#2", 1);
 }
 
 /// M5, M70
-async fn a_snooze_replays_as_a_snooze(t: &TestQueue) {
+async fn a_snooze_replays_as_a_snooze(t: &TestClient) {
     let polling = |_: Greet, cx: Cx| async move {
         let work = async {
             if cx.attempt() == 1 { Err(anyhow::Error::from(Snooze(secs(60)))) } else { Ok("polled") }
@@ -230,11 +230,11 @@ async fn a_snooze_replays_as_a_snooze(t: &TestQueue) {
     };
     let job = submit(t).await;
     // The worker dies between the next step and the end, so that the second attempt replays the snooze.
-    t.run_due(Worker::new(t.queue()).handle(polling).crash_at(CrashPoint::AfterStep("seen".into()))).await;
+    t.run_due(Worker::new(t.client()).handle(polling).crash_at(CrashPoint::AfterStep("seen".into()))).await;
     run(t, polling).await;
     t.assert_completed(&job, "polled").await;
     t.assert_ran(job.id(), "poll", 2);
-    let ended = outcomes(t.queue(), job.id()).await;
+    let ended = outcomes(t.client(), job.id()).await;
     assert!(ended.contains(&AttemptOutcome::Parked), "{ended:?}");
     assert!(!ended.contains(&AttemptOutcome::Failed), "{ended:?}");
 }

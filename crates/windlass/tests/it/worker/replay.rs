@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use windlass::client::{Handle, Job};
 use windlass::context::Cx;
 use windlass::job::{Failure, JobState, RetryPolicy};
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::step_by_step_on_every_engine;
@@ -26,19 +26,19 @@ step_by_step_on_every_engine!(
     a_value_that_does_not_survive_json_fails_where_it_was_made,
 );
 
-async fn submit(t: &TestQueue) -> Handle<Greet> {
-    t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
+async fn submit(t: &TestClient) -> Handle<Greet> {
+    t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
 }
 
-async fn run<H, Args: 'static>(t: &TestQueue, handler: H) -> usize
+async fn run<H, Args: 'static>(t: &TestClient, handler: H) -> usize
 where
     H: windlass::handler::Handler<Greet, Args>,
 {
-    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler.clone())).await
+    t.run_for(secs(120), || Worker::new(t.client()).handle(handler.clone())).await
 }
 
 /// M70
-async fn a_loop_that_skips_what_failed_skips_it_again(t: &TestQueue) {
+async fn a_loop_that_skips_what_failed_skips_it_again(t: &TestClient) {
     let pages = |_: Greet, cx: Cx| async move {
         let mut pages = Vec::new();
         for number in 0..4 {
@@ -57,7 +57,7 @@ async fn a_loop_that_skips_what_failed_skips_it_again(t: &TestQueue) {
 }
 
 /// M70, M71
-async fn a_fallback_stays_a_fallback(t: &TestQueue) {
+async fn a_fallback_stays_a_fallback(t: &TestClient) {
     let order = |_: Greet, cx: Cx| async move {
         let primary = cx.step("primary", async {
             if cx.attempt() == 1 { Err(anyhow::anyhow!("down")) } else { Ok("primary".to_owned()) }
@@ -72,7 +72,7 @@ async fn a_fallback_stays_a_fallback(t: &TestQueue) {
     };
     for point in [CrashPoint::AfterStep("fallback".into()), CrashPoint::AfterStep("ship".into())] {
         let job = submit(t).await;
-        t.run_due(Worker::new(t.queue()).handle(order).crash_at(point)).await;
+        t.run_due(Worker::new(t.client()).handle(order).crash_at(point)).await;
         run(t, order).await;
         t.assert_completed(&job, "from fallback").await;
         t.assert_ran(job.id(), "primary", 1);
@@ -80,7 +80,7 @@ async fn a_fallback_stays_a_fallback(t: &TestQueue) {
 }
 
 /// M70
-async fn a_dropped_step_stays_dropped(t: &TestQueue) {
+async fn a_dropped_step_stays_dropped(t: &TestClient) {
     let impatient = |_: Greet, cx: Cx| async move {
         let mut asked = Vec::new();
         for number in 0..3_i32 {
@@ -112,7 +112,7 @@ async fn a_dropped_step_stays_dropped(t: &TestQueue) {
 }
 
 /// M70
-async fn an_error_that_fails_the_attempt_is_tried_again(t: &TestQueue) {
+async fn an_error_that_fails_the_attempt_is_tried_again(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let charge = cx.step("charge", async {
             if cx.attempt() < 3 { Err(anyhow::anyhow!("no funds")) } else { Ok("charged".to_owned()) }
@@ -133,7 +133,7 @@ async fn an_error_that_fails_the_attempt_is_tried_again(t: &TestQueue) {
 }
 
 /// M70
-async fn an_error_kept_for_later_is_tried_again(t: &TestQueue) {
+async fn an_error_kept_for_later_is_tried_again(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let first = cx
             .step("first", async { if cx.attempt() == 1 { Err(anyhow::anyhow!("not yet")) } else { Ok(1) } });
@@ -153,19 +153,19 @@ async fn an_error_kept_for_later_is_tried_again(t: &TestQueue) {
 }
 
 /// M3, M70
-async fn a_caught_error_is_saved_with_the_next_step(t: &TestQueue) {
+async fn a_caught_error_is_saved_with_the_next_step(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let caught = cx.step("a", async { Err::<u32, _>(anyhow::anyhow!("no")) }).await.is_err();
-        let before = cx.queue().store().checkpoints(cx.queue().caller(), cx.job_id()).await?;
+        let before = cx.client().store().checkpoints(cx.client().caller(), cx.job_id()).await?;
         let saved = before.unwrap_or_default().len();
         cx.step("b", async { anyhow::Ok(()) }).await?;
         anyhow::ensure!(cx.attempt() > 1, "once more");
         anyhow::Ok(format!("{caught} {saved}"))
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.advance(secs(5)).await;
-    let saved = t.queue().store().checkpoints(t.queue().caller(), job.id()).await.unwrap().unwrap();
+    let saved = t.client().store().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
     assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["a", "b"]);
     run(t, handler).await;
     t.assert_completed(&job, "true 2").await;
@@ -173,7 +173,7 @@ async fn a_caught_error_is_saved_with_the_next_step(t: &TestQueue) {
 }
 
 /// M70, M72
-async fn an_error_before_a_sleep_is_part_of_the_history(t: &TestQueue) {
+async fn an_error_before_a_sleep_is_part_of_the_history(t: &TestClient) {
     let patient = |_: Greet, cx: Cx| async move {
         let mut tries = 0;
         loop {
@@ -210,7 +210,7 @@ fn numbers() -> Vec<f64> {
 }
 
 /// M70
-async fn values_are_the_same_in_every_attempt(t: &TestQueue) {
+async fn values_are_the_same_in_every_attempt(t: &TestClient) {
     let handler = |job: Numbers, cx: Cx| async move {
         anyhow::ensure!(job.0 == numbers(), "the payload differs");
         let saved = cx.step("numbers", async { anyhow::Ok(numbers()) }).await?;
@@ -224,26 +224,26 @@ async fn values_are_the_same_in_every_attempt(t: &TestQueue) {
         }
         anyhow::Ok(saved)
     };
-    let job = t.queue().submit(Numbers(numbers())).await.unwrap();
-    t.run_for(secs(60), || Worker::new(t.queue()).handle(handler)).await;
+    let job = t.client().submit(Numbers(numbers())).await.unwrap();
+    t.run_for(secs(60), || Worker::new(t.client()).handle(handler)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), numbers());
 }
 
 /// M70
-async fn a_value_that_does_not_survive_json_fails_where_it_was_made(t: &TestQueue) {
+async fn a_value_that_does_not_survive_json_fails_where_it_was_made(t: &TestClient) {
     let step = |_: Greet, cx: Cx| async move {
         cx.step("nan", async { anyhow::Ok(f64::NAN) }).await?;
         anyhow::Ok(String::new())
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.queue()).handle(step)).await;
+    t.run_due(Worker::new(t.client()).handle(step)).await;
     t.assert_state(job.id(), JobState::Failed).await;
     t.assert_failed(job.id(), "step_unwritable").await;
-    let refused = t.queue().submit(Numbers(vec![f64::INFINITY])).await.unwrap_err();
+    let refused = t.client().submit(Numbers(vec![f64::INFINITY])).await.unwrap_err();
     assert!(refused.to_string().contains("payload"), "{refused}");
     let result = |_: Numbers| async { anyhow::Ok(vec![f64::NAN]) };
-    let job = t.queue().submit(Numbers(vec![])).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(result)).await;
+    let job = t.client().submit(Numbers(vec![])).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(result)).await;
     t.assert_state(job.id(), JobState::Failed).await;
     t.assert_failed(job.id(), "result_unwritable").await;
 }

@@ -17,11 +17,11 @@ async fn hello(job: Greet, State(word): State<&'static str>) -> anyhow::Result<S
 
 #[tokio::test]
 async fn a_job_is_handled_and_its_result_is_typed() {
-    let queue = Client::open("memory:").await.unwrap();
+    let client = Client::open("memory:").await.unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let worker = Worker::new(&queue).with("hello").queue("default", 4).handle(hello);
+    let worker = Worker::new(&client).with("hello").queue("default", 4).handle(hello);
     let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
-    let handle = queue.submit(greet("world")).priority(80).tag("a", "b").await.unwrap();
+    let handle = client.submit(greet("world")).priority(80).tag("a", "b").await.unwrap();
     assert_eq!(handle.result(LONG).await.unwrap(), "hello, world");
     assert_eq!(handle.state().await.unwrap(), Some(JobState::Completed));
     stop.send(()).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass::client::{ActionResult, CatchUp, JobBuilder, Overlap, PauseSchedule, Trigger};
 use windlass::error::ScheduleError;
 use windlass::handler::State;
-use windlass::testing::TestQueue;
+use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use super::harness::step_by_step_on_every_engine;
@@ -30,10 +30,10 @@ async fn counted(job: Greet, State(runs): State<Count>) -> anyhow::Result<String
 }
 
 /// M80 M81: a day passes in milliseconds.
-async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestQueue) {
+async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestClient) {
     let runs = Count::default();
     let nightly = t
-        .queue()
+        .client()
         .schedule("nightly", Trigger::cron("30 2 * * *"), JobBuilder::new(&greet("night")).queue("slow"))
         .timezone("Europe/Berlin")
         .missed(CatchUp::Once)
@@ -44,7 +44,7 @@ async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestQueue) {
     assert_eq!(shown.len(), 5);
     for day in 1..=3 {
         t.advance(24 * HOUR).await;
-        let worker = Worker::new(t.queue()).queue("slow", 1).with(runs.clone()).handle(counted);
+        let worker = Worker::new(t.client()).queue("slow", 1).with(runs.clone()).handle(counted);
         assert_eq!(t.run_due(worker).await, 1);
         assert_eq!(runs.load(Ordering::SeqCst), day);
     }
@@ -53,9 +53,9 @@ async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestQueue) {
 }
 
 /// M81
-async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestQueue) {
-    t.queue().schedule("hourly", Trigger::Every(HOUR), greet("hour")).await.unwrap();
-    let hourly = t.queue().schedule_named("hourly").unwrap();
+async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestClient) {
+    t.client().schedule("hourly", Trigger::Every(HOUR), greet("hour")).await.unwrap();
+    let hourly = t.client().schedule_named("hourly").unwrap();
     assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), ActionResult::Changed);
     assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), ActionResult::Unchanged);
     t.advance(3 * HOUR).await;
@@ -65,15 +65,15 @@ async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestQueue) {
     assert_eq!(hourly.resume().await.unwrap(), ActionResult::Changed);
     t.advance(2 * HOUR).await;
     assert_eq!(hourly.get().await.unwrap().unwrap().submitted, 3);
-    assert_eq!(t.queue().schedules().await.unwrap().len(), 1);
+    assert_eq!(t.client().schedules().await.unwrap().len(), 1);
     hourly.delete().await.unwrap();
     assert!(hourly.get().await.unwrap().is_none());
 }
 
 /// M35: a delay of the job itself is kept to the moment.
-async fn a_job_of_a_schedule_waits_for_its_own_delay(t: &TestQueue) {
+async fn a_job_of_a_schedule_waits_for_its_own_delay(t: &TestClient) {
     let draft = JobBuilder::new(&greet("later")).delay(Duration::from_secs(90));
-    let hourly = t.queue().schedule("hourly", Trigger::Every(HOUR), draft).await.unwrap();
+    let hourly = t.client().schedule("hourly", Trigger::Every(HOUR), draft).await.unwrap();
     let start = t.now();
     t.advance(HOUR + Duration::from_secs(120)).await;
     let id = hourly.get().await.unwrap().unwrap().last_job.expect("it ran");
@@ -81,12 +81,12 @@ async fn a_job_of_a_schedule_waits_for_its_own_delay(t: &TestQueue) {
 }
 
 /// What cannot be meant is told when it is awaited.
-async fn a_schedule_that_cannot_be_meant_is_refused(t: &TestQueue) {
+async fn a_schedule_that_cannot_be_meant_is_refused(t: &TestClient) {
     let field = |error: ScheduleError| match error {
         ScheduleError::Invalid(invalid) => invalid.field,
         other => panic!("{other}"),
     };
-    let queue = t.queue();
+    let queue = t.client();
     let refused =
         async |placing: windlass::client::ScheduleBuilder| field(placing.await.map(drop).unwrap_err());
     assert_eq!(refused(queue.schedule("a", Trigger::cron("61 * * * *"), greet("x"))).await, "cron");

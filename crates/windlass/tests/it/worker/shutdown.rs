@@ -61,12 +61,12 @@ async fn a_drain_lets_handlers_finish(bench: &Bench) {
     let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = || bench.worker().with(told.clone()).with(gate.clone()).handle(polite);
     let running = Started::new(worker().queue("default", 2));
-    let jobs = bench.queue.submit_all([greet("a"), greet("b"), greet("c")]).await.unwrap();
+    let jobs = bench.client.submit_all([greet("a"), greet("b"), greet("c")]).await.unwrap();
     heard.expect("started").await;
     heard.expect("started").await;
     let leaving = running.stopping();
     bench.settle().await;
-    assert_eq!(state(&bench.queue, jobs[2].id()).await, JobState::Scheduled, "nothing new is claimed");
+    assert_eq!(state(&bench.client, jobs[2].id()).await, JobState::Scheduled, "nothing new is claimed");
     gate.add_permits(2);
     assert_eq!(within(PROMPTLY, leaving).await.unwrap().unwrap().released, 0);
     for job in &jobs[..2] {
@@ -80,7 +80,7 @@ async fn a_handler_that_stops_when_told_is_given_back(bench: &Bench) {
     let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = || bench.worker().with(told.clone()).with(gate.clone()).handle(polite);
     let running = Started::new(worker().drain(Duration::ZERO).grace(secs(3600)));
-    let job = bench.queue.submit(greet("a")).await.unwrap();
+    let job = bench.client.submit(greet("a")).await.unwrap();
     heard.expect("started").await;
     let farewell = within(PROMPTLY, running.stop()).await;
     heard.expect("cancelled").await;
@@ -98,7 +98,7 @@ async fn a_handler_that_does_not_stop_is_given_back(bench: &Bench) {
     let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = || bench.worker().with(told.clone()).with(gate.clone()).handle(rude);
     let running = Started::new(worker().drain(Duration::ZERO).grace(Duration::from_millis(1)));
-    let jobs = bench.queue.submit_all([greet("a"), greet("b")]).await.unwrap();
+    let jobs = bench.client.submit_all([greet("a"), greet("b")]).await.unwrap();
     heard.expect("started").await;
     heard.expect("started").await;
     assert_eq!(within(PROMPTLY, running.stop()).await.released, 2);
@@ -117,12 +117,12 @@ async fn a_worker_leaves_the_registry(bench: &Bench) {
         bench.worker().name("one").version("7").handle(|_: Greet| async { anyhow::Ok(String::new()) }),
     );
     let id = running.control.started().await;
-    let config = bench.queue.store().config(&Caller::local()).await.unwrap();
+    let config = bench.client.store().config(&Caller::local()).await.unwrap();
     let known = &config.workers[&id];
     assert_eq!((&*known.name, known.version.as_deref(), known.concurrency), ("one", Some("7"), 10));
     running.control.pause(PauseMode::Aggressive);
     within(PROMPTLY, running.stop()).await;
-    assert!(!bench.queue.store().config(&Caller::local()).await.unwrap().workers.contains_key(&id));
+    assert!(!bench.client.store().config(&Caller::local()).await.unwrap().workers.contains_key(&id));
 }
 
 /// M31
@@ -132,7 +132,7 @@ async fn a_closed_store_ends_its_workers(bench: &Bench) {
     let own = if matches!(on, On::Memory) { Bench::in_virtual_time() } else { Bench::new(on) };
     let running = Started::new(own.worker().handle(|_: Greet| async { anyhow::Ok(String::new()) }));
     running.control.started().await;
-    own.queue.close();
+    own.client.close();
     let ended = within(PROMPTLY, running.ended()).await;
     assert!(matches!(ended, Err(WorkError::Store(StoreError::Stopped(_)))), "{ended:?}");
 }
@@ -154,12 +154,12 @@ async fn a_worker_that_leaves_under_load_loses_no_outcome() {
             bench.worker().with(finished.clone()).with(started.clone()).queue("default", 8).handle(handler)
         };
         let running = Started::new(worker());
-        let jobs = bench.queue.submit_all((0..100).map(|_| greet("x"))).await.unwrap();
+        let jobs = bench.client.submit_all((0..100).map(|_| greet("x"))).await.unwrap();
         within(PROMPTLY, started.acquire_many(round + 1)).await.unwrap().forget();
         assert_eq!(within(PROMPTLY, running.stop()).await.released, 0, "nothing takes long here");
         // Whatever was started is finished, and whatever is finished is known to be.
         let done = finished.load(Ordering::SeqCst) as u64;
-        let states = bench.queue.store().stats(bench.queue.caller()).await.unwrap().states;
+        let states = bench.client.store().stats(bench.client.caller()).await.unwrap().states;
         assert_eq!(states.get(&JobState::Completed).copied().unwrap_or(0), done, "round {round}: {states:?}");
         assert_eq!(states.get(&JobState::Scheduled).copied().unwrap_or(0), 100 - done, "{states:?}");
         let other = Started::new(worker());
@@ -207,14 +207,14 @@ async fn an_endless_loop_cannot_hang_the_farewell() {
     };
     let worker = bench.worker().with(told).with(is_over.clone()).handle(spin).handle_blocking(block);
     let running = Started::new(worker.drain(Duration::from_millis(1)).grace(Duration::from_millis(1)));
-    let spinning = bench.queue.submit(greet("x")).await.unwrap();
-    let blocking = bench.queue.submit(super::job_types::Fill { bytes: 0 }).await.unwrap();
+    let spinning = bench.client.submit(greet("x")).await.unwrap();
+    let blocking = bench.client.submit(super::job_types::Fill { bytes: 0 }).await.unwrap();
     let mut said = [heard.next().await, heard.next().await];
     said.sort();
     assert_eq!(said, ["blocking", "spinning"]);
     assert_eq!(within(PROMPTLY, running.stop()).await.released, 2);
     for id in [spinning.id(), blocking.id()] {
-        assert!(matches!(state(&bench.queue, id).await, JobState::Retrying | JobState::Scheduled));
+        assert!(matches!(state(&bench.client, id).await, JobState::Retrying | JobState::Scheduled));
         assert_eq!(bench.outcomes(id).await, [AttemptOutcome::Released]);
     }
     bench.verify().await;
@@ -231,7 +231,7 @@ async fn leases_are_kept_while_a_worker_drains() {
         anyhow::Ok(cx.attempt().to_string())
     };
     let running = Started::new(bench.worker().with(told).drain(secs(3600)).handle(slow));
-    let job = bench.queue.submit(greet("x")).await.unwrap();
+    let job = bench.client.submit(greet("x")).await.unwrap();
     heard.expect("started").await;
     assert_eq!(running.stop().await.released, 0);
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "1");
@@ -245,7 +245,7 @@ async fn every_stage_has_its_limit() {
     let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = bench.worker().with(told).with(gate).handle(rude).drain(secs(40)).grace(secs(7));
     let running = Started::new(worker);
-    let job = bench.queue.submit(greet("x")).await.unwrap();
+    let job = bench.client.submit(greet("x")).await.unwrap();
     heard.expect("started").await;
     let begun = tokio::time::Instant::now();
     assert_eq!(running.stop().await.released, 1);

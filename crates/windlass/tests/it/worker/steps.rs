@@ -11,7 +11,7 @@ use windlass::handler::State;
 use windlass::job::{AttemptOutcome, Failure, JobState, SuspendMode};
 use windlass::store::command::actions::Suspend;
 use windlass::store::command::redrive::Redrive;
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::{outcomes, step_by_step_on_every_engine};
@@ -56,7 +56,7 @@ async fn two(_: Greet, cx: Cx, State(runs): State<Runs>) -> anyhow::Result<Strin
 }
 
 /// M6, M70, M101
-async fn every_step_runs_once_wherever_the_worker_dies(t: &TestQueue) {
+async fn every_step_runs_once_wherever_the_worker_dies(t: &TestClient) {
     let step = |name: &str| name.to_owned();
     let points = [
         CrashPoint::BeforeStart,
@@ -68,8 +68,8 @@ async fn every_step_runs_once_wherever_the_worker_dies(t: &TestQueue) {
     ];
     for point in points {
         let runs = Runs::default();
-        let worker = || Worker::new(t.queue()).with(runs.clone()).handle(two);
-        let job = t.queue().submit(greet("x")).await.unwrap();
+        let worker = || Worker::new(t.client()).with(runs.clone()).handle(two);
+        let job = t.client().submit(greet("x")).await.unwrap();
         assert_eq!(t.run_due(worker().crash_at(point.clone())).await, 1);
         t.assert_state(job.id(), JobState::Running).await;
         assert_eq!(t.run_due(worker()).await, 0, "{point:?}: a lease that holds is nobody else's");
@@ -79,13 +79,13 @@ async fn every_step_runs_once_wherever_the_worker_dies(t: &TestQueue) {
         assert_eq!(t.run_due(worker()).await, 1);
         assert_eq!(job.result(Duration::ZERO).await.unwrap(), "1 1", "{point:?}");
         assert_eq!((runs.of("a"), runs.of("b")), (1, 1), "{point:?}");
-        let ended = outcomes(t.queue(), job.id()).await;
+        let ended = outcomes(t.client(), job.id()).await;
         assert_eq!(ended, [AttemptOutcome::Lost, AttemptOutcome::Completed], "{point:?}");
     }
 }
 
 /// M70
-async fn success_and_permanent_failures_are_saved_and_nothing_else(t: &TestQueue) {
+async fn success_and_permanent_failures_are_saved_and_nothing_else(t: &TestClient) {
     let handler = |_: Greet, cx: Cx, State(runs): State<Runs>| async move {
         let bad = cx.step("bad", async {
             runs.count("bad");
@@ -104,9 +104,9 @@ async fn success_and_permanent_failures_are_saved_and_nothing_else(t: &TestQueue
         }
         anyhow::Ok(format!("{bad:#}, {flaky}"))
     };
-    let (job, runs) = (t.queue().submit(greet("x")).await.unwrap(), Runs::default());
+    let (job, runs) = (t.client().submit(greet("x")).await.unwrap(), Runs::default());
     for _ in 0..3 {
-        t.run_due(Worker::new(t.queue()).with(runs.clone()).handle(handler)).await;
+        t.run_due(Worker::new(t.client()).with(runs.clone()).handle(handler)).await;
         t.advance(secs(5)).await;
     }
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "asking: for ever, 2");
@@ -114,7 +114,7 @@ async fn success_and_permanent_failures_are_saved_and_nothing_else(t: &TestQueue
 }
 
 /// M71
-async fn a_name_called_again_is_another_step(t: &TestQueue) {
+async fn a_name_called_again_is_another_step(t: &TestClient) {
     let handler = |_: Greet, cx: Cx, State(runs): State<Runs>| async move {
         let mut all = Vec::new();
         for _ in 0..3 {
@@ -125,19 +125,19 @@ async fn a_name_called_again_is_another_step(t: &TestQueue) {
         }
         anyhow::Ok(format!("{all:?}"))
     };
-    let (job, runs) = (t.queue().submit(greet("x")).await.unwrap(), Runs::default());
-    t.run_due(Worker::new(t.queue()).with(runs.clone()).handle(handler)).await;
+    let (job, runs) = (t.client().submit(greet("x")).await.unwrap(), Runs::default());
+    t.run_due(Worker::new(t.client()).with(runs.clone()).handle(handler)).await;
     t.advance(secs(5)).await;
-    t.run_due(Worker::new(t.queue()).with(runs.clone()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).with(runs.clone()).handle(handler)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "[1, 2, 3]");
-    let saved = t.queue().store().checkpoints(t.queue().caller(), job.id()).await.unwrap().unwrap();
+    let saved = t.client().store().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
     assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["page", "page#2", "page#3"]);
 }
 
 /// A job whose first attempt saved `a` and then died.
-async fn half_done(t: &TestQueue, runs: &Runs) -> windlass::client::Handle<Greet> {
-    let job = t.queue().submit(greet("x")).await.unwrap();
-    let dying = Worker::new(t.queue()).with(runs.clone()).handle(two);
+async fn half_done(t: &TestClient, runs: &Runs) -> windlass::client::Handle<Greet> {
+    let job = t.client().submit(greet("x")).await.unwrap();
+    let dying = Worker::new(t.client()).with(runs.clone()).handle(two);
     t.run_due(dying.crash_at(CrashPoint::AfterStep("a".into()))).await;
     t.advance(secs(40)).await;
     job
@@ -151,10 +151,10 @@ async fn changed(_: Greet, cx: Cx, State(runs): State<Runs>) -> anyhow::Result<S
 }
 
 /// M71
-async fn changed_code_fails_with_a_clear_error(t: &TestQueue) {
+async fn changed_code_fails_with_a_clear_error(t: &TestClient) {
     let runs = Runs::default();
     let job = half_done(t, &runs).await;
-    t.run_due(Worker::new(t.queue()).with(runs.clone()).handle(changed)).await;
+    t.run_due(Worker::new(t.client()).with(runs.clone()).handle(changed)).await;
     t.assert_state(job.id(), JobState::Failed).await;
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert_eq!(error.code.as_deref(), Some("steps_changed"));
@@ -163,42 +163,42 @@ async fn changed_code_fails_with_a_clear_error(t: &TestQueue) {
 }
 
 /// M71
-async fn a_lenient_worker_runs_changed_code(t: &TestQueue) {
+async fn a_lenient_worker_runs_changed_code(t: &TestClient) {
     let runs = Runs::default();
     let job = half_done(t, &runs).await;
-    t.run_due(Worker::new(t.queue()).with(runs.clone()).handle(changed).lenient_steps()).await;
+    t.run_due(Worker::new(t.client()).with(runs.clone()).handle(changed).lenient_steps()).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "1 1");
     assert_eq!((runs.of("new"), runs.of("a")), (1, 1));
 }
 
 /// M71
-async fn a_saved_value_of_another_shape_is_changed_code(t: &TestQueue) {
+async fn a_saved_value_of_another_shape_is_changed_code(t: &TestClient) {
     let job = half_done(t, &Runs::default()).await;
     let handler = |_: Greet, cx: Cx| async move {
         cx.step("a", async { anyhow::Ok(vec!["a list".to_owned()]) }).await?;
         anyhow::Ok(String::new())
     };
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Failed).await;
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert_eq!(error.code.as_deref(), Some("steps_changed"));
 }
 
 /// M71
-async fn names_of_the_context_itself_are_refused(t: &TestQueue) {
+async fn names_of_the_context_itself_are_refused(t: &TestClient) {
     let handler = |job: Greet, cx: Cx| async move {
         cx.step(&job.name, async { anyhow::Ok(()) }).await?;
         anyhow::Ok(String::new())
     };
     for name in ["checkpoint", "sleep:", "signal:go", "children:", "deadline:x", "a#2", ""] {
-        let job = t.queue().submit(greet(name)).await.unwrap();
-        t.run_due(Worker::new(t.queue()).handle(handler)).await;
+        let job = t.client().submit(greet(name)).await.unwrap();
+        t.run_due(Worker::new(t.client()).handle(handler)).await;
         t.assert_state(job.id(), JobState::Failed).await;
     }
 }
 
 /// M12, M70
-async fn a_step_whose_value_cannot_be_kept_fails_for_good(t: &TestQueue) {
+async fn a_step_whose_value_cannot_be_kept_fails_for_good(t: &TestClient) {
     let large = |job: Fill, cx: Cx, State(runs): State<Runs>| async move {
         let fill = || async {
             runs.count("large");
@@ -211,9 +211,9 @@ async fn a_step_whose_value_cannot_be_kept_fails_for_good(t: &TestQueue) {
         anyhow::Ok(String::new())
     };
     let runs = Runs::default();
-    let job = t.queue().submit(Fill { bytes: 2 << 20 }).await.unwrap();
-    let other = t.queue().submit(greet("x")).await.unwrap();
-    t.run_due(Worker::new(t.queue()).with(runs.clone()).handle(large).handle(wordless)).await;
+    let job = t.client().submit(Fill { bytes: 2 << 20 }).await.unwrap();
+    let other = t.client().submit(greet("x")).await.unwrap();
+    t.run_due(Worker::new(t.client()).with(runs.clone()).handle(large).handle(wordless)).await;
     t.assert_state(job.id(), JobState::Failed).await;
     t.assert_state(other.id(), JobState::Failed).await;
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
@@ -232,49 +232,49 @@ async fn counting(_: Greet, cx: Cx) -> anyhow::Result<String> {
 }
 
 /// M73
-async fn checkpoints_outlive_attempts(t: &TestQueue) {
-    let job = t.queue().submit(greet("x")).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(counting)).await;
+async fn checkpoints_outlive_attempts(t: &TestClient) {
+    let job = t.client().submit(greet("x")).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(counting)).await;
     t.advance(secs(2)).await;
-    t.run_due(Worker::new(t.queue()).handle(counting).crash_at(CrashPoint::BeforeFinish)).await;
+    t.run_due(Worker::new(t.client()).handle(counting).crash_at(CrashPoint::BeforeFinish)).await;
     t.advance(secs(40)).await;
-    t.run_due(Worker::new(t.queue()).handle(counting)).await;
+    t.run_due(Worker::new(t.client()).handle(counting)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "3");
 }
 
 /// M58, M73
-async fn a_checkpoint_outlives_a_suspension(t: &TestQueue) {
+async fn a_checkpoint_outlives_a_suspension(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         if let Some(saved) = cx.last_checkpoint::<String>()? {
             return anyhow::Ok(saved);
         }
         cx.checkpoint(&"saved").await?;
         let how = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-        assert_eq!(cx.queue().job(cx.job_id()).suspend(how).await?, ActionResult::Changed);
+        assert_eq!(cx.client().job(cx.job_id()).suspend(how).await?, ActionResult::Changed);
         // Cut off: none of this reaches the store.
         assert!(cx.checkpoint(&"too late").await.is_err());
         assert!(cx.log("too late").await.is_err());
         assert!(cx.limit_to(secs(1)).await.is_err());
         Ok("not taken".into())
     };
-    let job = t.queue().submit(greet("x")).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    let job = t.client().submit(greet("x")).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Suspended).await;
-    assert_eq!(outcomes(t.queue(), job.id()).await, [AttemptOutcome::Suspended]);
+    assert_eq!(outcomes(t.client(), job.id()).await, [AttemptOutcome::Suspended]);
     job.resume().await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "saved");
     assert_eq!(t.job(job.id()).await.job.failures, 0);
 }
 
 /// M2, M70
-async fn a_redrive_goes_on_after_the_last_step_or_starts_over(t: &TestQueue) {
+async fn a_redrive_goes_on_after_the_last_step_or_starts_over(t: &TestClient) {
     let handler = |_: Greet, cx: Cx, State(runs): State<Runs>| async move {
         cx.step("a", async { anyhow::Ok(runs.count("a")) }).await?;
         Err::<String, _>(anyhow::Error::from(Failure::permanent("no", "never")))
     };
-    let (job, runs) = (t.queue().submit(greet("x")).await.unwrap(), Runs::default());
-    let worker = || Worker::new(t.queue()).with(runs.clone()).handle(handler);
+    let (job, runs) = (t.client().submit(greet("x")).await.unwrap(), Runs::default());
+    let worker = || Worker::new(t.client()).with(runs.clone()).handle(handler);
     t.run_due(worker()).await;
     job.redrive(Redrive::default()).await.unwrap();
     t.run_due(worker()).await;

@@ -16,7 +16,7 @@ async fn hello(job: Greet) -> anyhow::Result<String> {
 }
 
 struct Place {
-    queue: Client,
+    client: Client,
     own: Connection,
     _files: tempfile::TempDir,
 }
@@ -24,10 +24,10 @@ struct Place {
 async fn place() -> Place {
     let files = tempfile::tempdir().unwrap();
     let path = files.path().join("app.db");
-    let queue = Client::open(&format!("sqlite:{}", path.display())).await.unwrap();
+    let client = Client::open(&format!("sqlite:{}", path.display())).await.unwrap();
     let own = Connection::open(&path).unwrap();
     own.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
-    Place { queue, own, _files: files }
+    Place { client, own, _files: files }
 }
 
 fn orders(own: &Connection) -> i64 {
@@ -37,52 +37,52 @@ fn orders(own: &Connection) -> i64 {
 /// M3: the job is there if and only if the caller's own row is, and a waiting worker is woken by the commit.
 #[tokio::test]
 async fn a_committed_transaction_makes_its_job_visible_and_wakes_a_worker() {
-    let Place { queue, mut own, _files } = place().await;
+    let Place { client, mut own, _files } = place().await;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let worker = Worker::new(&queue).handle(hello);
+    let worker = Worker::new(&client).handle(hello);
     let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
-    let handle = queue.submit_in_tx(&transaction, greet("a")).unwrap();
+    let handle = client.submit_in_tx(&transaction, greet("a")).unwrap();
     assert_eq!(handle.state().await.unwrap(), None, "nobody sees it before the commit");
     transaction.commit().unwrap();
     assert_eq!(handle.result(LONG).await.unwrap(), "hello, a");
     assert_eq!(orders(&own), 1);
     stop.send(()).unwrap();
     running.await.unwrap().unwrap();
-    assert!(queue.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
+    assert!(client.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
 }
 
 /// M3
 #[tokio::test]
 async fn a_rolled_back_transaction_leaves_nothing() {
-    let Place { queue, mut own, _files } = place().await;
+    let Place { client, mut own, _files } = place().await;
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
-    let handle = queue.submit_in_tx(&transaction, greet("a")).unwrap();
+    let handle = client.submit_in_tx(&transaction, greet("a")).unwrap();
     transaction.rollback().unwrap();
     assert_eq!(handle.state().await.unwrap(), None);
-    let next = queue.submit(greet("b")).await.unwrap();
+    let next = client.submit(greet("b")).await.unwrap();
     assert_ne!(next.id(), handle.id());
     assert_eq!(orders(&own), 0);
-    assert!(queue.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
+    assert!(client.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
 }
 
 /// M1
 #[tokio::test]
 async fn a_refused_submission_leaves_the_rest_of_the_transaction() {
-    let Place { queue, mut own, _files } = place().await;
-    let holder = queue.submit(greet("a")).unique("one").await.unwrap();
+    let Place { client, mut own, _files } = place().await;
+    let holder = client.submit(greet("a")).unique("one").await.unwrap();
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
     let taken =
-        queue.submit_in_tx(&transaction, windlass::client::JobBuilder::new(&greet("b")).unique("one"));
+        client.submit_in_tx(&transaction, windlass::client::JobBuilder::new(&greet("b")).unique("one"));
     let expected = SubmitError::UniqueKeyTaken { index: 0, key: "one".into(), holder: holder.id() };
     assert_eq!(taken.err(), Some(expected));
-    queue.submit_in_tx(&transaction, greet("c")).unwrap();
+    client.submit_in_tx(&transaction, greet("c")).unwrap();
     transaction.commit().unwrap();
     assert_eq!(orders(&own), 1);
-    let stats = queue.store().stats(queue.caller()).await.unwrap();
+    let stats = client.store().stats(client.caller()).await.unwrap();
     assert_eq!(stats.states[&windlass::job::JobState::Scheduled], 2);
 }
 
@@ -90,6 +90,6 @@ async fn a_refused_submission_leaves_the_rest_of_the_transaction() {
 async fn a_transaction_on_another_file_is_refused() {
     let (here, mut elsewhere) = (place().await, place().await);
     let transaction = elsewhere.own.transaction().unwrap();
-    let refused = here.queue.submit_in_tx(&transaction, greet("a")).err();
+    let refused = here.client.submit_in_tx(&transaction, greet("a")).err();
     assert!(matches!(refused, Some(SubmitError::Store(StoreError::Database(_)))), "{refused:?}");
 }

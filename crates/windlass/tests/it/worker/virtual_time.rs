@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{Failure, GroupStrategy, JobState};
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::job_types::{Add, Greet, greet};
@@ -25,15 +25,15 @@ async fn stepped(job: Greet, cx: Cx, State(runs): State<Count>) -> anyhow::Resul
     Ok(format!("{first} {second}"))
 }
 
-fn stepping(t: &TestQueue, runs: &Count) -> Worker {
-    Worker::new(t.queue()).with(runs.clone()).handle(stepped)
+fn stepping(t: &TestClient, runs: &Count) -> Worker {
+    Worker::new(t.client()).with(runs.clone()).handle(stepped)
 }
 
 /// M70
 #[tokio::test]
 async fn a_worker_that_dies_after_a_step_does_not_run_it_again() {
-    let (t, runs) = (TestQueue::new(), Count::default());
-    let handle = t.queue().submit(greet("world")).await.unwrap();
+    let (t, runs) = (TestClient::new(), Count::default());
+    let handle = t.client().submit(greet("world")).await.unwrap();
     let dying = stepping(&t, &runs).crash_at(CrashPoint::AfterStep("first".into()));
     assert_eq!(t.run_due(dying).await, 1);
     t.assert_state(handle.id(), JobState::Running).await;
@@ -53,9 +53,9 @@ async fn failing(_: Greet) -> Result<String, Failure> {
 /// M43
 #[tokio::test]
 async fn a_permanent_failure_is_not_retried() {
-    let t = TestQueue::new();
-    let handle = t.queue().submit(greet("world")).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(failing)).await;
+    let t = TestClient::new();
+    let handle = t.client().submit(greet("world")).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(failing)).await;
     t.assert_state(handle.id(), JobState::Failed).await;
 }
 
@@ -72,9 +72,9 @@ async fn sum(job: Add, cx: Cx) -> anyhow::Result<u64> {
 /// M64
 #[tokio::test]
 async fn nested_children_gather_their_results_in_order() {
-    let t = TestQueue::new();
-    let handle = t.queue().submit(Add { numbers: (1..=20).collect() }).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(sum)).await;
+    let t = TestClient::new();
+    let handle = t.client().submit(Add { numbers: (1..=20).collect() }).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(sum)).await;
     assert_eq!(handle.result(Duration::ZERO).await.unwrap(), 210);
 }
 
@@ -87,10 +87,10 @@ async fn sleeper(job: Greet, cx: Cx) -> anyhow::Result<String> {
 /// M72
 #[tokio::test]
 async fn sleeping_and_waiting_hold_no_slot_and_survive() {
-    let t = TestQueue::new();
-    let worker = || Worker::new(t.queue()).handle(sleeper);
-    let first = t.queue().submit(greet("a")).await.unwrap();
-    let second = t.queue().submit(greet("b")).await.unwrap();
+    let t = TestClient::new();
+    let worker = || Worker::new(t.client()).handle(sleeper);
+    let first = t.client().submit(greet("a")).await.unwrap();
+    let second = t.client().submit(greet("b")).await.unwrap();
     t.run_due(worker()).await;
     t.assert_state(first.id(), JobState::Waiting).await;
     t.advance(Duration::from_secs(3600)).await;

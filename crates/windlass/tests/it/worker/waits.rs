@@ -8,7 +8,7 @@ use windlass::handler::State;
 use windlass::job::{Failure, GroupStrategy, JobId, JobState};
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
-use windlass::testing::{CrashPoint, TestQueue};
+use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::{Told, events, step_by_step_on_every_engine};
@@ -32,25 +32,25 @@ step_by_step_on_every_engine!(
 );
 
 /// M72
-async fn a_sleep_ends_when_its_first_run_said(t: &TestQueue) {
+async fn a_sleep_ends_when_its_first_run_said(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.sleep(secs(100)).await?;
         cx.sleep(secs(100)).await?;
         anyhow::Ok(String::new())
     };
-    let job = t.queue().submit(greet("x")).await.unwrap();
+    let job = t.client().submit(greet("x")).await.unwrap();
     // Dies when the end is fixed but the job is not parked yet; runs again much later.
-    t.run_due(Worker::new(t.queue()).handle(handler).crash_at(CrashPoint::BeforeFinish)).await;
+    t.run_due(Worker::new(t.client()).handle(handler).crash_at(CrashPoint::BeforeFinish)).await;
     t.advance(secs(60)).await;
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(Duration::from_millis(39_999)).await;
-    assert_eq!(t.run_due(Worker::new(t.queue()).handle(handler)).await, 0);
+    assert_eq!(t.run_due(Worker::new(t.client()).handle(handler)).await, 0);
     t.advance(Duration::from_millis(1)).await;
-    assert_eq!(t.run_due(Worker::new(t.queue()).handle(handler)).await, 1);
+    assert_eq!(t.run_due(Worker::new(t.client()).handle(handler)).await, 1);
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(secs(100)).await;
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Completed).await;
     assert_eq!(t.job(job.id()).await.job.failures, 1);
 }
@@ -64,61 +64,61 @@ async fn listening(_: Greet, cx: Cx) -> anyhow::Result<String> {
 }
 
 /// M72
-async fn a_wait_ends_when_its_first_run_said(t: &TestQueue) {
-    let job = t.queue().submit(greet("x")).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(listening).crash_at(CrashPoint::BeforeFinish)).await;
+async fn a_wait_ends_when_its_first_run_said(t: &TestClient) {
+    let job = t.client().submit(greet("x")).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(listening).crash_at(CrashPoint::BeforeFinish)).await;
     t.advance(secs(40)).await;
-    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    t.run_due(Worker::new(t.client()).handle(listening)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(Duration::from_millis(19_999)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(Duration::from_millis(1)).await;
-    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    t.run_due(Worker::new(t.client()).handle(listening)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "");
 }
 
 /// M72
-async fn signals_sent_early_are_kept_and_each_is_heard_once(t: &TestQueue) {
-    let job = t.queue().submit(greet("x")).await.unwrap();
+async fn signals_sent_early_are_kept_and_each_is_heard_once(t: &TestClient) {
+    let job = t.client().submit(greet("x")).await.unwrap();
     job.signal("word", &"early").await.unwrap();
     job.signal("other", &"unheard").await.unwrap();
     job.signal("word", &"bird").await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    t.run_due(Worker::new(t.client()).handle(listening)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(secs(59)).await;
     job.signal("word", &"late").await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    t.run_due(Worker::new(t.client()).handle(listening)).await;
     t.advance(secs(60)).await;
-    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    t.run_due(Worker::new(t.client()).handle(listening)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "early bird late");
 }
 
 /// M72
-async fn a_signal_is_heard_again_after_a_crash(t: &TestQueue) {
+async fn a_signal_is_heard_again_after_a_crash(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let word = cx.wait_signal::<String>("word", None).await?;
         cx.step("use", async { anyhow::Ok(()) }).await?;
         anyhow::Ok(word.unwrap_or_default())
     };
-    let job = t.queue().submit(greet("x")).await.unwrap();
+    let job = t.client().submit(greet("x")).await.unwrap();
     job.signal("word", &"first").await.unwrap();
-    let dying = Worker::new(t.queue()).handle(handler);
+    let dying = Worker::new(t.client()).handle(handler);
     t.run_due(dying.crash_at(CrashPoint::BeforeStep("use".into()))).await;
     job.signal("word", &"second").await.unwrap();
     t.advance(secs(40)).await;
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "first");
 }
 
 /// M43, M72
-async fn a_signal_of_another_kind_is_an_error(t: &TestQueue) {
+async fn a_signal_of_another_kind_is_an_error(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let number = cx.wait_signal::<u64>("number", None).await?;
         anyhow::Ok(format!("{number:?}"))
     };
-    let job = t.queue().submit(greet("x")).await.unwrap();
+    let job = t.client().submit(greet("x")).await.unwrap();
     job.signal("number", &"seven").await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Failed).await;
     t.assert_failed(job.id(), "signal_unreadable").await;
 }
@@ -161,14 +161,14 @@ fn describe(children: &Children<String>) -> String {
 
 /// Runs a parent with such children as far as it goes, and again ten minutes later; says what it heard, and when.
 async fn gathered(
-    t: &TestQueue,
+    t: &TestClient,
     strategy: GroupStrategy,
     names: &[&'static str],
 ) -> (Vec<String>, Vec<String>) {
     let (told, mut heard) = events();
     let how = How { strategy, names: names.to_vec(), told };
-    let worker = || Worker::new(t.queue()).with(how.clone()).handle(gather).handle(child);
-    t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+    let worker = || Worker::new(t.client()).with(how.clone()).handle(gather).handle(child);
+    t.client().submit(Add { numbers: vec![] }).await.unwrap();
     t.run_due(worker()).await;
     let at_once = heard.all();
     t.advance(secs(600)).await;
@@ -177,7 +177,7 @@ async fn gathered(
 }
 
 /// M64
-async fn fail_fast_ends_with_the_first_bad_child(t: &TestQueue) {
+async fn fail_fast_ends_with_the_first_bad_child(t: &TestClient) {
     let (now, later) = gathered(t, GroupStrategy::FailFast, &["slow", "bad", "fine"]).await;
     assert_eq!((now.len(), later.len()), (1, 0));
     assert!(now[0].starts_with("false: cancelled, failed, "), "{now:?}");
@@ -186,7 +186,7 @@ async fn fail_fast_ends_with_the_first_bad_child(t: &TestQueue) {
 }
 
 /// M64
-async fn collect_all_waits_for_every_child(t: &TestQueue) {
+async fn collect_all_waits_for_every_child(t: &TestClient) {
     let (now, later) = gathered(t, GroupStrategy::CollectAll, &["slow", "bad", "fine"]).await;
     assert_eq!(now.len(), 0);
     assert_eq!(later.len(), 1);
@@ -194,7 +194,7 @@ async fn collect_all_waits_for_every_child(t: &TestQueue) {
 }
 
 /// M64
-async fn a_threshold_needs_only_so_many(t: &TestQueue) {
+async fn a_threshold_needs_only_so_many(t: &TestClient) {
     let (now, later) = gathered(t, GroupStrategy::Threshold(2), &["slow", "a", "bad", "b"]).await;
     assert_eq!((now.len(), later.len()), (1, 0));
     assert!(now[0].starts_with("true: ") && now[0].ends_with(", a, failed, b"), "{now:?}");
@@ -204,7 +204,7 @@ async fn a_threshold_needs_only_so_many(t: &TestQueue) {
 }
 
 /// M64
-async fn a_group_of_none_is_decided(t: &TestQueue) {
+async fn a_group_of_none_is_decided(t: &TestClient) {
     let (now, _) = gathered(t, GroupStrategy::CollectAll, &[]).await;
     assert_eq!(now, ["true: "]);
 }
@@ -225,16 +225,16 @@ async fn sum_twice(job: Add, cx: Cx) -> anyhow::Result<u64> {
 }
 
 /// M64
-async fn groups_follow_each_other_and_nest(t: &TestQueue) {
-    let job = t.queue().submit(Add { numbers: (1..=8).collect() }).await.unwrap();
-    t.run_due(Worker::new(t.queue()).queue("default", 3).handle(sum_twice)).await;
+async fn groups_follow_each_other_and_nest(t: &TestClient) {
+    let job = t.client().submit(Add { numbers: (1..=8).collect() }).await.unwrap();
+    t.run_due(Worker::new(t.client()).queue("default", 3).handle(sum_twice)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), 36);
 }
 
-async fn children_of(t: &TestQueue, parent: JobId) -> usize {
+async fn children_of(t: &TestClient, parent: JobId) -> usize {
     let filter = Filter { parent: Some(parent), ..Filter::default() };
     let request = ListRequest { filter, limit: 500, ..ListRequest::default() };
-    t.queue().store().list(t.queue().caller(), request).await.unwrap().jobs.len()
+    t.client().store().list(t.client().caller(), request).await.unwrap().jobs.len()
 }
 
 async fn before_and_after(_: Add, cx: Cx) -> anyhow::Result<u64> {
@@ -245,7 +245,7 @@ async fn before_and_after(_: Add, cx: Cx) -> anyhow::Result<u64> {
 }
 
 /// M64
-async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestQueue) {
+async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestClient) {
     let points = [
         CrashPoint::BeforeStep("before".into()),
         CrashPoint::AfterStep("before".into()),
@@ -254,8 +254,8 @@ async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestQueue) {
         CrashPoint::BeforeFinish,
     ];
     for point in points {
-        let worker = || Worker::new(t.queue()).handle(before_and_after).handle(child);
-        let job = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+        let worker = || Worker::new(t.client()).handle(before_and_after).handle(child);
+        let job = t.client().submit(Add { numbers: vec![] }).await.unwrap();
         // Each round something may die once more; the lease ends, and somebody else goes on.
         t.run_due(worker().crash_at(point.clone())).await;
         t.advance(secs(40)).await;
@@ -266,7 +266,7 @@ async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestQueue) {
 }
 
 /// M61, M64
-async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestQueue) {
+async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestClient) {
     let bad_child = |_: Greet, cx: Cx| async move {
         cx.spawn_all([JobBuilder::new(&greet("x")).priority(1000)], GroupStrategy::FailFast).await?;
         anyhow::Ok(String::new())
@@ -275,9 +275,9 @@ async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestQueue)
         cx.spawn_all([greet("x")], GroupStrategy::Threshold(2)).await?;
         anyhow::Ok(0)
     };
-    let first = t.queue().submit(greet("x")).await.unwrap();
-    let second = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
-    t.run_due(Worker::new(t.queue()).handle(bad_child).handle(bad_strategy)).await;
+    let first = t.client().submit(greet("x")).await.unwrap();
+    let second = t.client().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(bad_child).handle(bad_strategy)).await;
     for id in [first.id(), second.id()] {
         t.assert_state(id, JobState::Failed).await;
         assert_eq!(children_of(t, id).await, 0);
@@ -285,11 +285,11 @@ async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestQueue)
 }
 
 /// M64
-async fn a_parent_waits_without_a_slot(t: &TestQueue) {
+async fn a_parent_waits_without_a_slot(t: &TestClient) {
     let (told, mut heard) = events();
     let how = How { strategy: GroupStrategy::CollectAll, names: vec!["a", "b"], told };
-    t.queue().submit(Add { numbers: vec![] }).await.unwrap();
-    let alone = Worker::new(t.queue()).queue("default", 1).with(how).handle(gather).handle(child);
+    t.client().submit(Add { numbers: vec![] }).await.unwrap();
+    let alone = Worker::new(t.client()).queue("default", 1).with(how).handle(gather).handle(child);
     assert_eq!(t.run_due(alone).await, 4);
     assert_eq!(heard.all(), ["true: a, b"]);
 }

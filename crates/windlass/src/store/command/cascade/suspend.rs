@@ -4,14 +4,14 @@ use super::{Consequences, Rest};
 use crate::job::{Event, JobRecord, JobState, SuspendMode, Suspension};
 use crate::store::cascade::Task;
 use crate::store::command::audit::RecordActor;
-use crate::store::config::{Hold, Scope};
+use crate::store::config::{PauseRecord, Scope};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;
 use crate::store::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Begins to suspend what runs in a queue that this call has just paused.
-    pub(in crate::store::command) fn suspend_all_running(&mut self, hold: &Hold) -> EngineResult<()> {
+    pub(in crate::store::command) fn suspend_all_running(&mut self, hold: &PauseRecord) -> EngineResult<()> {
         let (scope, since, trace_id) = (hold.scope.clone(), hold.since, self.call_trace.clone());
         self.cascade(0, Task::Suspend { scope, since, trace_id, after: None })?;
         Ok(())
@@ -20,7 +20,7 @@ impl WriteTx<'_> {
     pub(super) fn suspend_running(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
         let Task::Suspend { scope, since, trace_id, mut after } = task else { return Ok(None) };
         let now = self.now;
-        let is_in_force = |hold: &&Hold| hold.since == since && hold.is_active(now);
+        let is_in_force = |hold: &&PauseRecord| hold.since == since && hold.is_active(now);
         let Some(hold) = self.config()?.holds.get(&scope).filter(is_in_force).cloned() else {
             return Ok(None);
         };

@@ -14,7 +14,7 @@ use crate::job::{
 use crate::store::caller::Caller;
 use crate::store::command::audit::RecordActor;
 use crate::store::config::Config;
-use crate::store::engine::{Edge, KeyHolder, KeyKind, KeyMemory};
+use crate::store::engine::{Edge, KeyHolder, KeyHolderCache, KeyKind};
 use crate::store::write_tx::WriteTx;
 
 impl Batch<'_> {
@@ -175,7 +175,7 @@ impl Batch<'_> {
         unit: &mut WriteTx<'_>,
         index: usize,
         seqs: &[Seq],
-        removed: &HashMap<Seq, KeyMemory>,
+        removed: &HashMap<Seq, KeyHolderCache>,
     ) -> Result<Vec<StoredNeed>, SubmitError> {
         let mut found = Vec::with_capacity(self.needs[index].len());
         for (need, target) in &self.needs[index] {
@@ -201,7 +201,7 @@ impl Batch<'_> {
     }
 
     /// What is still known of a removed job, in the form of a job.
-    fn sketch(&self, seq: Seq, index: usize, known: KeyMemory) -> JobRecord {
+    fn sketch(&self, seq: Seq, index: usize, known: KeyHolderCache) -> JobRecord {
         let at = known.id.submitted_at();
         let state = known.ended.unwrap_or(JobState::Completed);
         JobRecord { state, ..JobRecord::new(seq, known.id, self.lanes[index].clone(), Arc::default(), at) }
@@ -209,7 +209,7 @@ impl Batch<'_> {
 }
 
 /// The duplicates whose jobs were removed, by their places.
-fn removed_among(duplicates: &HashMap<usize, Duplicate>) -> HashMap<Seq, KeyMemory> {
+fn removed_among(duplicates: &HashMap<usize, Duplicate>) -> HashMap<Seq, KeyHolderCache> {
     let removed = duplicates.values().filter_map(|duplicate| match duplicate.target {
         Target::Stored(seq) => Some((seq, duplicate.removed?)),
         Target::InBatch(_) => None,

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{Batch, SubmitOptions, Target, invalid};
 use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{ConcurrencyKey, JobId, NewJob, Payload, Tenant};
-use crate::store::engine::{Key, KeyHolder, KeyKind, KeyMemory};
+use crate::store::engine::{Key, KeyHolder, KeyHolderCache, KeyKind};
 use crate::store::write_tx::WriteTx;
 
 /// An earlier job with the same idempotency or debounce key.
@@ -18,7 +18,7 @@ pub(super) struct Duplicate {
     /// Whether it is the debounce key; its payload and delay are then replaced.
     pub(super) is_debounced: bool,
     /// What its key still knows of it, if it was removed.
-    pub(super) removed: Option<KeyMemory>,
+    pub(super) removed: Option<KeyHolderCache>,
 }
 
 impl Duplicate {
