@@ -113,6 +113,13 @@ pub const AUDIT_REACH: u64 = 100_000;
 pub const BULK_JOBS_PER_COMMIT: usize = 500;
 /// Places of due jobs that a claim compares when more are due than [`TICK_JOBS_PER_COMMIT`]: they are numbers, not jobs.
 pub const DUE_PLACES_MAX: usize = 50_000;
+/// First jobs of a priority that a claim compares where jobs age (M23), beside the first job of every lane: it looks up their
+/// places in an index, about a microsecond each. It is exact up to so many pairs of a lane and a priority below the lane's
+/// highest: 40 lanes that use all 101 priorities, or 4,096 that use two. Where there are more, lanes take turns, and each is
+/// compared in full once in `pairs / (4,096 - 100)` claims, rounded up.
+pub const AGING_HEADS_PER_CLAIM: usize = 4_096;
+/// Lanes whose turn to be compared is remembered; all are forgotten when there are more.
+pub const AGING_LANES_REMEMBERED: usize = 200_000;
 /// Jobs that one maintenance commit moves, so that claims never wait long behind it.
 pub const TICK_JOBS_PER_COMMIT: usize = 1_000;
 /// Jobs that one commit changes as consequences of what it was asked for (dependents told, priorities passed on, children

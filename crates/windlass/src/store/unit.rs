@@ -17,6 +17,7 @@ pub use self::effects::Effects;
 use self::facets::Facets;
 use self::pending::{Mark, NewParts, Pending};
 use super::cascade::{self, Budget};
+use super::command::claim::AgingTurns;
 use super::command::generation::LeaseSweep;
 use super::config::Config;
 use super::counts::CountChanges;
@@ -275,6 +276,11 @@ impl<'a> Unit<'a> {
     /// The one shared value of a lane: telling lanes apart by where they are is quick.
     pub fn share(&mut self, lane: Lane) -> Arc<Lane> {
         self.memo.share(lane)
+    }
+
+    /// Which lanes' aging was compared when.
+    pub(super) fn aging_turns(&mut self) -> &mut AgingTurns {
+        &mut self.memo.aging_turns
     }
 
     /// The first of `count` new places in the order of submission.

@@ -1,6 +1,7 @@
 //! Claiming: the most urgent jobs a worker may run, as many as it asks for. Pauses, limits and promotion are consulted
 //! here, inside the commit, so that no claim ever sees an older pause (M57) or exceeds a limit (M110).
 
+mod aging;
 mod keys;
 mod room;
 mod search;
@@ -21,6 +22,7 @@ use crate::store::query::side::all_there;
 use crate::store::unit::Unit;
 use crate::store::wakeup::Interest;
 use crate::ticket::Ticket;
+pub(in crate::store) use aging::AgingTurns;
 use search::Search;
 
 /// What a worker asks for.

@@ -143,6 +143,9 @@ impl Read for Tables {
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>> {
         self.ready_in(lanes, each_max)
     }
+    fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<Place>>> {
+        self.heads_of(lanes, max)
+    }
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
         self.due_jobs(now.as_millis(), max)
     }
