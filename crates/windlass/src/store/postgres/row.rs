@@ -10,10 +10,11 @@ use uuid::Uuid;
 use super::link::get;
 use crate::clock::Timestamp;
 use crate::job::{Job, JobId, Seq, State, acts_at};
-use crate::store::durable::columns::{NEVER, SET_ASIDE, TIMED, code, damaged, worker_code};
+use crate::store::durable::columns::{NEVER, REDRIVEN, SET_ASIDE, TIMED, code, damaged, worker_code};
 use crate::store::durable::interned::Interned;
 use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
 use crate::store::engine::{EngineResult, Place};
+use crate::store::filter::is_redriven;
 
 /// Where a job stands beside its row; all of it follows from the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,8 @@ pub(super) struct Places {
     pub(super) ready_row: Option<TupleId>,
     /// In `slots`: key, state, rank and time. Jobs that wait for their time are there too.
     pub(super) slot: Option<(i64, i64, i64, i64)>,
-    /// In `states`: the state. Completed jobs are not listed: most are, and walking all jobs finds them as soon.
+    /// In `states`: the state, more by [`REDRIVEN`] for a final job that was redriven. Other completed jobs are not listed:
+    /// most are completed, and walking all jobs finds them as soon.
     pub(super) listed: Option<i64>,
     /// In `timers`: not after this.
     pub(super) acts_at: i64,
@@ -49,12 +51,18 @@ impl Places {
             _ => None,
         });
         let timed = Place::when_due(job).map(|due| (0, TIMED, rank, due.eligible_at.as_millis()));
+        let is_listed = !is_scheduled && !is_running && job.state != State::Completed;
+        let listed = if job.state.is_final() && is_redriven(job) {
+            Some(code(job.state) + REDRIVEN)
+        } else {
+            is_listed.then(|| code(job.state))
+        };
         Places {
             row: None,
             ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
             ready_row: None,
             slot: slot.or(timed),
-            listed: (!is_scheduled && !is_running && job.state != State::Completed).then(|| code(job.state)),
+            listed,
             acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
             is_running,
             worker: worker_code(job),

@@ -10,6 +10,7 @@ use crate::job::{Job, JobId, Seq, Spec, State, acts_at};
 use crate::store::durable::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged, worker_code};
 use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
 use crate::store::engine::{EngineResult, Place};
+use crate::store::filter::is_redriven;
 
 /// The columns that a job's place in every order follows from; see the migration for their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,8 @@ impl IndexKeys {
         let at = if job.state.is_final() { 0 } else { acts_at(job).map_or(NEVER, Timestamp::as_millis) };
         let due_rank = Place::when_due(job).map(|place| i64::from(place.rank));
         let worker = worker_code(job);
-        IndexKeys { state, order_key: 0, rank: 0, at, expires_at, due_rank, worker }
+        let order_key = i64::from(job.state.is_final() && is_redriven(job));
+        IndexKeys { state, order_key, rank: 0, at, expires_at, due_rank, worker }
     }
 }
 
