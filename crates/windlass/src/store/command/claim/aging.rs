@@ -97,7 +97,7 @@ impl Search {
                 aging: strand.aging,
                 jobs: Vec::new().into_iter(),
                 unread: Some(place),
-                last: Some(Place { seq: Seq(place.seq.0 - 1), ..place }),
+                last: Some(before(place)),
                 is_drained: false,
                 slots: strand.slots.clone(),
                 fair: strand.fair,
@@ -116,10 +116,22 @@ impl Search {
             best.select_nth_unstable(wanted);
             best.truncate(wanted);
         }
-        let unread = best.iter().filter(|(_, at)| self.strands[*at].unread.is_some());
-        let which: Vec<usize> = unread.map(|(_, at)| *at).collect();
+        let which: Vec<usize> =
+            best.iter().map(|(_, at)| *at).filter(|at| self.strands[*at].aging.is_some()).collect();
+        for at in &which {
+            // Once more with those behind it, or each would be read on by itself when its first job is taken.
+            let strand = &mut self.strands[*at];
+            if let Some(job) = strand.jobs.next() {
+                strand.last = Some(before(Place::of(&job)));
+            }
+        }
         self.read_ahead(unit, &which, Search::share(wanted, best.len()))
     }
+}
+
+/// The place after which a strand that begins with this one is read.
+fn before(place: Place) -> Place {
+    Place { seq: Seq(place.seq.0 - 1), ..place }
 }
 
 /// Where to go on behind the rank of each strand.
