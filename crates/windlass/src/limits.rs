@@ -214,6 +214,9 @@ pub const SPARE_SEATS_PER_SLOT: usize = 8;
 pub const SPARE_SEATS_MAX: usize = 400;
 /// Handlers of one queue in one worker at most; more than any machine runs.
 pub const SLOTS_MAX: usize = 1_000_000;
+/// How long after its start a job that was claimed ahead is noted as started, so that a crash from then on is charged to it. A
+/// handler that is quick enough for claims ahead ends long before, and costs no commit of its own.
+pub const START_NOTED_AFTER: Duration = Duration::from_millis(50);
 /// How long a job that was claimed ahead waits for its turn before it is given back.
 pub const TURN_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Jobs that a batch handler may be given at once: no claim brings more.

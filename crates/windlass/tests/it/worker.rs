@@ -16,6 +16,7 @@ mod follow;
 mod gathering;
 mod handlers;
 pub(crate) mod kinds;
+mod lost;
 mod nested;
 mod operate;
 mod order;

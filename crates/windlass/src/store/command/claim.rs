@@ -5,6 +5,8 @@ mod aging;
 mod keys;
 mod room;
 mod search;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::sync::Arc;
@@ -132,7 +134,8 @@ impl ClaimAnswer {
     }
 }
 
-/// Claims jobs. Those beyond the first `starts` are claimed ahead: their worker starts them later, or gives them back.
+/// Claims jobs. Those beyond the first `starts` are claimed ahead, if they may be: their worker starts them later, or gives
+/// them back.
 pub(crate) fn claim(
     unit: &mut Unit<'_>,
     caller: &Caller,
@@ -205,7 +208,7 @@ fn take(
             continue;
         }
         let random = unit.env.entropy.word();
-        let event = if taken.len() >= starts {
+        let event = if taken.len() >= starts && unit.job(seq)?.is_some_and(Job::may_be_claimed_ahead) {
             Event::ClaimAhead { worker, generation, random }
         } else {
             Event::Claim { worker, generation, random }
