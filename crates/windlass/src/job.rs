@@ -144,9 +144,19 @@ pub struct JobFlags {
     /// Its worker holds it for later, and has not started it: no attempt counts yet (M5).
     #[serde(default)]
     pub claim_ahead: bool,
+    /// A worker that held it for later was lost. It may have been started unnoticed and have brought the worker down, so it
+    /// is not claimed ahead again.
+    #[serde(default)]
+    pub lost_ahead: bool,
 }
 
 impl JobRecord {
+    /// Whether a worker may hold it for later: not if it may have brought a worker down. Lost before it was known to have
+    /// started, it would not be charged with that (M6).
+    pub(crate) fn may_be_claimed_ahead(&self) -> bool {
+        self.crashes == 0 && !self.has.lost_ahead
+    }
+
     /// A job that was just made, held by its submitter: the one beginning of every life.
     pub fn new(seq: Seq, id: JobId, lane: Arc<Lane>, policy: Arc<Policy>, now: Timestamp) -> JobRecord {
         JobRecord {

@@ -113,6 +113,13 @@ pub const AUDIT_SCAN_MAX: u64 = 100_000;
 pub const BULK_JOBS_PER_COMMIT: usize = 500;
 /// Places of due jobs that a claim compares when more are due than [`TICK_JOBS_PER_COMMIT`]: they are numbers, not jobs.
 pub const DUE_POSITIONS_MAX: usize = 50_000;
+/// First jobs of a priority that a claim compares where jobs age (M23), beside the first job of every lane: it looks up their
+/// places in an index, about a microsecond each. It is exact up to so many pairs of a lane and a priority below the lane's
+/// highest: 40 lanes that use all 101 priorities, or 4,096 that use two. Where there are more, lanes take turns, and each is
+/// compared in full once in `pairs / (4,096 - 100)` claims, rounded up.
+pub const AGING_HEADS_PER_CLAIM: usize = 4_096;
+/// Lanes whose turn to be compared is remembered; all are forgotten when there are more.
+pub const AGING_LANES_REMEMBERED: usize = 200_000;
 /// Jobs that one maintenance commit moves, so that claims never wait long behind it.
 pub const TICK_JOBS_PER_COMMIT: usize = 1_000;
 /// Jobs that one commit changes as consequences of what it was asked for (dependents told, priorities passed on, children
@@ -207,6 +214,9 @@ pub const PREFETCH_PER_SLOT: usize = 8;
 pub const PREFETCH_MAX: usize = 400;
 /// Handlers of one queue in one worker at most; more than any machine runs.
 pub const SLOTS_MAX: usize = 1_000_000;
+/// How long after its start a job that was claimed ahead is noted as started, so that a crash from then on is charged to it. A
+/// handler that is quick enough for claims ahead ends long before, and costs no commit of its own.
+pub const START_NOTED_AFTER: Duration = Duration::from_millis(50);
 /// How long a job that was claimed ahead waits for its turn before it is given back.
 pub const PREFETCH_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Jobs that a batch handler may be given at once: no claim brings more.

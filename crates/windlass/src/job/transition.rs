@@ -79,9 +79,11 @@ pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Tran
             claim_ahead(&mut next, *worker, fence, now)
         }
         // What was not started cannot have failed: it is as if it had not been claimed.
-        Event::Release | Event::Fail { .. } | Event::LeaseExpired { .. } if job.has.claim_ahead => {
+        Event::LeaseExpired { is_crash, .. } if job.has.claim_ahead => {
+            next.has.lost_ahead |= *is_crash;
             give_back(&mut next, now)
         }
+        Event::Release | Event::Fail { .. } if job.has.claim_ahead => give_back(&mut next, now),
         Event::Refuse { failure } => refuse(&mut next, failure, now),
         Event::Succeed => succeed(&mut next, now),
         Event::Fail { failure, random } => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::command::claim::AgingTurns;
 use super::command::generation::LeaseSweep;
 use super::config::Config;
 use super::engine::{EngineResult, Read};
@@ -34,6 +35,8 @@ pub struct ConnectionCache {
     pub(super) is_shared: bool,
     /// How far running jobs were searched for leases of an earlier generation.
     pub(super) lease_sweep: LeaseSweep,
+    /// Whose jobs' aging was compared when.
+    pub(super) aging_turns: AgingTurns,
     /// Rates of the current minute.
     pub rates: Rates,
 }

@@ -219,6 +219,9 @@ pub trait Read: Export {
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>>;
     /// Up to `each_max` claimable jobs of each lane that are not set aside, in the order of [`Place`].
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>>;
+    /// The place of the first claimable job of each rank in each lane, lane after lane in the given order, up to `max` places
+    /// in all; only of ranks behind that of the place where the cursor stands.
+    fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>>;
     /// Up to `max` jobs that time changes by `now`, ordered by [`crate::job::acts_at`], then `seq`.
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>>;
     /// The places of up to `each_max` jobs of each lane that wait for a time which has come by `now` (delayed, retrying or

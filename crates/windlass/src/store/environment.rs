@@ -43,6 +43,8 @@ pub struct StoreOptions {
     pub tickets_trusted: Vec<TicketPublicKey>,
     /// Jobs that one commit changes as consequences of another change; maintenance continues with the rest (M9).
     pub cascade_jobs_per_commit: usize,
+    /// Jobs of lower priorities that a claim compares where jobs age; see [`limits::AGING_HEADS_PER_CLAIM`].
+    pub aging_heads_per_claim: usize,
     /// When a SQLite file is checked for damage.
     pub file_check: FileCheck,
     /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
@@ -79,6 +81,7 @@ impl Default for StoreOptions {
             tickets: None,
             tickets_trusted: Vec::new(),
             cascade_jobs_per_commit: limits::CASCADE_JOBS_PER_COMMIT,
+            aging_heads_per_claim: limits::AGING_HEADS_PER_CLAIM,
             file_check: FileCheck::default(),
             key: None,
         }

@@ -65,9 +65,14 @@ impl Filter {
                 || job.lease.is_some_and(|lease| self.workers.contains(&lease.worker)))
             && self.concurrency.is_none_or(|key| job.concurrency == Some(key))
             && is(self.is_blocked.as_ref(), &job.is_blocked)
-            && is(self.is_redriven.as_ref(), &job.details.superseded_by.is_some())
+            && is(self.is_redriven.as_ref(), &is_redriven(job))
             && is(self.is_suspended_by_pause.as_ref(), &is_suspended_by_pause(job))
     }
+}
+
+/// Whether another job was submitted in a job's place; only final ones are redriven.
+pub(crate) fn is_redriven(job: &JobRecord) -> bool {
+    job.details.superseded_by.is_some()
 }
 
 fn is_suspended_by_pause(job: &JobRecord) -> bool {
@@ -80,6 +85,24 @@ impl Filter {
         self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
             && self.queue.as_ref().is_none_or(|queue| *queue == lane.queue)
             && self.job_type.as_ref().is_none_or(|job_type| *job_type == lane.job_type)
+    }
+
+    /// In which states jobs can fit; none if in any.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn possible_states(&self) -> Option<Vec<JobState>> {
+        let is_asked = |state: &JobState| self.states.is_empty() || self.states.contains(state);
+        if self.is_redriven == Some(true) {
+            return Some(
+                JobState::ALL.into_iter().filter(|state| state.is_final() && is_asked(state)).collect(),
+            );
+        }
+        (!self.states.is_empty()).then(|| self.states.clone())
+    }
+
+    /// Whether to look for final jobs that were redriven, for those that were not, or for both.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn redriven_or_not(&self) -> Vec<bool> {
+        self.is_redriven.map_or_else(|| vec![false, true], |is_redriven| vec![is_redriven])
     }
 
     /// Its ids, if they are of jobs submitted within so short a time that finding them by id and sorting them beats walking

@@ -72,17 +72,17 @@ impl Store {
         wait: Duration,
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
-        self.claim_ahead(caller, request, usize::MAX, wait, gone).await
+        self.claim_ahead(caller, request, || usize::MAX, wait, gone).await
     }
 
-    /// The same, but of the jobs beyond the first `starts` no attempt counts yet: each starts with the first thing that
+    /// The same, but of the jobs beyond the first `starts`, asked for again whenever it looks, no attempt counts yet: each starts with the first thing that
     /// its worker reports or saves for it, or by [`start`](Store::start); given back or lost before, it is as if it had
     /// not been claimed (M5). At a server every claim is a start.
     pub(crate) async fn claim_ahead(
         &self,
         caller: &Caller,
         request: &ClaimRequest,
-        starts: usize,
+        starts: impl Fn() -> usize,
         wait: Duration,
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
@@ -95,7 +95,7 @@ impl Store {
         loop {
             // Listening starts before looking: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
-            let (caller, request) = (caller.clone(), request.clone());
+            let (caller, request, starts) = (caller.clone(), request.clone(), starts());
             let kind = Kind::Claim(request.limit.clamp(1, limits::CLAIM_JOBS_MAX));
             let answer =
                 self.write("claim", kind, move |unit| claim::claim(unit, &caller, &request, starts)).await?;

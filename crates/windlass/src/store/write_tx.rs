@@ -18,6 +18,7 @@ use self::job_data::JobDataBuffer;
 use self::pending::{Mark, NewParts, Pending};
 use super::cache::ConnectionCache;
 use super::cascade::{self, Budget};
+use super::command::claim::AgingTurns;
 use super::command::generation::LeaseSweep;
 use super::config::Config;
 use super::counters::CountChanges;
@@ -280,6 +281,11 @@ impl<'a> WriteTx<'a> {
     /// The one shared value of a lane: telling lanes apart by where they are is quick.
     pub fn intern_lane(&mut self, lane: Lane) -> Arc<Lane> {
         self.memo.intern_lane(lane)
+    }
+
+    /// Which lanes' aging was compared when.
+    pub(super) fn aging_turns(&mut self) -> &mut AgingTurns {
+        &mut self.memo.aging_turns
     }
 
     /// The first of `count` new places in the order of submission.

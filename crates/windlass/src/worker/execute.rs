@@ -17,6 +17,7 @@ use crate::clock::Stopwatch;
 use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
 use crate::job::{Category, Failure, Strategy, described};
+use crate::limits;
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::{Outcome, Park, Report};
 
@@ -47,7 +48,14 @@ pub(super) fn start(
         let outcome = if slot.is_some() && !cx.is_cancelled() {
             let watch = Stopwatch::start();
             cx.starts();
-            let outcome = run(&crew, &cx).await;
+            let outcome = {
+                let mut running = std::pin::pin!(run(&crew, &cx));
+                tokio::select! {
+                    biased;
+                    outcome = &mut running => outcome,
+                    () = note_start(&crew, &cx) => running.await,
+                }
+            };
             seats.took(watch.elapsed());
             outcome
         } else {
@@ -60,6 +68,20 @@ pub(super) fn start(
         }
         drop((slot, seat));
     });
+}
+
+/// Tells the store that a job has started which was claimed ahead, unless it ends at once: then its outcome says so. Should
+/// its worker be lost, the attempt counts and is a crash.
+async fn note_start(crew: &WorkerShared, cx: &Cx) {
+    if !cx.has_started_unnoticed() {
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(limits::START_NOTED_AFTER).await;
+    let started = vec![(cx.job_id(), cx.fence())];
+    if let Err(error) = crew.client.store().start(crew.client.caller(), crew.id(), started).await {
+        // The next heartbeat says it again.
+        tracing::debug!(%error, job = %cx.job_id(), "cannot note that a job has started");
+    }
 }
 
 /// Runs one attempt; nothing if there is nothing to report.

@@ -49,7 +49,7 @@ pub(super) async fn run(
         };
         let (store, caller) = (crew.client.store(), crew.client.caller());
         // No more are started than there are slots; the others are at hand for when a slot becomes free.
-        let starts = seats.slots_free();
+        let starts = || seats.slots_free();
         match store.claim_ahead(caller, &request, starts, limits::CLAIM_WAIT_MAX, gone).await {
             Ok(answer) => {
                 crew.control.claimed(answer.is_paused);

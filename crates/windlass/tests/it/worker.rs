@@ -15,6 +15,7 @@ mod follow;
 mod handlers;
 mod harness;
 pub(crate) mod job_types;
+mod lost;
 mod nested;
 mod operations;
 mod order;

@@ -65,6 +65,25 @@ fn a_job_that_crashes_three_times_is_poison() {
     assert_eq!((error.code.as_deref(), error.category), (Some("poison"), Category::System));
 }
 
+/// M5, M6: a job that was lost before it started is charged with nothing, but its next claim counts as a start at once. So does
+/// that of a job that crashed.
+#[test]
+fn a_job_that_may_have_brought_its_worker_down_is_not_claimed_ahead_again() {
+    let ahead = || {
+        let Event::Claim { worker, generation, random } = claim() else { unreachable!() };
+        Event::ClaimAhead { worker, generation, random }
+    };
+    let lost = |is_crash| Event::LeaseExpired { random: 0.0, is_crash };
+    let held = applied(&job(), &ahead(), at(1));
+    assert!(job().may_be_claimed_ahead() && held.has.claim_ahead && held.attempt == 0);
+    for (event, may_be) in [(Event::Release, true), (lost(false), true), (lost(true), false)] {
+        let back = applied(&held, &event, at(2));
+        assert_eq!((back.state, back.attempt, back.failures, back.crashes), (JobState::Scheduled, 0, 0, 0));
+        assert_eq!((back.has.claim_ahead, back.may_be_claimed_ahead()), (false, may_be), "{event:?}");
+    }
+    assert!(!applied(&running(), &lost(true), at(2)).may_be_claimed_ahead());
+}
+
 /// M6: a crash that may not be retried fails the job, but the third is still poison.
 #[test]
 fn crashes_count_when_they_are_not_retried() {

@@ -1,10 +1,13 @@
 //! Claiming: the most urgent jobs a worker may run, as many as it asks for. Pauses, limits and promotion are consulted
 //! here, inside the commit, so that no claim ever sees an older pause (M57) or exceeds a limit (M110).
 
+mod aging;
 mod candidates;
 mod capacity;
 mod concurrency;
 mod fairness;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +24,7 @@ use crate::store::query::job_details::all_there;
 use crate::store::wakeup::WorkFilter;
 use crate::store::write_tx::WriteTx;
 use crate::ticket::Ticket;
+pub(in crate::store) use aging::AgingTurns;
 use candidates::Search;
 
 /// What a worker asks for.
@@ -130,7 +134,8 @@ impl ClaimAnswer {
     }
 }
 
-/// Claims jobs. Those beyond the first `starts` are claimed ahead: their worker starts them later, or gives them back.
+/// Claims jobs. Those beyond the first `starts` are claimed ahead, if they may be: their worker starts them later, or gives
+/// them back.
 pub(crate) fn claim(
     unit: &mut WriteTx<'_>,
     caller: &Caller,
@@ -204,7 +209,7 @@ fn take(
             continue;
         }
         let random = unit.env.entropy.next_u64();
-        let event = if taken.len() >= starts {
+        let event = if taken.len() >= starts && unit.job(seq)?.is_some_and(JobRecord::may_be_claimed_ahead) {
             Event::ClaimAhead { worker, generation, random }
         } else {
             Event::Claim { worker, generation, random }

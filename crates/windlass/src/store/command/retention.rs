@@ -28,6 +28,9 @@ pub(crate) fn seed(unit: &mut WriteTx<'_>) -> Result<Retention, StoreError> {
     let retention = stored.or(unit.env.options.retention());
     if stored != retention {
         keep(unit, retention)?;
+        let context = json!({"retention": retention, "before": stored});
+        let cause = RecordActor::system();
+        unit.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &cause, &context);
     }
     Ok(retention)
 }

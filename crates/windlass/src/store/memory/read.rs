@@ -30,6 +30,16 @@ impl Tables {
         places.range((start, Bound::Unbounded)).take(max).map(|place| self.indexed(place.seq)).collect()
     }
 
+    fn heads_from(&self, cursor: &LaneCursor, max: usize) -> Vec<ClaimOrder> {
+        let Some(places) = self.ready.get(&cursor.lane) else { return Vec::new() };
+        let next = |last: &ClaimOrder| {
+            let end = ClaimOrder { rank: last.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
+            places.range((Bound::Excluded(end), Bound::Unbounded)).next().copied()
+        };
+        let first = cursor.after.as_ref().map_or_else(|| places.first().copied(), next);
+        std::iter::successors(first, next).take(max).collect()
+    }
+
     /// The jobs that may fit a filter, first submitted first.
     fn candidates<'a>(&'a self, filter: &Filter) -> Box<dyn DoubleEndedIterator<Item = &'a Row> + 'a> {
         if filter.workers.is_empty() {
@@ -56,6 +66,16 @@ impl Read for Tables {
 
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         Ok(lanes.iter().map(|cursor| self.lane_from(cursor, each_max)).collect())
+    }
+
+    fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        let mut left = max;
+        let mut heads = |cursor| {
+            let places = self.heads_from(cursor, left);
+            left -= places.len();
+            places
+        };
+        Ok(lanes.iter().map(&mut heads).collect())
     }
 
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {

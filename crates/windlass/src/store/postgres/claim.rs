@@ -35,6 +35,19 @@ const DUE_IN: &str = "SELECT l.place, d.rank::bigint, d.at, d.seq \
        WHERE r.rank IS NOT NULL ORDER BY r.rank, x.at, x.seq LIMIT $3) d \
      ORDER BY l.place, d.rank, d.at, d.seq";
 
+/// From rank to rank of each lane, and no further than so many in all. No join but a nested loop can do this, so the lanes
+/// come in their order.
+const HEADS: &str = "SELECT l.place, h.rank::bigint, h.at, h.seq \
+     FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY l(lane, after, place) CROSS JOIN LATERAL ( \
+       WITH RECURSIVE heads(rank, at, seq) AS ( \
+         (SELECT r.rank, r.at, r.seq FROM @.ready r WHERE r.lane = l.lane AND r.rank > l.after \
+           ORDER BY r.rank, r.at, r.seq LIMIT 1) \
+         UNION ALL \
+         SELECT n.rank, n.at, n.seq FROM heads p CROSS JOIN LATERAL ( \
+           SELECT r.rank, r.at, r.seq FROM @.ready r WHERE r.lane = l.lane AND r.rank > p.rank \
+           ORDER BY r.rank, r.at, r.seq LIMIT 1) n) \
+       SELECT rank, at, seq FROM heads) h LIMIT $3";
+
 /// Lanes looked up at a time: fewer than are remembered at once.
 const LANES_AT_ONCE: usize = 1_000;
 
@@ -96,16 +109,20 @@ impl Tables {
     ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
         let ids = self.find_lanes(lanes.iter())?;
         let values = vec![Column::of(ids).into(), now.into(), limit(max).into()];
-        let mut found: Vec<Vec<ClaimOrder>> = lanes.iter().map(|_| Vec::new()).collect();
-        for row in &self.link.fetch(DUE_IN, values)? {
-            let [lane, rank, at, seq]: [i64; 4] = [get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?];
-            let rank = u8::try_from(rank).map_err(|_| damaged("slots", seq, "names no rank"))?;
-            let place = ClaimOrder { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) };
-            if let Some(places) = usize::try_from(lane - 1).ok().and_then(|at| found.get_mut(at)) {
-                places.push(place);
-            }
-        }
-        Ok(found)
+        read_places(&self.link.fetch(DUE_IN, values)?, "slots", lanes.len())
+    }
+
+    /// The first place of each rank behind that of each cursor.
+    pub(super) fn heads_of(
+        &mut self,
+        cursors: &[LaneCursor],
+        max: usize,
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        let ids = self.find_lanes(cursors.iter().map(|cursor| &cursor.lane))?;
+        let after = |cursor: &LaneCursor| cursor.after.map_or(-1, |place| i64::from(place.rank));
+        let after = Column::of(cursors.iter().map(after));
+        let values = vec![Column::of(ids).into(), after.into(), limit(max).into()];
+        read_places(&self.link.fetch(HEADS, values)?, "ready", cursors.len())
     }
 
     pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
@@ -180,6 +197,20 @@ impl Tables {
             }
         }
     }
+}
+
+/// Places from rows of a lane's number in the question, a rank, a time and a number.
+fn read_places(rows: &[Row], table: &str, lanes: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+    let mut found = vec![Vec::new(); lanes];
+    for row in rows {
+        let [lane, rank, at, seq]: [i64; 4] = [get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?];
+        let rank = u8::try_from(rank).map_err(|_| damaged(table, seq, "names no rank"))?;
+        let place = ClaimOrder { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) };
+        if let Some(places) = usize::try_from(lane - 1).ok().and_then(|at| found.get_mut(at)) {
+            places.push(place);
+        }
+    }
+    Ok(found)
 }
 
 /// How the counts moved from a commit on, as a question.

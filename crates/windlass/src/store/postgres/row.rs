@@ -11,8 +11,9 @@ use super::connection::get;
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobRecord, JobState, Seq, acts_at};
 use crate::store::engine::{ClaimOrder, EngineResult};
+use crate::store::filter::is_redriven;
 use crate::store::sql::codec::{Head, Shared, is_whole, unpack};
-use crate::store::sql::columns::{NEVER, SET_ASIDE, TIMED, code, damaged, worker_code};
+use crate::store::sql::columns::{NEVER, REDRIVEN, SET_ASIDE, TIMED, code, damaged, worker_code};
 use crate::store::sql::interner::Interned;
 
 /// Where a job stands beside its row; all of it follows from the record.
@@ -26,7 +27,8 @@ pub(super) struct ColumnIndexes {
     pub(super) ready_row: Option<TupleId>,
     /// In `slots`: key, state, rank and time. Jobs that wait for their time are there too.
     pub(super) slot: Option<(i64, i64, i64, i64)>,
-    /// In `states`: the state. Completed jobs are not listed: most are, and walking all jobs finds them as soon.
+    /// In `states`: the state, more by [`REDRIVEN`] for a final job that was redriven. Other completed jobs are not listed:
+    /// most are completed, and walking all jobs finds them as soon.
     pub(super) listed: Option<i64>,
     /// In `timers`: not after this.
     pub(super) acts_at: i64,
@@ -49,13 +51,18 @@ impl ColumnIndexes {
             _ => None,
         });
         let timed = ClaimOrder::when_due(job).map(|due| (0, TIMED, rank, due.eligible_at.as_millis()));
+        let is_listed = !is_scheduled && !is_running && job.state != JobState::Completed;
+        let listed = if job.state.is_final() && is_redriven(job) {
+            Some(code(job.state) + REDRIVEN)
+        } else {
+            is_listed.then(|| code(job.state))
+        };
         ColumnIndexes {
             row: None,
             ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
             ready_row: None,
             slot: slot.or(timed),
-            listed: (!is_scheduled && !is_running && job.state != JobState::Completed)
-                .then(|| code(job.state)),
+            listed,
             acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
             is_running,
             worker: worker_code(job),

@@ -146,6 +146,9 @@ impl Read for Tables {
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         self.ready_in(lanes, each_max)
     }
+    fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        self.heads_of(lanes, max)
+    }
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
         self.due_jobs(now.as_millis(), max)
     }

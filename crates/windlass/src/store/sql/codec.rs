@@ -39,7 +39,8 @@ impl Head {
 
 /// Which optional parts follow, and what is a plain yes or no. The order of bits is part of the layout.
 fn flags(job: &JobRecord, has_details: bool) -> u32 {
-    let JobFlags { dependents, unique_key, checkpoints, children, result, callback, claim_ahead } = job.has;
+    let JobFlags { dependents, unique_key, checkpoints, children, result, callback, claim_ahead, lost_ahead } =
+        job.has;
     let bits = [
         job.retry_at.is_some(),
         job.eligible_at.is_some(),
@@ -62,6 +63,7 @@ fn flags(job: &JobRecord, has_details: bool) -> u32 {
         job.completed_by.is_some(),
         job.trace.is_some(),
         claim_ahead,
+        lost_ahead,
     ];
     bits.iter().enumerate().fold(0, |all, (place, bit)| all | (u32::from(*bit) << place))
 }
@@ -190,6 +192,7 @@ pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<JobRe
             result: has(16),
             callback: has(17),
             claim_ahead: has(20),
+            lost_ahead: has(21),
         },
         details: if has(11) { Arc::new(serde_json::from_slice(from.0).ok()?) } else { shared.no_details },
     })

@@ -21,6 +21,9 @@ pub(crate) const SET_ASIDE: i64 = 12;
 /// The code under which PostgreSQL's `slots` list jobs that wait for their time; beside it the key is 0.
 #[cfg(feature = "postgres")]
 pub(crate) const TIMED: i64 = 13;
+/// How much larger the code of a final state is where PostgreSQL's `states` list jobs of it that were redriven.
+#[cfg(feature = "postgres")]
+pub(crate) const REDRIVEN: i64 = 20;
 /// A moment that never comes.
 pub(crate) const NEVER: i64 = i64::MAX;
 

@@ -111,7 +111,7 @@ pub(crate) fn is_by_lane(filter: &Filter) -> bool {
 /// The codes of the states asked for; none if any will do.
 pub(crate) fn codes(filter: &Filter) -> Vec<i64> {
     let mut codes = Vec::new();
-    for state in &filter.states {
+    for state in &filter.possible_states().unwrap_or_default() {
         if *state != JobState::Scheduled || filter.is_blocked != Some(true) {
             codes.push(code(*state));
         }

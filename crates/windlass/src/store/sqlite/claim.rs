@@ -25,6 +25,9 @@ const TIMED: [JobState; 7] = [
 
 const READY: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
      WHERE state = 3 AND order_key = ?1 AND (rank, at, seq) > (?2, ?3, ?4) ORDER BY rank, at, seq LIMIT ?5";
+/// From the index alone: no record is read.
+const NEXT_HEAD: &str = "SELECT rank, at, seq FROM hot INDEXED BY hot_order \
+     WHERE state = 3 AND order_key = ?1 AND rank > ?2 ORDER BY rank, at, seq LIMIT 1";
 const NEXT_ASIDE: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_aside \
      WHERE state = 12 AND concurrency = ?1 AND lane > ?2 ORDER BY lane, rank, at, seq LIMIT 1";
 const DUE: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
@@ -50,6 +53,33 @@ impl<C: Holds> Tables<C> {
         let mut statement = prepare(connection, READY)?;
         let rows = statement.query([lane, rank, at, seq, limit(max)]).map_err(store_error)?;
         read_jobs(rows, interned, connection)
+    }
+
+    /// The first place of each rank behind that of each cursor.
+    pub(super) fn heads_of(
+        &mut self,
+        cursors: &[LaneCursor],
+        max: usize,
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
+        let mut statement = prepare(connection, NEXT_HEAD)?;
+        let mut left = max;
+        let mut found = Vec::with_capacity(cursors.len());
+        for cursor in cursors {
+            let mut places = Vec::new();
+            let mut last = cursor.after.map_or(-1, |place| i64::from(place.rank));
+            let lane = if left > 0 { interned.find_lane(connection, &cursor.lane)? } else { None };
+            while let Some(lane) = lane.filter(|_| left > 0) {
+                let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+                let head = statement.query_row([lane, last], read).optional().map_err(store_error)?;
+                let Some((rank, at, seq)): Option<(i64, i64, i64)> = head else { break };
+                (last, left) = (rank, left - 1);
+                let rank = u8::try_from(rank).map_err(|_| damaged("hot", seq, "names no rank"))?;
+                places.push(ClaimOrder { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) });
+            }
+            found.push(places);
+        }
+        Ok(found)
     }
 
     pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {

@@ -8,6 +8,7 @@ use super::tables::{Interned, store_error};
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobRecord, JobState, Seq, Spec, acts_at};
 use crate::store::engine::{ClaimOrder, EngineResult};
+use crate::store::filter::is_redriven;
 use crate::store::sql::codec::{Head, Shared, is_whole, unpack};
 use crate::store::sql::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged, worker_code};
 
@@ -53,7 +54,8 @@ impl IndexKeys {
         let at = if job.state.is_final() { 0 } else { acts_at(job).map_or(NEVER, Timestamp::as_millis) };
         let due_rank = ClaimOrder::when_due(job).map(|place| i64::from(place.rank));
         let worker = worker_code(job);
-        IndexKeys { state, order_key: 0, rank: 0, at, expires_at, due_rank, worker }
+        let order_key = i64::from(job.state.is_final() && is_redriven(job));
+        IndexKeys { state, order_key, rank: 0, at, expires_at, due_rank, worker }
     }
 }
 

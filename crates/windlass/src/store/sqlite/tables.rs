@@ -236,6 +236,9 @@ impl<C: Holds> Read for Tables<C> {
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         lanes.iter().map(|cursor| self.ready_in(cursor, each_max)).collect()
     }
+    fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        self.heads_of(lanes, max)
+    }
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
         self.due_jobs(now, max)
     }

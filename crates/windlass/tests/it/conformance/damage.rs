@@ -10,6 +10,7 @@ use windlass::error::StoreError;
 use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, NewJob};
 use windlass::store::Store;
 use windlass::store::command::children::NewGroup;
+use windlass::store::command::redrive::Redrive;
 use windlass::store::environment::{Environment, StoreOptions};
 
 use crate::fixture::{Fixture, On, hand, new_job};
@@ -258,4 +259,25 @@ async fn a_changed_checkpoint_or_result_is_never_served() {
     .await;
     let answer = store.checkpoints(&t.me, claimed.job.id).await;
     assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
+}
+
+/// What was redriven before it was listed apart is found after the migration.
+#[tokio::test]
+async fn what_was_redriven_before_is_listed_apart_by_the_migration() {
+    let step = include_str!("../../../src/store/sqlite/migrations/0002_recovery.sql");
+    let from = step.find("UPDATE hot SET order_key = 1").expect("the step moves what was redriven");
+    let step = &step[from..=from + step[from..].find(';').expect("a statement ends")];
+    let t = Fixture::new(On::Sqlite);
+    let ended = [t.placed(JobState::DeadLetter).await.id, t.placed(JobState::Completed).await.id];
+    t.placed(JobState::Cancelled).await;
+    for id in ended {
+        t.store.redrive(&t.me, id, Redrive::default()).await.unwrap();
+    }
+    let store = edited(&t, |file| {
+        assert_eq!(file.execute("UPDATE hot SET order_key = 0 WHERE state >= 8", []).unwrap(), 3);
+        assert_eq!(file.execute(step, []).unwrap(), 2);
+    })
+    .await;
+    assert_eq!(broken(&store).await, [""; 0]);
+    store.close();
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass::job::{NewJob, WorkerId};
+use windlass::job::{JobId, JobRecord, NewJob, WorkerId};
 use windlass::limits::BATCH_JOBS_MAX;
 use windlass::store::config::{FairBy, QueueSettings, TenantSettings};
+use windlass::store::engine::ClaimOrder;
+use windlass::store::environment::StoreOptions;
 
 use super::concurrency::submit_many;
 use crate::fixture::{Fixture, new_job, on_every_engine, priority, queue, secs, tenant};
@@ -23,6 +25,10 @@ on_every_engine!(
     aging_stops_at_the_top,
     aging_keeps_the_order_within_a_priority,
     only_the_queue_that_says_so_ages,
+    aging_compares_every_priority_of_every_lane,
+    aging_and_turns_go_together,
+    where_too_many_age_none_is_lost_and_lanes_keep_their_order,
+    where_too_many_age_the_oldest_is_claimed_in_its_lanes_turn,
 );
 
 fn fair() -> QueueSettings {
@@ -205,4 +211,110 @@ async fn only_the_queue_that_says_so_ages(t: &Fixture) {
     let plain = t.submit(at(40)).await.id;
     t.advance(secs(3));
     assert_eq!(t.claim_ids(worker, 2).await, [ages, plain]);
+}
+
+const LANES: i64 = 12;
+const PRIORITIES: i64 = 6;
+/// Jobs behind the first of each lane that a claim compares if all are compared.
+const LOWER: usize = 12 * 5;
+
+/// A store in which a claim compares so many jobs behind the first of each lane.
+async fn compares(t: &Fixture, aging_heads_per_claim: usize) -> Fixture {
+    let t = t.another(StoreOptions { aging_heads_per_claim, ..StoreOptions::default() });
+    t.set_queue("default", aging(10)).await;
+    t
+}
+
+fn of_lane(lane: i64, value: i64) -> NewJob {
+    NewJob { tenant: Some(tenant(&format!("t{lane:02}"))), ..at(value) }
+}
+
+/// Three jobs of each priority and lane, of very different ages.
+async fn mixed(t: &Fixture) -> Vec<JobRecord> {
+    let mut jobs = Vec::new();
+    for n in 0..3 * LANES * PRIORITIES {
+        // Each pair comes once in every round, in an order that goes criss-cross.
+        let pair = n * 29 % (LANES * PRIORITIES);
+        jobs.push(t.submit(of_lane(pair % LANES, 10 * (pair / LANES))).await);
+        t.advance(secs(1));
+    }
+    t.advance(secs(60));
+    jobs
+}
+
+/// Claims all that there is, a few at a time.
+async fn claim_all(t: &Fixture) -> Vec<JobRecord> {
+    let (worker, mut claimed) = (t.worker().await, Vec::new());
+    for limit in [1, 2, 7, 1, 40, 3].into_iter().cycle() {
+        let some = t.claim(worker, limit).await;
+        if some.is_empty() {
+            break;
+        }
+        claimed.extend(some.into_iter().map(|claimed| claimed.job));
+    }
+    claimed
+}
+
+fn ids(jobs: &[JobRecord]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+/// M23: exact as long as all that there is to compare is within the bound.
+async fn aging_compares_every_priority_of_every_lane(t: &Fixture) {
+    for bound in [LOWER, LOWER + 1, StoreOptions::default().aging_heads_per_claim] {
+        let t = compares(t, bound).await;
+        let mut jobs = mixed(&t).await;
+        jobs.sort_by_key(|job| ClaimOrder::of(job).aged(secs(10), t.now()));
+        assert_eq!(ids(&claim_all(&t).await), ids(&jobs), "{bound}");
+        t.verify().await;
+    }
+}
+
+/// M23 M112: tenants take turns within the priority that jobs have risen to.
+async fn aging_and_turns_go_together(t: &Fixture) {
+    t.set_queue("default", QueueSettings { fair_by: Some(FairBy::Tenant), ..aging(10) }).await;
+    let worker = t.worker().await;
+    for (name, value) in [("a", 10), ("a", 10), ("b", 20), ("b", 20), ("c", 5)] {
+        t.submit(NewJob { tenant: Some(tenant(name)), ..at(value) }).await;
+    }
+    t.advance(secs(1_000));
+    t.submit(NewJob { tenant: Some(tenant("c")), ..at(100) }).await;
+    assert_eq!(order(t, worker, 1).await, "a");
+    assert_eq!(order(t, worker, 9).await, "bcabc");
+}
+
+/// M21 M23: every job is claimed once, and within a lane and a priority the order is kept.
+async fn where_too_many_age_none_is_lost_and_lanes_keep_their_order(t: &Fixture) {
+    for bound in [1, 7, LOWER - 1] {
+        let t = compares(t, bound).await;
+        let jobs = mixed(&t).await;
+        let claimed = claim_all(&t).await;
+        assert_eq!(claimed.len(), jobs.len(), "{bound}");
+        for first in &jobs {
+            let same = |job: &&JobRecord| job.lane == first.lane && job.priority == first.priority;
+            let in_order = jobs.iter().filter(same).map(|job| job.id);
+            assert!(claimed.iter().filter(same).map(|job| job.id).eq(in_order), "{bound}");
+        }
+        t.verify().await;
+    }
+}
+
+/// M23: a job that has risen above all others is claimed when the turn of its lane comes, at the latest after as many claims
+/// as it takes to compare all lanes.
+async fn where_too_many_age_the_oldest_is_claimed_in_its_lanes_turn(t: &Fixture) {
+    for lane in [0, 5, 11] {
+        // One lane in full and the beginning of another.
+        let t = compares(t, 8).await;
+        let oldest = t.submit(of_lane(lane, 0)).await.id;
+        t.advance(secs(2_000));
+        for n in 0..2 * LANES * PRIORITIES {
+            t.submit(of_lane(n % LANES, 10 * (n / LANES % PRIORITIES) + 40)).await;
+        }
+        let worker = t.worker().await;
+        let mut claims = 1;
+        while t.claim_ids(worker, 1).await != [oldest] {
+            claims += 1;
+        }
+        assert!(claims <= LANES, "{claims} claims");
+    }
 }

@@ -5,15 +5,20 @@ use std::sync::Arc;
 
 use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::job::{Dependency, JobId, NewJob, Priority, Tenant};
+use windlass::job::{Dependency, JobId, JobState, NewJob, Priority, QueueName, Tenant};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::JobAction;
 use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::redrive::Redrive;
+use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
+use windlass::store::config::QueueSettings;
 use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::filter::Filter;
+use windlass::store::query::list::ListRequest;
 
 use super::proxy::Proxy;
 use super::{numbered, open, verify};
@@ -95,6 +100,72 @@ async fn twenty_thousand_lanes_are_not_asked_for_one_by_one() {
         assert!(cost <= 200, "{cost}");
     }
     other.close();
+    store.close();
+}
+
+/// M23: where jobs age, a claim asks for the first jobs of all priorities of all lanes at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_asks_once_for_all_priorities_that_age() {
+    let (_cluster, proxy, address) = counted();
+    let store = open(&address);
+    let me = Caller::local();
+    let settings =
+        QueueSettings { aging: Some(std::time::Duration::from_secs(60)), ..QueueSettings::default() };
+    store.configure(&me, Settings::Queue(QueueName::default(), settings)).await.expect("is allowed");
+    let job = |number: usize| NewJob {
+        tenant: Some(Tenant::new(&format!("t{}", number % 40)).unwrap()),
+        priority: Some(Priority::new(i64::try_from(number / 40).unwrap()).unwrap()),
+        ..numbered(number)
+    };
+    submit_all(&store, (0..40 * 60).map(job).collect()).await;
+    let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    for round in 0..3 {
+        let before = proxy.statements();
+        let request = ClaimRequest::new(worker, 10);
+        let claimed =
+            store.claim(&me, &request, std::time::Duration::ZERO).await.expect("the worker is known");
+        assert_eq!(claimed.jobs.len(), 10);
+        let cost = proxy.statements() - before;
+        println!("statements of a claim beside 40 lanes of 60 priorities, round {round}: {cost}");
+        // The first time statements are prepared.
+        assert!(round == 0 || cost <= 30, "{cost}");
+    }
+    store.close();
+}
+
+/// M90: the few jobs that were redriven are found among many that were not with as many statements as an empty list takes,
+/// and so is the reverse.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_what_was_redriven_does_not_walk_over_what_was_not() {
+    let (_cluster, proxy, address) = counted();
+    let store = open(&address);
+    let me = Caller::local();
+    let root = submit_all(&store, vec![NewJob { hold: true, ..numbered(0) }]).await[0];
+    let after = |number| NewJob { after: vec![Dependency::Job(root)], ..numbered(number) };
+    let jobs = submit_all(&store, (1..=DEPENDENTS).map(after).collect()).await;
+    store.act(&me, root, JobAction::Cancel { reason: None }).await.expect("is allowed");
+    let list = |is_redriven| ListRequest {
+        filter: Filter { states: vec![JobState::Cancelled], is_redriven, ..Filter::default() },
+        limit: 10,
+        ..ListRequest::default()
+    };
+    store.redrive(&me, jobs[0], Redrive::default()).await.expect("is allowed");
+    let before = proxy.statements();
+    let page = store.list(&me, list(Some(true))).await.unwrap();
+    let one_of_many = proxy.statements() - before;
+    assert_eq!((page.jobs.len(), page.next.is_some()), (1, false));
+    assert_eq!(page.jobs[0].job.id, jobs[0]);
+    for id in &jobs[1..] {
+        store.redrive(&me, *id, Redrive::default()).await.expect("is allowed");
+    }
+    let before = proxy.statements();
+    let page = store.list(&me, list(Some(false))).await.unwrap();
+    let reverse = proxy.statements() - before;
+    assert_eq!((page.jobs.len(), page.next.is_some()), (1, false));
+    assert_eq!(page.jobs[0].job.id, root);
+    println!("statements: {one_of_many} and {reverse}");
+    assert!(one_of_many <= 20 && reverse <= 20, "{one_of_many} and {reverse}");
+    verify(&store).await;
     store.close();
 }
 

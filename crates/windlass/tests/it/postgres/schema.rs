@@ -3,6 +3,8 @@
 use windlass::error::{OpenError, StoreError};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::actions::JobAction;
+use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::StoreOptions;
 
@@ -95,4 +97,30 @@ async fn a_place_that_does_not_follow_from_its_record_is_found() {
         assert!(is_found, "{sql}");
         store.close();
     }
+}
+
+/// What was redriven before it was listed apart is found afterwards.
+#[tokio::test]
+async fn what_was_redriven_before_is_listed_apart_by_the_migration() {
+    let step = include_str!("../../../src/store/postgres/migrations/0004_recovery.sql");
+    let from = step.find("DELETE FROM @.states").expect("the step moves what was redriven");
+    let step = step[from..].split_once("\n\n").expect("other parts follow").0.replace("@.", "");
+    let address = new_schema();
+    let (store, me) = (open(&address), Caller::local());
+    let jobs = (1..=4).map(numbered).collect();
+    let jobs = store.submit(&me, jobs, SubmitOptions::default()).await.unwrap();
+    for receipt in &jobs[..3] {
+        store.act(&me, receipt.job.id, JobAction::Cancel { reason: None }).await.unwrap();
+    }
+    for redriven in [&jobs[0], &jobs[1], &jobs[1]] {
+        store.redrive(&me, redriven.job.id, Redrive::default()).await.unwrap();
+    }
+    verify(&store).await;
+    store.close();
+    // As it was before.
+    meddle(&address, "UPDATE states SET state = state - 20 WHERE state >= 20").await;
+    meddle(&address, &step).await;
+    let store = open(&address);
+    verify(&store).await;
+    store.close();
 }

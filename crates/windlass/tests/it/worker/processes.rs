@@ -13,11 +13,13 @@ use windlass::handler::State;
 use windlass::job::{AttemptOutcome, GroupStrategy, JobState, RetryPolicy};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::config::PauseMode;
 use windlass::store::environment::StoreOptions;
 use windlass::worker::Worker;
 
 use super::harness::{Bench, Started, Told, events};
 use super::job_types::{Add, Greet, greet};
+use super::lost;
 use crate::fixture::{On, secs};
 
 const ROLE: &str = "WINDLASS_TEST_ROLE";
@@ -111,6 +113,9 @@ async fn child() {
     } else {
         Client::from_store(store)
     };
+    if role == "ahead" {
+        return hold_ahead(&queue).await;
+    }
     let worker = Worker::new(&queue).name(&role).heartbeat_every(Duration::from_millis(200));
     let moment = Duration::from_millis(2);
     let own = std::env::var(QUEUE).unwrap();
@@ -226,6 +231,34 @@ async fn zombie(_: Greet, cx: Cx) -> anyhow::Result<String> {
     Ok("undead".into())
 }
 
+/// A worker that stands still while it holds jobs that were claimed ahead, until it is killed.
+async fn hold_ahead(queue: &Client) {
+    let (_alive, end) = std::sync::mpsc::channel();
+    let (_runtime, control) = lost::doomed(queue, || say("held"), end);
+    let read = || tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+    read().await.unwrap().unwrap();
+    control.pause(PauseMode::Graceful);
+    say("paused");
+    read().await.unwrap().unwrap();
+    control.resume();
+    std::future::pending::<()>().await;
+}
+
+/// M5, M6, M31: of a process that is killed only what it had started is charged with a crash.
+async fn a_killed_process_costs_nothing_that_it_had_claimed_ahead(bench: Bench) {
+    let mut process = Process::start("ahead", &bench);
+    lost::warm_up(&bench).await;
+    process.say("pause");
+    process.expect("paused");
+    let jobs = lost::submit_slow(&bench).await;
+    process.say("go");
+    process.expect("held");
+    let (started, _) = lost::split(&bench, &jobs).await;
+    process.kill();
+    lost::run_again(&bench, jobs, &started).await;
+    bench.verify().await;
+}
+
 /// M5, M101: a process that was stopped past its lease and goes on writes nothing.
 async fn a_zombie_writes_nothing(bench: Bench) {
     let job = bench.client.submit(greet("x")).lease(LEASE).await.unwrap();
@@ -314,6 +347,7 @@ macro_rules! on_every_shared_engine {
 on_every_shared_engine!(
     a_hundred_terminations_burn_no_attempt,
     a_worker_killed_in_mid_step_is_continued_elsewhere,
+    a_killed_process_costs_nothing_that_it_had_claimed_ahead,
     a_zombie_writes_nothing,
     a_fan_out_survives_the_death_of_its_workers,
 );

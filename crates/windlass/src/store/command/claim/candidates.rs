@@ -1,5 +1,5 @@
 //! A claim's walk over all lanes that are open, in the order of claiming (M21): most urgent first, then longest eligible,
-//! then first submitted. Aging (M23) and turns (M112) only change which head comes next; no row is rewritten for them.
+//! then first submitted. Aging (M23, `aging.rs`) and turns (M112) only change which head comes next; no row is rewritten for them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -28,17 +28,20 @@ const READ_AHEAD_MIN: usize = 4;
 const TIMED: [JobState; 3] = [JobState::Delayed, JobState::Retrying, JobState::Waiting];
 
 /// One lane's jobs, read ahead in order; where jobs age, those of one rank, since the first of them has aged most.
-struct LaneScan {
-    lane: Arc<Lane>,
-    rank: Option<u8>,
-    aging: Option<Duration>,
-    jobs: std::vec::IntoIter<JobRecord>,
-    last: Option<ClaimOrder>,
-    is_drained: bool,
+pub(super) struct LaneScan {
+    pub(super) lane: Arc<Lane>,
+    /// The rank that its jobs end with; none if it goes on to the end of its lane.
+    pub(super) rank: Option<u8>,
+    pub(super) aging: Option<Duration>,
+    pub(super) jobs: std::vec::IntoIter<JobRecord>,
+    /// Its first job, as long as only its place is known.
+    pub(super) unread: Option<ClaimOrder>,
+    pub(super) last: Option<ClaimOrder>,
+    pub(super) is_drained: bool,
     /// The room it needs.
-    slots: Vec<usize>,
+    pub(super) slots: Vec<usize>,
     /// The fair queue it belongs to.
-    fair: Option<usize>,
+    pub(super) fair: Option<usize>,
 }
 
 /// Whose head is next.
@@ -50,7 +53,7 @@ enum Candidate {
 
 /// The walk.
 pub(super) struct Search {
-    strands: Vec<LaneScan>,
+    pub(super) strands: Vec<LaneScan>,
     fair: Vec<FairQueue>,
     heads: BinaryHeap<Reverse<(ClaimOrder, Candidate)>>,
     room: Capacity,
@@ -104,7 +107,7 @@ impl Search {
         let plain: Vec<usize> =
             (0..search.strands.len()).filter(|at| search.strands[*at].aging.is_none()).collect();
         search.read_ahead(unit, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
-        search.split_aging(unit)?;
+        search.split_aging(unit, request.limit.clamp(1, limits::CLAIM_JOBS_MAX))?;
         for at in 0..search.strands.len() {
             search.seat(at);
         }
@@ -136,16 +139,8 @@ impl Search {
             let aging = if config.queues.is_empty() { None } else { config.aging(&lane) };
             let jobs = Vec::new().into_iter();
             let is_drained = false;
-            self.strands.push(LaneScan {
-                lane,
-                rank: None,
-                aging,
-                jobs,
-                last: None,
-                is_drained,
-                slots,
-                fair,
-            });
+            let (rank, unread, last) = (None, None, None);
+            self.strands.push(LaneScan { lane, rank, aging, jobs, unread, last, is_drained, slots, fair });
         }
         Ok(())
     }
@@ -173,37 +168,12 @@ impl Search {
         seqs.into_iter().try_for_each(|seq| unit.apply_due_timers(seq))
     }
 
-    /// Makes of each lane whose jobs age one strand for each rank that it has jobs of: 101 at most.
-    fn split_aging(&mut self, unit: &mut WriteTx<'_>) -> Result<(), StoreError> {
-        let (mut aging, plain): (Vec<LaneScan>, Vec<LaneScan>) =
-            std::mem::take(&mut self.strands).into_iter().partition(|strand| strand.aging.is_some());
-        self.strands = plain;
-        while !aging.is_empty() {
-            let cursors: Vec<LaneCursor> = aging
-                .iter()
-                .map(|strand| LaneCursor { lane: strand.lane.clone(), after: strand.last })
-                .collect();
-            let heads = unit.db()?.ready(&cursors, 1)?;
-            let mut next = Vec::new();
-            for (strand, head) in aging.into_iter().zip(heads) {
-                let Some(place) = head.first().map(ClaimOrder::of) else { continue };
-                let end = ClaimOrder { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
-                let (lane, slots) = (strand.lane.clone(), strand.slots.clone());
-                let jobs = Vec::new().into_iter();
-                next.push(LaneScan { lane, slots, jobs, last: Some(end), ..strand });
-                self.strands.push(LaneScan {
-                    rank: Some(place.rank),
-                    jobs: head.into_iter(),
-                    last: Some(place),
-                    ..strand
-                });
-            }
-            aging = next;
-        }
-        Ok(())
-    }
-
-    fn read_ahead(&mut self, unit: &mut WriteTx<'_>, which: &[usize], each: usize) -> Result<(), StoreError> {
+    pub(super) fn read_ahead(
+        &mut self,
+        unit: &mut WriteTx<'_>,
+        which: &[usize],
+        each: usize,
+    ) -> Result<(), StoreError> {
         if which.is_empty() {
             return Ok(());
         }
@@ -222,18 +192,28 @@ impl Search {
             }
             strand.last = jobs.last().map(ClaimOrder::of).or(strand.last);
             strand.jobs = jobs.into_iter();
+            strand.unread = None;
         }
         Ok(())
     }
 
+    /// How many jobs to read of each of so many strands when so many are wanted in all: one more than are taken at least,
+    /// since a strand is read on as soon as its last job is taken.
+    pub(super) fn share(wanted: usize, strands: usize) -> usize {
+        (2 * wanted / strands.max(1)).clamp(2, READ_AHEAD)
+    }
+
+    /// The place of a strand's head, as it has aged; none if it has no job left.
+    pub(super) fn place(&self, at: usize) -> Option<ClaimOrder> {
+        let strand = &self.strands[at];
+        let place = strand.jobs.as_slice().first().map(ClaimOrder::of).or(strand.unread)?;
+        Some(strand.aging.map_or(place, |every| place.aged(every, self.now)))
+    }
+
     /// Puts a strand's head where it is found.
     fn seat(&mut self, at: usize) {
+        let Some(place) = self.place(at) else { return };
         let strand = &self.strands[at];
-        let Some(head) = strand.jobs.as_slice().first() else { return };
-        let mut place = ClaimOrder::of(head);
-        if let Some(aging) = strand.aging {
-            place = place.aged(aging, self.now);
-        }
         match strand.fair {
             Some(fair) => self.fair[fair].push(&strand.lane.tenant, place, at),
             None => self.heads.push(Reverse((place, Candidate::Strand(at)))),
@@ -283,12 +263,15 @@ impl Search {
         at: usize,
         wanted: usize,
     ) -> Result<Option<Seq>, StoreError> {
-        let strand = &mut self.strands[at];
-        let job = strand.jobs.next().expect("a strand that is seated has a job");
         // A lane whose limit is reached is left alone for the rest of this claim.
-        if !self.room.has_room(&strand.slots) {
+        if !self.room.has_room(&self.strands[at].slots) {
             return Ok(None);
         }
+        if self.strands[at].unread.is_some() {
+            self.read_ahead(unit, &[at], Search::share(wanted, 1))?;
+        }
+        let strand = &mut self.strands[at];
+        let job = strand.jobs.next().expect("a strand that is seated has a job");
         if strand.jobs.as_slice().is_empty() && !strand.is_drained {
             // The more lanes, the less of what is wanted will come from this one.
             let share = READ_AHEAD.max(2 * wanted / self.strands.len());

@@ -43,6 +43,13 @@ CREATE TABLE @.cluster (
 ALTER TABLE @.keys ADD COLUMN job uuid, ADD COLUMN payload bytea, ADD COLUMN ended smallint;
 CREATE INDEX keys_ended ON @.keys (expires_at) WHERE ended IS NOT NULL;
 
+-- Final jobs that were redriven are listed apart: their state counts 20 more in `states`, and those that completed are there
+-- too. Event 10 of the audit trail says which they are.
+DELETE FROM @.states s USING @.hot h, @.audit a
+    WHERE h.seq = s.seq AND s.state IN (9, 10, 11) AND a.job = h.id AND a.event = 10;
+INSERT INTO @.states (state, seq) SELECT h.state + 20, h.seq FROM @.hot h
+    WHERE h.state IN (8, 9, 10, 11) AND EXISTS (SELECT FROM @.audit a WHERE a.job = h.id AND a.event = 10);
+
 -- As before, but the key of a removed job is honoured too.
 CREATE OR REPLACE FUNCTION @.submit(type text, payload bytea, options jsonb DEFAULT '{}') RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -10,7 +10,7 @@ use crate::job::{JobId, JobState, JobType, QueueName, Seq, Tenant};
 use crate::limits;
 use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
-use crate::store::sql::columns::{SET_ASIDE, code, limit};
+use crate::store::sql::columns::{REDRIVEN, SET_ASIDE, code, limit};
 use crate::store::sql::page::{
     Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
 };
@@ -29,7 +29,8 @@ impl Tables {
         // Counters can spare a long walk; what is read to the end whatever it takes does not ask them.
         let is_bounded = reach < usize::MAX;
         let counts = if is_bounded { Some(self.load_counts()?) } else { None };
-        if counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
+        let is_impossible = scan.filter.possible_states().is_some_and(|states| states.is_empty());
+        if is_impossible || counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
             return Ok(Found::default());
         }
         let total = counts.and_then(|counts| total(scan, counts));
@@ -231,7 +232,7 @@ impl Tables {
         if !filter.workers.is_empty() {
             return Ok(vec![Source::running(self.running_seqs(&filter.workers)?)]);
         }
-        let sources = if filter.states.is_empty() { None } else { self.state_sources(filter)? };
+        let sources = if filter.possible_states().is_none() { None } else { self.state_sources(filter)? };
         Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
     }
 
@@ -254,7 +255,8 @@ impl Tables {
         let mut to_sort = 0;
         for state in codes(filter) {
             let counted = state_of(state);
-            if counted == JobState::Completed && counts.sum(counted, |_| true) > 0 {
+            let is_listed = counted != JobState::Completed || filter.is_redriven == Some(true);
+            if !is_listed && counts.sum(counted, |_| true) > 0 {
                 // They have no list of their own.
                 return Ok(None);
             }
@@ -279,6 +281,15 @@ impl Tables {
         }
         let mut sources = Vec::new();
         for state in there {
+            if state_of(state).is_final() {
+                let both = filter.redriven_or_not().into_iter();
+                sources.extend(
+                    both.map(|is_redriven| {
+                        Source::listed(if is_redriven { state + REDRIVEN } else { state })
+                    }),
+                );
+                continue;
+            }
             sources.push(match state_of(state) {
                 JobState::Running => Source::running(self.running_seqs(&[])?),
                 JobState::Scheduled if state == SET_ASIDE => Source::aside(),

@@ -59,11 +59,14 @@ impl Source {
         Source { order: Sequence::Unsorted, ..self }
     }
 
-    /// Jobs of a state that has a list of its own.
+    /// Jobs of a state that has a list of its own, or those of them that were redriven.
     pub(super) fn listed(state: i64) -> Source {
         let from = "@.states d JOIN @.hot h ON h.seq = d.seq";
         let source = Source::new(from, "d.state = $1::bigint", vec![state.into()]);
-        source.walked("@.states d", |filter| filter.states.clear())
+        source.walked("@.states d", |filter| {
+            filter.states.clear();
+            filter.is_redriven = None;
+        })
     }
 
     /// Claimable jobs of a lane.

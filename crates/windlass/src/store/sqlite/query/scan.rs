@@ -31,7 +31,8 @@ impl<C: Holds> Tables<C> {
         // Counters can spare a long walk; what is read to the end whatever it takes does not ask them.
         let is_bounded = reach < usize::MAX;
         let counts = if is_bounded { Some(self.load_counts()?) } else { None };
-        if counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
+        let is_impossible = scan.filter.possible_states().is_some_and(|states| states.is_empty());
+        if is_impossible || counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
             return Ok(Found::default());
         }
         let total = counts.and_then(|counts| total(scan, counts));
@@ -180,7 +181,7 @@ impl<C: Holds> Tables<C> {
         if let Some(sources) = concurrency_sources(filter) {
             return Ok(sources);
         }
-        let sources = if filter.states.is_empty() { None } else { self.state_sources(filter)? };
+        let sources = if filter.possible_states().is_none() { None } else { self.state_sources(filter)? };
         Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
     }
 
@@ -210,7 +211,8 @@ impl<C: Holds> Tables<C> {
                 continue;
             }
             if counted.is_final() {
-                sources.push(Source::ended(state));
+                let both = filter.redriven_or_not().into_iter();
+                sources.extend(both.map(|is_redriven| Source::ended(state, is_redriven)));
             } else if counted == JobState::Scheduled && few.is_some() {
                 // Those that are set aside are not in the order of lanes.
                 is_aside |= state == SET_ASIDE;

@@ -70,11 +70,15 @@ impl Source {
         Source { is_loose: true, ..source }
     }
 
-    /// Jobs in a final state; within one, the index is in the order of submission.
-    pub(super) fn ended(state: i64) -> Source {
-        let condition = "h.state = ? AND h.order_key = 0 AND h.rank = 0 AND h.at = 0";
-        let source = Source::new("hot h INDEXED BY hot_order", condition, vec![state.into()]);
-        source.walked("hot h INDEXED BY hot_order", |filter| filter.states.clear())
+    /// Jobs in a final state that were redriven, or that were not; of either, the index is in the order of submission.
+    pub(super) fn ended(state: i64, is_redriven: bool) -> Source {
+        let condition = "h.state = ? AND h.order_key = ? AND h.rank = 0 AND h.at = 0";
+        let parameters = vec![state.into(), i64::from(is_redriven).into()];
+        let source = Source::new("hot h INDEXED BY hot_order", condition, parameters);
+        source.walked("hot h INDEXED BY hot_order", |filter| {
+            filter.states.clear();
+            filter.is_redriven = None;
+        })
     }
 
     /// Jobs of one lane, or set aside for one concurrency key.

@@ -25,6 +25,7 @@ on_every_engine!(
     a_search_among_many_goes_on_where_it_stopped,
     a_page_of_large_jobs_ends_early_and_the_next_goes_on,
     what_was_redriven_is_listed_and_counted_apart,
+    what_was_redriven_is_listed_page_by_page,
     running_jobs_are_listed_however_many_have_ended_beside_them,
     running_jobs_are_counted_by_worker,
     the_order_of_claims_is_kept_over_thousands_of_lanes,
@@ -313,6 +314,59 @@ async fn what_was_redriven_is_listed_and_counted_apart(t: &Fixture) {
         let counted = t.store.count_up_to(&t.me, &letters(filter), max).await.unwrap();
         assert_eq!((counted.jobs, counted.is_all), expected, "{filter:?} up to {max}");
     }
+}
+
+/// M2 M90
+async fn what_was_redriven_is_listed_page_by_page(t: &Fixture) {
+    let mut all: Vec<(JobId, JobState, bool)> = Vec::new();
+    for n in 0..30 {
+        let state = JobState::FINAL[n % JobState::FINAL.len()];
+        let (id, is_redriven) = (t.placed(state).await.id, n % 3 == 0);
+        for _ in 0..if is_redriven { n % 2 + 1 } else { 0 } {
+            let successor = t.store.redrive(&t.me, id, Redrive::default()).await.unwrap().id;
+            t.cancel(successor).await;
+            all.push((successor, JobState::Cancelled, false));
+        }
+        all.insert(n, (id, state, is_redriven));
+    }
+    let submitted =
+        ids(t, Filter { states: JobState::FINAL.into(), ..Filter::default() }, Order::Oldest).await;
+    all.sort_by_key(|(id, ..)| submitted.iter().position(|found| found == id));
+    let mut cases: Vec<Vec<JobState>> = JobState::FINAL.into_iter().map(|state| vec![state]).collect();
+    cases.extend([JobState::FINAL.into(), Vec::new()]);
+    for (states, is_redriven) in cases
+        .into_iter()
+        .flat_map(|states| [Some(true), Some(false), None].map(|is_redriven| (states.clone(), is_redriven)))
+    {
+        let fits = |(_, state, redriven): &&(JobId, JobState, bool)| {
+            (states.is_empty() || states.contains(state)) && is_redriven.is_none_or(|is| is == *redriven)
+        };
+        let mut expected: Vec<JobId> = all.iter().filter(fits).map(|(id, ..)| *id).collect();
+        let filter = Filter { states: states.clone(), is_redriven, ..Filter::default() };
+        for order in [Order::Oldest, Order::Newest] {
+            let mut request =
+                ListRequest { filter: filter.clone(), order, limit: 4, ..ListRequest::default() };
+            let mut found = Vec::new();
+            loop {
+                let page = t.store.list(&t.me, request.clone()).await.unwrap();
+                found.extend(page.jobs.iter().map(|snapshot| snapshot.job.id));
+                request.cursor = page.next;
+                if request.cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found, expected, "{states:?} {is_redriven:?} {order:?}");
+            expected.reverse();
+        }
+        let counted = t.store.count_up_to(&t.me, &filter, 100).await.unwrap();
+        assert_eq!(
+            (counted.jobs, counted.is_all),
+            (expected.len() as u64, true),
+            "{states:?} {is_redriven:?}"
+        );
+    }
+    let running = Filter { states: vec![JobState::Running], is_redriven: Some(true), ..Filter::default() };
+    assert_eq!(ids(t, running, Order::Oldest).await, []);
 }
 
 /// M31

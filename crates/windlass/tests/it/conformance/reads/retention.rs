@@ -28,6 +28,7 @@ on_every_engine!(
     a_change_of_retention_counts_for_jobs_that_ended_before,
     a_job_that_ends_among_kept_ones_is_removed_at_its_time,
     the_retention_of_a_store_can_be_changed,
+    the_first_retention_of_a_store_is_recorded,
 );
 
 const DAY: u64 = 24 * 3600;
@@ -84,6 +85,22 @@ async fn the_retention_of_a_store_can_be_changed(t: &Fixture) {
     let query =
         RecordQuery { event: Some(AuditEvent::RetentionConfigured), limit: 10, ..RecordQuery::default() };
     assert_eq!(t.records(query).await.len(), 2);
+}
+
+/// M92 M96: what the first process was started with becomes the store's, in one commit with its record.
+async fn the_first_retention_of_a_store_is_recorded(t: &Fixture) {
+    let query =
+        RecordQuery { event: Some(AuditEvent::RetentionConfigured), limit: 10, ..RecordQuery::default() };
+    assert_eq!(t.records(query.clone()).await, []);
+    for _ in 0..2 {
+        t.store.prune().await.unwrap();
+        let records = t.records(query.clone()).await;
+        assert_eq!(records.len(), 1, "once");
+        assert_eq!((&*records[0].actor_type, &*records[0].actor_id), ("system", "windlass"));
+        let kept = t.store.retention(&t.me).await.unwrap();
+        let context: serde_json::Value = serde_json::from_str(&records[0].context).unwrap();
+        assert_eq!(context["retention"], serde_json::to_value(kept).unwrap());
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ fn has_where(bit: impl Fn(u32) -> bool) -> JobFlags {
         result: bit(4),
         callback: bit(5),
         claim_ahead: bit(6),
+        lost_ahead: bit(7),
     }
 }
 

@@ -16,6 +16,7 @@ fn random_job(rng: &mut StdRng, seq: i64, lanes: &[Arc<Lane>]) -> JobRecord {
             expires_at: rng.random_bool(0.5).then(|| moment(rng)),
             by_pause: rng.random_bool(0.5),
         }),
+        superseded_by: (state.is_final() && rng.random_bool(0.3)).then(|| id(1)),
         ..RareFields::default()
     };
     let lease = Lease {
@@ -186,6 +187,7 @@ fn random_filter(rng: &mut StdRng) -> Filter {
     filter.workers = parts[10].then(|| WorkerId::new(rng.random_range(0..4))).into_iter().collect();
     filter.concurrency = parts[11].then(|| ConcurrencyKey(rng.random_range(-2..3)));
     filter.is_blocked = parts[12].then(|| rng.random_bool(0.5));
+    filter.is_redriven = rng.random_bool(0.2).then(|| rng.random_bool(0.5));
     if rng.random_bool(0.2) {
         filter.states = vec![JobState::Scheduled];
     }
@@ -233,4 +235,29 @@ fn scans_give_what_the_predicate_would() {
         assert!(is_same || round % 4 != 0, "round {round}, {reach} at a time: {scan:?}");
     }
     assert!(seen > 10_000);
+}
+
+#[test]
+fn what_was_redriven_is_found_among_any_number_that_was_not_and_the_reverse() {
+    const JOBS: i64 = 500;
+    for is_redriven in [true, false] {
+        let mut tables = fresh();
+        tables.begin_write().unwrap();
+        // The first and one in the middle are unlike the others.
+        let wanted = [1, JOBS / 2];
+        for seq in 1..=JOBS {
+            let superseded_by = (wanted.contains(&seq) == is_redriven).then(|| id(1));
+            let details = Arc::new(RareFields { superseded_by, ..RareFields::default() });
+            let job = JobRecord { state: JobState::DeadLetter, details, ..plain_job(seq) };
+            insert(&mut tables, &job, &plain_spec(), Vec::new());
+        }
+        tables.commit().unwrap();
+        for states in [vec![JobState::DeadLetter], vec![JobState::Completed, JobState::DeadLetter]] {
+            let filter = Filter { states, is_redriven: Some(is_redriven), ..Filter::default() };
+            let scan = Scan { filter, order: Order::Newest, after: None, limit: 10 };
+            let found = tables.search(&scan, 8).unwrap();
+            let seqs: Vec<i64> = found.jobs.iter().map(|job| job.seq.0).collect();
+            assert_eq!((seqs, found.stopped), (vec![JOBS / 2, 1], None), "{is_redriven}");
+        }
+    }
 }

@@ -1,0 +1,148 @@
+//! Aging (M23): of a lane whose jobs age, the first job of every rank may be the next one, since it has aged most. A claim
+//! compares the first jobs of all ranks of all lanes, up to [`limits::AGING_HEADS_PER_CLAIM`]. Where there are more, the
+//! lanes take turns: those whose lower ranks were compared longest ago come first. The first job of a lane is always
+//! compared, and its lower ranks follow it in their plain order.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::candidates::{LaneScan, Search};
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{Lane, Seq};
+use crate::limits;
+use crate::store::engine::{ClaimOrder, LaneCursor};
+use crate::store::write_tx::WriteTx;
+
+/// Ranks that there are: one for each priority.
+const RANKS: usize = 101;
+
+/// When the lower ranks of each lane were compared last, counted in claims that could not compare all of them. Kept by each
+/// node for itself.
+#[derive(Debug, Default)]
+pub(in crate::store) struct AgingTurns {
+    claims: u64,
+    compared: FxHashMap<Arc<Lane>, u64>,
+}
+
+impl AgingTurns {
+    /// Puts first the lanes that were compared longest ago. A lane that is new takes its turn behind those that wait already;
+    /// lanes that have waited equally long begin anywhere, so that processes that live briefly do not all begin with the
+    /// same ones.
+    fn sort<T>(&mut self, lanes: &mut [T], lane: impl Fn(&T) -> &Arc<Lane>, anywhere: u64) {
+        if self.compared.len() > limits::AGING_LANES_REMEMBERED {
+            self.compared.clear();
+        }
+        let start = anywhere % (lanes.len() as u64).max(1);
+        lanes.rotate_left(usize::try_from(start).unwrap_or(0));
+        let claims = self.claims;
+        lanes.sort_by_cached_key(|item| *self.compared.entry(lane(item).clone()).or_insert(claims));
+    }
+
+    /// The lower ranks of these lanes were compared.
+    fn compared<'a>(&mut self, lanes: impl Iterator<Item = &'a Arc<Lane>>) {
+        self.claims += 1;
+        let claims = self.claims;
+        self.compared.extend(lanes.map(|lane| (lane.clone(), claims)));
+    }
+}
+
+impl Search {
+    /// Makes of each lane whose jobs age one strand for each rank that it has jobs of, as far as the bound allows.
+    pub(super) fn split_aging(&mut self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
+        let (aging, plain): (Vec<LaneScan>, Vec<LaneScan>) =
+            std::mem::take(&mut self.strands).into_iter().partition(|strand| strand.aging.is_some());
+        self.strands = plain;
+        if aging.is_empty() {
+            return Ok(());
+        }
+        let mut lanes = Self::first_jobs(unit, aging)?;
+        let max = unit.env.options.aging_heads_per_claim;
+        let is_many = lanes.len() > max / RANKS;
+        if is_many {
+            let anywhere = unit.env.entropy.next_u64();
+            unit.aging_turns().sort(&mut lanes, |strand| &strand.lane, anywhere);
+        }
+        let lower = unit.db()?.heads(&cursors(&lanes), max)?;
+        let found: usize = lower.iter().map(Vec::len).sum();
+        if is_many && found >= max {
+            // The last lane may not have been compared to its end: it is the first one next time.
+            let last = lower.iter().rposition(|places| !places.is_empty()).unwrap_or(0);
+            unit.aging_turns().compared(lanes[..last.max(1)].iter().map(|strand| &strand.lane));
+        }
+        for (strand, places) in lanes.into_iter().zip(lower) {
+            self.split(strand, places);
+        }
+        self.read_best(unit, wanted)
+    }
+
+    /// Reads the first job of each lane; lanes without one are left out.
+    fn first_jobs(unit: &mut WriteTx<'_>, lanes: Vec<LaneScan>) -> Result<Vec<LaneScan>, StoreError> {
+        let heads = unit.db()?.ready(&cursors(&lanes), 1)?;
+        let with_job = |(strand, head): (LaneScan, Vec<_>)| {
+            let last = Some(head.first().map(ClaimOrder::of)?);
+            Some(LaneScan { jobs: head.into_iter(), last, ..strand })
+        };
+        Ok(lanes.into_iter().zip(heads).filter_map(with_job).collect())
+    }
+
+    /// Adds a lane's strands: each has the jobs of one rank, and the last of them all that come after it.
+    fn split(&mut self, first: LaneScan, places: Vec<ClaimOrder>) {
+        let mut strand = first;
+        for place in places {
+            let next = LaneScan {
+                lane: strand.lane.clone(),
+                rank: None,
+                aging: strand.aging,
+                jobs: Vec::new().into_iter(),
+                unread: Some(place),
+                last: Some(before(place)),
+                is_drained: false,
+                slots: strand.slots.clone(),
+                fair: strand.fair,
+            };
+            strand.rank = strand.last.map(|last| last.rank);
+            self.strands.push(std::mem::replace(&mut strand, next));
+        }
+        self.strands.push(strand);
+    }
+
+    /// Reads the jobs of the strands that are probably taken from, in one go.
+    fn read_best(&mut self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
+        let all = 0..self.strands.len();
+        let mut best: Vec<(ClaimOrder, usize)> = all.filter_map(|at| Some((self.place(at)?, at))).collect();
+        if wanted < best.len() {
+            best.select_nth_unstable(wanted);
+            best.truncate(wanted);
+        }
+        let which: Vec<usize> =
+            best.iter().map(|(_, at)| *at).filter(|at| self.strands[*at].aging.is_some()).collect();
+        for at in &which {
+            // Once more with those behind it, or each would be read on by itself when its first job is taken.
+            let strand = &mut self.strands[*at];
+            if let Some(job) = strand.jobs.next() {
+                strand.last = Some(before(ClaimOrder::of(&job)));
+            }
+        }
+        self.read_ahead(unit, &which, Search::share(wanted, best.len()))
+    }
+}
+
+/// The place after which a strand that begins with this one is read.
+fn before(place: ClaimOrder) -> ClaimOrder {
+    ClaimOrder { seq: Seq(place.seq.0 - 1), ..place }
+}
+
+/// Where to go on behind the rank of each strand.
+fn cursors(strands: &[LaneScan]) -> Vec<LaneCursor> {
+    let end =
+        |last: ClaimOrder| ClaimOrder { rank: last.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
+    strands
+        .iter()
+        .map(|strand| LaneCursor { lane: strand.lane.clone(), after: strand.last.map(end) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
