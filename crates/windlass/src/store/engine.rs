@@ -217,6 +217,11 @@ pub trait Read: Export {
     fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>>;
     /// What was submitted for these jobs, in this order.
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>>;
+    /// Announces that what was submitted for some of these jobs is asked for soon, a few at a time. An engine for which each
+    /// question is a round trip reads it now, as far as it is small.
+    fn expect_specs(&mut self, _seqs: &[Seq]) -> EngineResult<()> {
+        Ok(())
+    }
     /// Up to `each_max` claimable jobs of each lane that are not set aside, in the order of [`Place`].
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>>;
     /// The place of the first claimable job of each rank in each lane, lane after lane in the given order, up to `max` places

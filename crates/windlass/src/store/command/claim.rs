@@ -163,6 +163,11 @@ pub(crate) fn claim(
     let mut search = Search::new(unit, &config, &worker, request, has_more_due)?;
     let cause = RecordActor::worker(caller, worker.id);
     let (mut jobs, mut bytes) = (Vec::new(), 0);
+    if limit > limits::CLAIM_BYTES_MAX / unit.env.options.payload_bytes_max.max(1) {
+        // More than are read at once below.
+        let front = search.front(limit);
+        unit.raw(|db| db.expect_specs(&front))?;
+    }
     while jobs.len() < limit && bytes < limits::CLAIM_BYTES_MAX {
         // So many that their payloads fit, however large each of them is.
         let fitting = (limits::CLAIM_BYTES_MAX - bytes) / unit.env.options.payload_bytes_max.max(1);
@@ -226,7 +231,8 @@ fn load_claimed(unit: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, S
     if taken.is_empty() {
         return Ok(Vec::new());
     }
-    let specs = unit.db()?.specs(taken)?;
+    // The search has written what was decided before; claims change nothing of what was submitted.
+    let specs = unit.raw(|db| db.specs(taken))?;
     let mut claimed = Vec::with_capacity(taken.len());
     for (seq, spec) in taken.iter().zip(specs) {
         let spec =

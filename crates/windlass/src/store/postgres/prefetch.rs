@@ -187,6 +187,16 @@ impl Prefetch {
         Ok(())
     }
 
+    /// Keeps what was submitted.
+    pub(super) fn keep_spec(&mut self, seq: Seq, spec: Spec) {
+        self.specs.insert(seq, spec);
+    }
+
+    /// Whether it is at hand what was submitted.
+    pub(super) fn has_spec(&self, seq: Seq) -> bool {
+        self.specs.contains_key(&seq)
+    }
+
     /// What was submitted, if it is at hand.
     pub(super) fn take_spec(&mut self, seq: Seq) -> Option<Spec> {
         self.specs.remove(&seq)

@@ -23,6 +23,10 @@ const OPEN: &str =
     "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1) AND state NOT IN (8, 9, 10, 11)";
 const SPECS: &str = "SELECT owner, content_type, idempotency_key, unique_key, concurrency_key, tags, correlation_id, \
      callback_url, traceparent, after, after_any, \"check\", payload, seq FROM @.jobs WHERE seq = ANY($1)";
+/// The same, but for large payloads, as those that are read with claimable jobs.
+const SMALL_SPECS: &str = "SELECT owner, content_type, idempotency_key, unique_key, concurrency_key, tags, correlation_id, \
+     callback_url, traceparent, after, after_any, \"check\", payload, seq FROM @.jobs \
+     WHERE seq = ANY($1) AND octet_length(payload) <= 8192";
 const DEPENDENTS: &str = "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependency = ANY($1)";
 const DEPENDENCIES: &str =
     "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependent = ANY($1)";
@@ -101,6 +105,23 @@ impl Tables {
             *spec = found.get(seq).cloned();
         }
         Ok(specs)
+    }
+
+    /// Reads what was submitted for these jobs, as far as it is small, for when it is asked for.
+    pub(super) fn prefetch_specs(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+        let unread = seqs.iter().filter(|seq| !self.ahead.has_spec(**seq)).map(|seq| seq.0);
+        let unread = Column::of(unread);
+        if unread.is_empty() {
+            return Ok(());
+        }
+        for row in &self.link.fetch(SMALL_SPECS, vec![unread.into()])? {
+            let seq = Seq(get(row, 13)?);
+            // One that is damaged is told of when it is taken.
+            if let Ok(spec) = read_spec(row, 0, seq) {
+                self.ahead.keep_spec(seq, spec);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn edges_of(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {

@@ -143,6 +143,9 @@ impl Read for Tables {
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
         self.load_specs(seqs)
     }
+    fn expect_specs(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+        self.prefetch_specs(seqs)
+    }
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         self.ready_in(lanes, each_max)
     }

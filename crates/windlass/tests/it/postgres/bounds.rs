@@ -133,6 +133,32 @@ async fn a_claim_asks_once_for_all_priorities_that_age() {
     store.close();
 }
 
+/// M21: a large claim from several lanes asks as little as a small one: jobs and what was submitted are read at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_of_hundreds_asks_as_little_as_one_of_a_few() {
+    let (_cluster, proxy, address) = counted();
+    let store = open(&address);
+    let me = Caller::local();
+    let job = |number: usize| NewJob {
+        tenant: Some(Tenant::new(&format!("t{}", number % 10)).unwrap()),
+        ..numbered(number)
+    };
+    submit_all(&store, (0..4_000).map(job).collect()).await;
+    let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let mut costs = Vec::new();
+    for limit in [20, 20, 20, 500, 500, 500] {
+        let before = proxy.statements();
+        let request = ClaimRequest::new(worker, limit);
+        let claimed =
+            store.claim(&me, &request, std::time::Duration::ZERO).await.expect("the worker is known");
+        assert_eq!(claimed.jobs.len(), limit);
+        costs.push(proxy.statements() - before);
+    }
+    println!("statements of claims of 20 and of 500 jobs in 10 lanes: {costs:?}");
+    assert!(costs[5] <= costs[2] + 5, "{costs:?}");
+    store.close();
+}
+
 /// M90: the few jobs that were redriven are found among many that were not with as many statements as an empty list takes,
 /// and so is the reverse.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Jobs of one test.
 type Jobs = Vec<Handle<Greet>>;
+/// Which attempts of each job a handler has seen.
+type Seen = Arc<Mutex<HashMap<JobId, Vec<u32>>>>;
 
 /// What the handlers of a worker share that is about to vanish.
 pub(super) struct Fate {
@@ -93,8 +95,8 @@ pub(super) async fn split(bench: &Bench, jobs: &Jobs) -> (Vec<JobId>, Vec<JobId>
 
 /// Runs all of them with another worker: only what had started is charged with a crash.
 pub(super) async fn run_again(bench: &Bench, jobs: Jobs, started: &[JobId]) {
-    let seen: Arc<Mutex<HashMap<JobId, Vec<u32>>>> = Arc::default();
-    let note = |job: Greet, cx: Cx, Given(seen): Given<Arc<Mutex<HashMap<JobId, Vec<u32>>>>>| async move {
+    let seen = Seen::default();
+    let note = |job: Greet, cx: Cx, Given(seen): Given<Seen>| async move {
         seen.lock().unwrap().entry(cx.job_id()).or_default().push(cx.attempt());
         anyhow::Ok(job.name)
     };
@@ -119,7 +121,7 @@ pub(super) async fn run_again(bench: &Bench, jobs: Jobs, started: &[JobId]) {
 /// M5, M6, M31
 async fn what_was_claimed_ahead_and_lost_is_charged_with_nothing(bench: Bench) {
     let (told, mut heard) = tokio::sync::mpsc::channel(1);
-    let (alive, end) = channel();
+    let (alive, end) = sync_channel(1);
     let (runtime, control) = doomed(&bench.client, move || told.try_send(()).unwrap(), end);
     warm_up(&bench).await;
     // So that it claims them all at once.

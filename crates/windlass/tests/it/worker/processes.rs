@@ -233,7 +233,7 @@ async fn zombie(_: Greet, cx: Cx) -> anyhow::Result<String> {
 
 /// A worker that stands still while it holds jobs that were claimed ahead, until it is killed.
 async fn hold_ahead(queue: &Client) {
-    let (_alive, end) = std::sync::mpsc::channel();
+    let (_alive, end) = sync_channel(1);
     let (_runtime, control) = lost::doomed(queue, || say("held"), end);
     let read = || tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
     read().await.unwrap().unwrap();

@@ -18,7 +18,7 @@ use crate::store::config::{Config, Worker};
 use crate::store::engine::{ClaimOrder, LaneCursor, StateCounts};
 use crate::store::write_tx::WriteTx;
 
-/// How many jobs of each lane are read at once when there are several lanes.
+/// How many jobs of a lane are read on at once when there are several lanes.
 const READ_AHEAD: usize = 16;
 /// How many at least: where jobs of many lanes are mixed, some lanes have more than their share, and to read on in each of them
 /// is a question each.
@@ -99,11 +99,7 @@ impl Search {
         // Of many lanes only the first jobs are looked at; the few that are taken from are read on. Of a single one all
         // that are wanted and one more, since a lane is read on as soon as its last job is taken.
         let share = 2 * request.limit.div_ceil(search.strands.len().max(1));
-        let each = if search.strands.len() == 1 {
-            request.limit + 1
-        } else {
-            share.clamp(READ_AHEAD_MIN, READ_AHEAD)
-        };
+        let each = if search.strands.len() == 1 { request.limit + 1 } else { share.max(READ_AHEAD_MIN) };
         let plain: Vec<usize> =
             (0..search.strands.len()).filter(|at| search.strands[*at].aging.is_none()).collect();
         search.read_ahead(unit, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
@@ -208,6 +204,22 @@ impl Search {
         let strand = &self.strands[at];
         let place = strand.jobs.as_slice().first().map(ClaimOrder::of).or(strand.unread)?;
         Some(strand.aging.map_or(place, |every| place.aged(every, self.now)))
+    }
+
+    /// The jobs that were read and are probably taken first, up to so many.
+    pub(super) fn front(&self, max: usize) -> Vec<Seq> {
+        let aged = |strand: &LaneScan, job: &JobRecord| {
+            let place = ClaimOrder::of(job);
+            strand.aging.map_or(place, |every| place.aged(every, self.now))
+        };
+        let all = self
+            .strands
+            .iter()
+            .flat_map(|strand| strand.jobs.as_slice().iter().map(move |job| aged(strand, job)));
+        let mut places: Vec<ClaimOrder> = all.collect();
+        places.sort_unstable();
+        places.truncate(max);
+        places.into_iter().map(|place| place.seq).collect()
     }
 
     /// Puts a strand's head where it is found.
