@@ -135,8 +135,8 @@ impl Client {
     ) -> Result<Vec<Handle<J>>, SubmitError> {
         let mut new = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
-            let draft: JobBuilder<J> = job.into();
-            new.push(draft.into_new().map_err(|invalid| SubmitError::Invalid { index, invalid })?);
+            let builder: JobBuilder<J> = job.into();
+            new.push(builder.into_new().map_err(|invalid| SubmitError::Invalid { index, invalid })?);
         }
         let receipts = self.store.submit(&self.caller, new, SubmitOptions::default()).await?;
         Ok(receipts.into_iter().map(|receipt| Handle::new(self.clone(), &receipt)).collect())

@@ -131,7 +131,7 @@ struct Shared {
     client: Client,
     states: States,
     claimed: Claimed,
-    conduct: RunOptions,
+    options: RunOptions,
     cancelled: CancellationToken,
     interruption: OnceLock<CancelReason>,
     saved: Mutex<BTreeMap<String, Arc<[u8]>>>,
@@ -153,7 +153,7 @@ struct Shared {
 pub struct Cx(Arc<Shared>);
 
 impl Cx {
-    pub(crate) fn new(client: Client, states: States, mut claimed: Claimed, conduct: RunOptions) -> Cx {
+    pub(crate) fn new(client: Client, states: States, mut claimed: Claimed, options: RunOptions) -> Cx {
         // Whoever sees this context has started the job, whether or not the store knows yet.
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
@@ -163,7 +163,7 @@ impl Cx {
             client,
             states,
             claimed,
-            conduct,
+            options,
             cancelled: CancellationToken::new(),
             interruption: OnceLock::new(),
             saved: Mutex::new(saved),
@@ -401,7 +401,7 @@ impl Cx {
     }
 
     pub(crate) fn crashes_at(&self, point: &CrashPoint) -> bool {
-        self.0.conduct.crash.as_ref() == Some(point)
+        self.0.options.crash.as_ref() == Some(point)
     }
 
     /// Polls a handler, and parks the job once nothing in it can go on; see [`Order::poll`].
@@ -446,7 +446,7 @@ impl Cx {
 
     /// Tells a test what became of a step.
     fn journal(&self, step: &str, run: StepRun) {
-        if let Some(journal) = &self.0.conduct.journal {
+        if let Some(journal) = &self.0.options.journal {
             let (job, attempt, step) = (self.job_id(), self.attempt(), step.to_owned());
             lock(journal).push(StepCall { job, attempt, step, run });
         }

@@ -229,8 +229,8 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", Kind::Batch(jobs.len()), move |unit| {
-            submit::submit(unit, &caller, &jobs, options, None)
+        self.write("submit", Kind::Batch(jobs.len()), move |tx| {
+            submit::submit(tx, &caller, &jobs, options, None)
         })
         .await
     }
@@ -323,7 +323,7 @@ impl Store {
     ) -> Result<ActionReport, ActError> {
         ask_server!(self.act(id, act, options));
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| actions::act_with(unit, &caller, id, &act, &options);
+        let work = move |tx: &mut WriteTx<'_>| actions::act_with(tx, &caller, id, &act, &options);
         self.write("act", Kind::Ordinary, work).await
     }
 
@@ -350,7 +350,7 @@ impl Store {
     ) -> Result<crate::job::JobRecord, ActError> {
         ask_server!(self.redrive(id, how, if_match));
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| redrive::redrive(unit, &caller, id, how, &if_match);
+        let work = move |tx: &mut WriteTx<'_>| redrive::redrive(tx, &caller, id, how, &if_match);
         self.write("redrive", Kind::Submission, work).await
     }
 
@@ -366,7 +366,7 @@ impl Store {
     pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
         ask_server!(self.delete(id, if_match));
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| actions::delete(unit, &caller, id, &if_match);
+        let work = move |tx: &mut WriteTx<'_>| actions::delete(tx, &caller, id, &if_match);
         self.write("delete", Kind::Ordinary, work).await
     }
 
@@ -380,7 +380,7 @@ impl Store {
     ) -> Result<crate::job::JobRecord, ActError> {
         ask_server!(self.signal(id, name, value));
         let (caller, name) = (caller.clone(), name.to_owned());
-        let work = move |unit: &mut WriteTx<'_>| command::signal::signal(unit, &caller, id, &name, &value);
+        let work = move |tx: &mut WriteTx<'_>| command::signal::signal(tx, &caller, id, &name, &value);
         self.write("signal", Kind::Ordinary, work).await
     }
 

@@ -153,30 +153,31 @@ impl TestClient {
     /// # Panics
     /// When the worker cannot register or the store fails.
     pub async fn run_due(&self, worker: Worker) -> usize {
-        let (crew, lanes, _inbox) =
+        let (shared, lanes, _inbox) =
             worker.journalled(self.journal.clone()).assemble().await.expect("the worker registers");
         // Everything that is due is started at once: a batch need not wait for more.
         let no_more = CancellationToken::new();
         no_more.cancel();
-        crew.start_handlers(&no_more);
+        shared.start_handlers(&no_more);
         let mut attempts = 0;
         loop {
             let mut started = Vec::new();
             for (queue, slots) in &lanes {
                 let request = ClaimRequest {
-                    worker: crew.id(),
+                    worker: shared.id(),
                     queues: Some(vec![queue.clone()]),
-                    types: crew.types(),
+                    types: shared.types(),
                     limit: (*slots).min(limits::CLAIM_JOBS_MAX),
                 };
-                let claimed = crew.client.store().claim(crew.client.caller(), &request, Duration::ZERO).await;
+                let claimed =
+                    shared.client.store().claim(shared.client.caller(), &request, Duration::ZERO).await;
                 for job in claimed.expect("the store answers").jobs {
-                    let crew = crew.clone();
-                    started.push(tokio::spawn(async move { execute::attempt(&crew, job).await }));
+                    let shared = shared.clone();
+                    started.push(tokio::spawn(async move { execute::attempt(&shared, job).await }));
                 }
             }
             if started.is_empty() {
-                self.leave(crew.id()).await;
+                self.leave(shared.id()).await;
                 return attempts;
             }
             attempts += started.len();
@@ -185,7 +186,7 @@ impl TestClient {
                 reports.extend(attempt.await.expect("the attempt is supervised"));
             }
             // In the store before the next claim looks for work.
-            completer::send(&crew, reports).await;
+            completer::send(&shared, reports).await;
         }
     }
 

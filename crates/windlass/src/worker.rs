@@ -279,23 +279,23 @@ impl Worker {
     /// When the worker cannot register (a bad name, a handler that asks for what was not given, a role that may not work,
     /// a store that is gone), and when it cannot go on because the store was closed or its role was taken away.
     pub async fn run_until(self, shutdown: impl Future) -> Result<ShutdownReport, WorkError> {
-        let (crew, queues, inbox) = self.assemble().await?;
+        let (shared, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
-        crew.start_handlers(&stop);
+        shared.start_handlers(&stop);
         let mut lanes = JoinSet::new();
         for (queue, slots) in queues {
             lanes.spawn(fetch_loop::run(
-                crew.clone(),
+                shared.clone(),
                 queue,
                 SlotPool::new(slots, stop.clone()),
                 stop.clone(),
             ));
         }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
-        let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));
-        let pausing = tokio::spawn(shutdown::release_when_paused(crew.clone(), over.clone()));
-        let telling = tokio::spawn(shutdown::tell_when_paused(crew.clone(), over.clone()));
-        let reporting = tokio::spawn(completer::run(crew.clone(), inbox, closing.clone()));
+        let beating = tokio::spawn(heartbeat::run(shared.clone(), over.clone()));
+        let pausing = tokio::spawn(shutdown::release_when_paused(shared.clone(), over.clone()));
+        let telling = tokio::spawn(shutdown::tell_when_paused(shared.clone(), over.clone()));
+        let reporting = tokio::spawn(completer::run(shared.clone(), inbox, closing.clone()));
         let trouble = tokio::select! {
             _ = shutdown => None,
             error = fetch_loop::first_error(&mut lanes) => Some(error),
@@ -303,11 +303,11 @@ impl Worker {
         stop.cancel();
         // A lane that panicked has nothing left to stop.
         while lanes.join_next().await.is_some() {}
-        let released = shutdown::leave(&crew, reporting, &closing).await;
+        let released = shutdown::leave(&shared, reporting, &closing).await;
         // Before the farewell: a beat after it would be that of a worker nobody knows.
         over.cancel();
         let _ = tokio::join!(beating, pausing, telling);
-        let farewell = shutdown::farewell(&crew, released).await;
+        let farewell = shutdown::farewell(&shared, released).await;
         trouble.map_or(Ok(farewell), Err)
     }
 
@@ -345,7 +345,7 @@ impl Worker {
         let id = self.client.store().register(self.client.caller(), new.clone()).await?.id;
         let (reports, inbox) = mpsc::channel(limits::REPORTS_BUFFERED_MAX);
         self.control.registered(id);
-        let crew = Arc::new(WorkerShared {
+        let shared = Arc::new(WorkerShared {
             client: self.client,
             new,
             registering: Mutex::default(),
@@ -359,7 +359,7 @@ impl Worker {
             reports,
             released: AtomicUsize::new(0),
         });
-        Ok((crew, self.lanes, inbox))
+        Ok((shared, self.lanes, inbox))
     }
 }
 

@@ -112,11 +112,12 @@ impl Chain {
     /// Adds the next job.
     #[must_use]
     pub fn then<J: Job>(mut self, job: impl Into<JobBuilder<J>>) -> Chain {
-        let mut draft = job.into();
+        let mut builder = job.into();
         if let Some(last) = self.batch.jobs.len().checked_sub(1) {
-            draft = draft.after(&BatchNode::<J> { batch: self.batch.number, index: last, kind: PhantomData });
+            builder =
+                builder.after(&BatchNode::<J> { batch: self.batch.number, index: last, kind: PhantomData });
         }
-        self.batch.add(draft);
+        self.batch.add(builder);
         self
     }
 

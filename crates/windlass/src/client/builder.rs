@@ -55,7 +55,7 @@ impl<J: Job> From<J> for JobBuilder<J> {
 impl<J: Job> JobBuilder<J> {
     /// A job that asks for what its kind asks for.
     pub fn new(job: &J) -> JobBuilder<J> {
-        JobBuilder { new: draft(job), kind: PhantomData }
+        JobBuilder { new: builder(job), kind: PhantomData }
     }
 
     pub(crate) fn into_new(self) -> Result<NewJob, Invalid> {
@@ -84,7 +84,7 @@ impl<J: Job> JobBuilder<J> {
     }
 }
 
-fn draft<J: Job>(job: &J) -> Result<NewJob, Invalid> {
+fn builder<J: Job>(job: &J) -> Result<NewJob, Invalid> {
     let job_type = JobType::new(J::TYPE).map_err(|problem| Invalid::new("type", problem))?;
     let payload = serde_json::to_vec(job).map_err(|error| {
         Invalid::new("payload", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
@@ -119,7 +119,7 @@ macro_rules! options {
         impl<J: Job> Submit<J> {
             $($(#[$doc])*
             pub fn $name(mut self $(, $argument: $kind)*) -> Submit<J> {
-                self.draft = self.draft.$name($($argument),*);
+                self.builder = self.builder.$name($($argument),*);
                 self
             })*
         }
@@ -128,65 +128,65 @@ macro_rules! options {
 
 options! {
     /// Which queue it waits in.
-    fn queue(self, name: &str) => |draft, name| {
-        draft.with_checked("queue", QueueName::new(name), |new, queue| new.queue = queue)
+    fn queue(self, name: &str) => |builder, name| {
+        builder.with_checked("queue", QueueName::new(name), |new, queue| new.queue = queue)
     };
     /// How long to wait first.
-    fn delay(self, delay: Duration) => |draft, delay| draft.with(|new| new.delay = Some(delay));
+    fn delay(self, delay: Duration) => |builder, delay| builder.with(|new| new.delay = Some(delay));
     /// Same key, same job: a second submission finds the first one's (M13).
-    fn key(self, key: &str) => |draft, key| draft.with(|new| new.idempotency_key = Some(key.to_owned()));
+    fn key(self, key: &str) => |builder, key| builder.with(|new| new.idempotency_key = Some(key.to_owned()));
     /// For how long its idempotency key is remembered.
-    fn key_window(self, window: Duration) => |draft, window| {
-        draft.with(|new| new.idempotency_window = Some(window))
+    fn key_window(self, window: Duration) => |builder, window| {
+        builder.with(|new| new.idempotency_window = Some(window))
     };
     /// One job at a time with this key (M14).
-    fn unique(self, key: &str) => |draft, key| draft.with(|new| new.unique_key = Some(key.to_owned()));
+    fn unique(self, key: &str) => |builder, key| builder.with(|new| new.unique_key = Some(key.to_owned()));
     /// Not to run beside others with this key (M110).
-    fn concurrency_key(self, key: &str) => |draft, key| {
-        draft.with(|new| new.concurrency_key = Some(key.to_owned()))
+    fn concurrency_key(self, key: &str) => |builder, key| {
+        builder.with(|new| new.concurrency_key = Some(key.to_owned()))
     };
     /// Wait for the last of several submissions: while a job with this key has not started, a later one replaces its
     /// payload and its delay instead of adding a job.
-    fn debounce(self, key: &str, delay: Duration) => |draft, key, delay| {
-        draft.with(|new| new.debounce = Some(Debounce { key: key.to_owned(), delay }))
+    fn debounce(self, key: &str, delay: Duration) => |builder, key, delay| {
+        builder.with(|new| new.debounce = Some(Debounce { key: key.to_owned(), delay }))
     };
     /// A word to find it by.
-    fn tag(self, name: &str, value: &str) => |draft, name, value| {
-        draft.with(|new| drop(new.labels.tags.insert(name.to_owned(), value.to_owned())))
+    fn tag(self, name: &str, value: &str) => |builder, name, value| {
+        builder.with(|new| drop(new.labels.tags.insert(name.to_owned(), value.to_owned())))
     };
     /// The caller's own name for what it belongs to.
-    fn correlation_id(self, id: &str) => |draft, id| {
-        draft.with(|new| new.labels.correlation_id = Some(id.to_owned()))
+    fn correlation_id(self, id: &str) => |builder, id| {
+        builder.with(|new| new.labels.correlation_id = Some(id.to_owned()))
     };
     /// Where to report its end.
-    fn callback_url(self, url: &str) => |draft, url| {
-        draft.with(|new| new.labels.callback_url = Some(url.to_owned()))
+    fn callback_url(self, url: &str) => |builder, url| {
+        builder.with(|new| new.labels.callback_url = Some(url.to_owned()))
     };
     /// Not before this one completed (M60).
-    fn after(self, other: &dyn IntoDependency) => |draft, other| draft.with(|new| new.after.push(other.dependency()));
+    fn after(self, other: &dyn IntoDependency) => |builder, other| builder.with(|new| new.after.push(other.dependency()));
     /// Not before this one, or another that is named so, ended (M60).
-    fn after_any(self, other: &dyn IntoDependency) => |draft, other| {
-        draft.with(|new| new.after_any.push(other.dependency()))
+    fn after_any(self, other: &dyn IntoDependency) => |builder, other| {
+        builder.with(|new| new.after_any.push(other.dependency()))
     };
     /// When and how often to try again.
-    fn retry(self, policy: RetryPolicy) => |draft, policy| draft.with(|new| new.retry = Some(policy));
+    fn retry(self, policy: RetryPolicy) => |builder, policy| builder.with(|new| new.retry = Some(policy));
     /// Longest attempt.
-    fn timeout(self, timeout: Duration) => |draft, timeout| {
-        draft.with(|new| new.execution_timeout = Some(timeout))
+    fn timeout(self, timeout: Duration) => |builder, timeout| {
+        builder.with(|new| new.execution_timeout = Some(timeout))
     };
     /// How long a lease holds without a heartbeat.
-    fn lease(self, lease: Duration) => |draft, lease| draft.with(|new| new.lease_timeout = Some(lease));
+    fn lease(self, lease: Duration) => |builder, lease| builder.with(|new| new.lease_timeout = Some(lease));
     /// From submission to a final state.
-    fn lifetime(self, lifetime: Duration) => |draft, lifetime| draft.with(|new| new.lifetime = Some(lifetime));
+    fn lifetime(self, lifetime: Duration) => |builder, lifetime| builder.with(|new| new.lifetime = Some(lifetime));
     /// From the moment it can be claimed to its first start; it fails if it is not started in time.
-    fn start_within(self, time: Duration) => |draft, time| draft.with(|new| new.start_timeout = Some(time));
+    fn start_within(self, time: Duration) => |builder, time| builder.with(|new| new.start_timeout = Some(time));
     /// Held until it is submitted by name.
-    fn hold(self) => |draft| draft.with(|new| new.hold = true);
+    fn hold(self) => |builder| builder.with(|new| new.hold = true);
     /// Whose job it is.
-    fn tenant(self, tenant: Tenant) => |draft, tenant| draft.with(|new| new.tenant = Some(tenant));
+    fn tenant(self, tenant: Tenant) => |builder, tenant| builder.with(|new| new.tenant = Some(tenant));
     /// The trace it belongs to.
-    fn traceparent(self, traceparent: &str) => |draft, traceparent| {
-        draft.with(|new| new.traceparent = Some(traceparent.to_owned()))
+    fn traceparent(self, traceparent: &str) => |builder, traceparent| {
+        builder.with(|new| new.traceparent = Some(traceparent.to_owned()))
     };
 }
 
@@ -215,24 +215,24 @@ impl<J: Job> JobBuilder<J> {
 #[must_use = "nothing is submitted until this is awaited"]
 pub struct Submit<J> {
     client: Client,
-    draft: JobBuilder<J>,
+    builder: JobBuilder<J>,
     options: SubmitOptions,
 }
 
 impl<J: Job> Submit<J> {
-    pub(crate) fn new(client: Client, draft: JobBuilder<J>) -> Submit<J> {
-        Submit { client, draft, options: SubmitOptions::default() }
+    pub(crate) fn new(client: Client, builder: JobBuilder<J>) -> Submit<J> {
+        Submit { client, builder, options: SubmitOptions::default() }
     }
 
     /// How urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
     pub fn priority(mut self, value: impl TryInto<Priority, Error: Into<FieldProblem>>) -> Submit<J> {
-        self.draft = self.draft.priority(value);
+        self.builder = self.builder.priority(value);
         self
     }
 
     /// When to run it at the earliest: a [`Timestamp`], or a moment of the system's clock.
     pub fn at(mut self, at: impl Into<Timestamp>) -> Submit<J> {
-        self.draft = self.draft.at(at);
+        self.builder = self.builder.at(at);
         self
     }
 
@@ -257,7 +257,7 @@ impl<J: Job> Submit<J> {
         self,
         transaction: &tokio_postgres::Transaction<'_>,
     ) -> Result<Handle<J>, SubmitError> {
-        let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
+        let new = self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
         let (store, caller) = (self.client.store(), self.client.caller());
         let id = store.submit_in_postgres_tx(transaction, caller, &new, self.options).await?;
         Ok(self.client.handle(id))
@@ -268,7 +268,7 @@ impl<J: Job> Submit<J> {
     /// # Errors
     /// [`SubmitError`] names field, value and limit; what only the database knows, it tells when the statement is executed.
     pub fn into_sql(self) -> Result<crate::store::postgres::SqlStatement, SubmitError> {
-        let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
+        let new = self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
         self.client.store().sql_call(self.client.caller(), &new, self.options)
     }
 }
@@ -279,7 +279,8 @@ impl<J: Job> IntoFuture for Submit<J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
+            let new =
+                self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
             let receipts = self.client.store().submit(self.client.caller(), vec![new], self.options).await?;
             Ok(Handle::new(self.client.clone(), &receipts[0]))
         })

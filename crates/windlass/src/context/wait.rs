@@ -114,7 +114,7 @@ impl Cx {
     }
 
     pub(super) fn is_strict(&self) -> bool {
-        self.0.conduct.mode == StepMode::Strict
+        self.0.options.mode == StepMode::Strict
     }
 
     pub(super) fn now(&self) -> Timestamp {

@@ -108,7 +108,7 @@ impl Store {
     pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActError> {
         ask_server!(self.create_key(new));
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| key::create(unit, &caller, &new);
+        let work = move |tx: &mut WriteTx<'_>| key::create(tx, &caller, &new);
         let created = self.write("create_key", Kind::Ordinary, work).await;
         self.env.keys.clear();
         created
@@ -120,7 +120,7 @@ impl Store {
     /// [`ActError`] when the caller is not an admin, or the store is served by another process.
     pub async fn bootstrap_key(&self, caller: &Caller, secret: KeySecret) -> Result<bool, ActError> {
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| key::bootstrap(unit, &caller, &secret);
+        let work = move |tx: &mut WriteTx<'_>| key::bootstrap(tx, &caller, &secret);
         let is_made = self.write("bootstrap_key", Kind::Ordinary, work).await;
         self.env.keys.clear();
         is_made
@@ -133,7 +133,7 @@ impl Store {
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActError> {
         ask_server!(self.revoke_key(id));
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| key::revoke(unit, &caller, &id);
+        let work = move |tx: &mut WriteTx<'_>| key::revoke(tx, &caller, &id);
         let revoked = self.write("revoke_key", Kind::Ordinary, work).await;
         self.env.keys.clear();
         if revoked.is_ok() && self.keys_in_force().await.is_ok_and(|config| config.keys.is_empty()) {
@@ -148,8 +148,8 @@ impl Store {
     /// A server does so, at most once a minute for each address.
     pub async fn record_refused_keys(&self, from: &str, count: u32) -> Result<(), StoreError> {
         let from = from.to_owned();
-        let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
-            key::record_refused(unit, &from, count);
+        let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
+            key::record_refused(tx, &from, count);
             Ok(())
         };
         self.write("record_refused_keys", Kind::Ordinary, work).await
@@ -208,7 +208,7 @@ impl Store {
 
     /// Notes the use of a key; nobody waits for it, and nothing hangs on it.
     fn write_use(&self, id: KeyId, at: Timestamp) {
-        let work = move |unit: &mut WriteTx<'_>| key::note_use(unit, &id, at);
+        let work = move |tx: &mut WriteTx<'_>| key::note_use(tx, &id, at);
         let deadline = Deadline::after(self.env.timing.request_max);
         let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, deadline, work);
         if let Ok(engine) = self.engine("note_use") {

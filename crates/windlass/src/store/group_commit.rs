@@ -33,20 +33,20 @@ fn run_all(
 ) -> Result<Effects, StoreError> {
     memo.check_not_moved(db, env)?;
     let put_back = if env.is_moving { None } else { db.why_put_back()? };
-    let mut unit = WriteTx::new(db, memo, env, now);
-    unit.share_grace()?;
-    unit.expect_outcomes(tasks.iter().map(|task| task.names().len()).sum());
+    let mut tx = WriteTx::new(db, memo, env, now);
+    tx.share_grace()?;
+    tx.expect_outcomes(tasks.iter().map(|task| task.names().len()).sum());
     if let Some(reason) = put_back {
         // Before any task of this commit: none of them may use or give out a fence of the generation before.
-        unit.begin_generation(&RecordActor { reason: Some(reason), ..RecordActor::system() })?;
+        tx.begin_generation(&RecordActor { reason: Some(reason), ..RecordActor::system() })?;
     }
     for task in tasks {
-        task.run(&mut unit);
-        if let Some(trouble) = unit.trouble() {
+        task.run(&mut tx);
+        if let Some(trouble) = tx.trouble() {
             return Err(trouble.clone());
         }
     }
-    unit.finish()
+    tx.finish()
 }
 
 /// Tells the world about a commit that is on disk, then answers everybody who took part.

@@ -47,18 +47,18 @@ impl Store {
     pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
         ask_server!(self.pause(target, pause));
         let caller = caller.clone();
-        self.write("pause", Kind::Urgent, move |unit| pause::pause(unit, &caller, &target, &pause)).await
+        self.write("pause", Kind::Urgent, move |tx| pause::pause(tx, &caller, &target, &pause)).await
     }
 
     /// Begins a new generation of the store, as after a restore: no fence given out before is accepted any more, and the
     /// jobs that were running are claimable again, without that counting as a failure.
     pub async fn begin_generation(&self, caller: &Caller, reason: &str) -> Result<NewGeneration, ActError> {
         let (caller, reason) = (caller.clone(), reason.to_owned());
-        let begin = move |unit: &mut super::write_tx::WriteTx<'_>| generation::begin(unit, &caller, &reason);
+        let begin = move |tx: &mut super::write_tx::WriteTx<'_>| generation::begin(tx, &caller, &reason);
         let number = self.write("begin_generation", Kind::Urgent, begin).await?;
         let mut released = 0;
         loop {
-            let sweep = |unit: &mut super::write_tx::WriteTx<'_>| unit.sweep_leases();
+            let sweep = |tx: &mut super::write_tx::WriteTx<'_>| tx.sweep_leases();
             let swept = self.write::<_, StoreError>("begin_generation", Kind::Ordinary, sweep).await?;
             released += swept.released as u64;
             if !swept.has_more {
@@ -81,8 +81,8 @@ impl Store {
     ) -> Result<bool, ActError> {
         ask_server!(self.resume(target, reason));
         let caller = caller.clone();
-        let work = move |unit: &mut super::write_tx::WriteTx<'_>| {
-            pause::resume(unit, &caller, &target, reason.as_deref())
+        let work = move |tx: &mut super::write_tx::WriteTx<'_>| {
+            pause::resume(tx, &caller, &target, reason.as_deref())
         };
         self.write("resume", Kind::Urgent, work).await
     }
@@ -98,7 +98,7 @@ impl Store {
     ) -> Result<Configured, ActError> {
         ask_server!(self.configure(patch.into()));
         let (caller, patch) = (caller.clone(), patch.into());
-        self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &patch)).await
+        self.write("configure", Kind::Ordinary, move |tx| settings::configure(tx, &caller, &patch)).await
     }
 
     /// Settings, pauses and workers in force, as far as this caller may see (M90).
@@ -191,8 +191,8 @@ impl Store {
         loop {
             let (caller, filter, action) = (caller.clone(), filter.clone(), action.clone());
             let left = max - total.matched;
-            let work = move |unit: &mut super::write_tx::WriteTx<'_>| {
-                bulk::round(unit, &caller, &filter, &action, (after, last), left)
+            let work = move |tx: &mut super::write_tx::WriteTx<'_>| {
+                bulk::round(tx, &caller, &filter, &action, (after, last), left)
             };
             let round = self.write("bulk", kind.clone(), work).await?;
             total.matched += round.bulk.matched;
@@ -429,7 +429,7 @@ impl Store {
         patch: RetentionPatch,
     ) -> Result<RetentionSet, ActError> {
         let caller = caller.clone();
-        let work = move |unit: &mut super::write_tx::WriteTx<'_>| retention::set(unit, &caller, &patch);
+        let work = move |tx: &mut super::write_tx::WriteTx<'_>| retention::set(tx, &caller, &patch);
         self.write("set_retention", Kind::Ordinary, work).await
     }
 
@@ -446,7 +446,7 @@ impl Store {
     /// [`ActError::Forbidden`] for everybody but administrators.
     pub async fn accept_clock(&self, caller: &Caller) -> Result<ClockReport, ActError> {
         let accepting = caller.clone();
-        let work = move |unit: &mut super::write_tx::WriteTx<'_>| clock::accept(unit, &accepting);
+        let work = move |tx: &mut super::write_tx::WriteTx<'_>| clock::accept(tx, &accepting);
         let accepted = self.write("accept_clock", Kind::Urgent, work).await?;
         self.env.clock.accept(accepted.number);
         Ok(self.env.clock.report())
@@ -462,7 +462,7 @@ impl Store {
         let found = self.read("seal", move |view| audit_chain::read_backlog(view, left.as_ref())).await?;
         match found.nothing() {
             Some(sealed) => Ok(sealed),
-            None => self.write("seal", Kind::Ordinary, move |unit| audit_chain::put(unit, &found)).await,
+            None => self.write("seal", Kind::Ordinary, move |tx| audit_chain::put(tx, &found)).await,
         }
     }
 
@@ -475,9 +475,9 @@ impl Store {
             removed += self.prune_state(state).await?.removed;
         }
         let max = crate::limits::BULK_JOBS_PER_COMMIT;
-        let work = move |unit: &mut super::write_tx::WriteTx<'_>| -> Result<usize, StoreError> {
-            let now = unit.now;
-            unit.db()?.remove_expired_keys(now, max)
+        let work = move |tx: &mut super::write_tx::WriteTx<'_>| -> Result<usize, StoreError> {
+            let now = tx.now;
+            tx.db()?.remove_expired_keys(now, max)
         };
         while self.write("prune_keys", Kind::Ordinary, work).await? == max {}
         Ok(removed)

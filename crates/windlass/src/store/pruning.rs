@@ -266,7 +266,7 @@ impl Store {
         let mut found: Vec<PruneSpan> = Vec::new();
         let mut rest = part;
         loop {
-            let work = move |unit: &mut WriteTx<'_>| maintenance::prune(unit, state, rest);
+            let work = move |tx: &mut WriteTx<'_>| maintenance::prune(tx, state, rest);
             let pruned = self.write("prune", Kind::Bulk(limits::BULK_JOBS_PER_COMMIT), work).await?;
             let PruneReport { jobs, next, left, last, next_at, is_deferred } = pruned;
             if is_deferred {

@@ -57,9 +57,9 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", Kind::Batch(jobs.len()), move |unit| {
-            let receipts = submit::submit(unit, &caller, &jobs, options, None)?;
-            let shown = shown_receipts(unit, &caller, &receipts)?.into_iter().zip(receipts);
+        self.write("submit", Kind::Batch(jobs.len()), move |tx| {
+            let receipts = submit::submit(tx, &caller, &jobs, options, None)?;
+            let shown = shown_receipts(tx, &caller, &receipts)?.into_iter().zip(receipts);
             Ok(shown
                 .map(|(snapshot, receipt)| SubmitReport {
                     snapshot,
@@ -82,9 +82,9 @@ impl Store {
         options: ActOptions,
     ) -> Result<ActionSnapshot, ActError> {
         let caller = caller.clone();
-        self.write("act", Kind::Ordinary, move |unit| {
-            let acted = actions::act_with(unit, &caller, id, &act, &options)?;
-            let snapshot = snapshot(unit, &caller, acted.job)?;
+        self.write("act", Kind::Ordinary, move |tx| {
+            let acted = actions::act_with(tx, &caller, id, &act, &options)?;
+            let snapshot = snapshot(tx, &caller, acted.job)?;
             Ok(ActionSnapshot { snapshot, is_changed: acted.is_changed })
         })
         .await
@@ -99,9 +99,9 @@ impl Store {
         if_match: IfMatch,
     ) -> Result<Snapshot, ActError> {
         let caller = caller.clone();
-        self.write("redrive", Kind::Submission, move |unit| {
-            let job = redrive::redrive(unit, &caller, id, how, &if_match)?;
-            Ok(snapshot(unit, &caller, job)?)
+        self.write("redrive", Kind::Submission, move |tx| {
+            let job = redrive::redrive(tx, &caller, id, how, &if_match)?;
+            Ok(snapshot(tx, &caller, job)?)
         })
         .await
     }
@@ -109,12 +109,12 @@ impl Store {
 
 /// The jobs of receipts as this commit leaves them, in their order; deleted ones with what is known of them.
 fn shown_receipts(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     receipts: &[Receipt],
 ) -> Result<Vec<Snapshot>, StoreError> {
     let stored = receipts.iter().filter(|receipt| !receipt.is_deleted).map(|receipt| receipt.job.clone());
-    let mut stored = snapshots(unit, caller, stored.collect())?.into_iter();
+    let mut stored = snapshots(tx, caller, stored.collect())?.into_iter();
     let shown = receipts.iter().map(|receipt| {
         if receipt.is_deleted {
             return Some(Snapshot {
@@ -130,19 +130,19 @@ fn shown_receipts(
     Ok(shown.flatten().collect())
 }
 
-fn snapshot(unit: &mut WriteTx<'_>, caller: &Caller, job: JobRecord) -> Result<Snapshot, StoreError> {
-    Ok(snapshots(unit, caller, vec![job])?.pop().expect("one job has one snapshot"))
+fn snapshot(tx: &mut WriteTx<'_>, caller: &Caller, job: JobRecord) -> Result<Snapshot, StoreError> {
+    Ok(snapshots(tx, caller, vec![job])?.pop().expect("one job has one snapshot"))
 }
 
 /// Jobs as this commit leaves them, with what was submitted and why they do not run; as this caller sees them.
 fn snapshots(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     jobs: Vec<JobRecord>,
 ) -> Result<Vec<Snapshot>, StoreError> {
     let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
-    let specs = unit.specs(&seqs)?;
-    let mut view = unit.view();
+    let specs = tx.specs(&seqs)?;
+    let mut view = tx.view();
     let mut reader = PayloadReader::new(caller);
     let mut shown = Vec::with_capacity(jobs.len());
     for job in jobs {

@@ -159,19 +159,19 @@ where
     T: Send + 'static,
     E: IsStoreError + Send + 'static,
 {
-    fn run(&mut self, unit: &mut WriteTx<'_>) {
+    fn run(&mut self, tx: &mut WriteTx<'_>) {
         if !self.progress.begin() {
             return;
         }
-        unit.begin();
-        unit.call_trace = None;
-        let result = (self.work)(unit);
+        tx.begin();
+        tx.call_trace = None;
+        let result = (self.work)(tx);
         if let Err(error) = &result {
             // Half of what the engine was told may be in it, or SQLite may have ended the transaction by itself: after
             // trouble nothing of this group may be committed.
             match error.trouble() {
-                Some(trouble) => unit.abort(trouble),
-                None => unit.undo(),
+                Some(trouble) => tx.abort(trouble),
+                None => tx.undo(),
             }
         }
         self.result = Some(result);

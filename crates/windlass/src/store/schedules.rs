@@ -204,7 +204,7 @@ impl Store {
         ask_server!(self.put_schedule(name, new));
         schedule::check(&new, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| schedule::put(unit, &caller, &name, &new);
+        let work = move |tx: &mut WriteTx<'_>| schedule::put(tx, &caller, &name, &new);
         self.write("put_schedule", Kind::Ordinary, work).await
     }
 
@@ -216,7 +216,7 @@ impl Store {
     ) -> Result<(), ScheduleError> {
         ask_server!(self.delete_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
-        let work = move |unit: &mut WriteTx<'_>| schedule::delete(unit, &caller, &which);
+        let work = move |tx: &mut WriteTx<'_>| schedule::delete(tx, &caller, &which);
         self.write("delete_schedule", Kind::Ordinary, work).await
     }
 
@@ -229,7 +229,7 @@ impl Store {
     ) -> Result<bool, ScheduleError> {
         ask_server!(self.pause_schedule(which.into(), how));
         let (caller, which) = (caller.clone(), which.into());
-        let work = move |unit: &mut WriteTx<'_>| schedule::pause(unit, &caller, &which, &how);
+        let work = move |tx: &mut WriteTx<'_>| schedule::pause(tx, &caller, &which, &how);
         self.write("pause_schedule", Kind::Ordinary, work).await
     }
 
@@ -241,7 +241,7 @@ impl Store {
     ) -> Result<bool, ScheduleError> {
         ask_server!(self.resume_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
-        let work = move |unit: &mut WriteTx<'_>| schedule::resume(unit, &caller, &which);
+        let work = move |tx: &mut WriteTx<'_>| schedule::resume(tx, &caller, &which);
         self.write("resume_schedule", Kind::Ordinary, work).await
     }
 
@@ -253,7 +253,7 @@ impl Store {
     ) -> Result<JobRecord, ScheduleError> {
         ask_server!(self.trigger_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
-        let work = move |unit: &mut WriteTx<'_>| schedule::trigger(unit, &caller, &which);
+        let work = move |tx: &mut WriteTx<'_>| schedule::trigger(tx, &caller, &which);
         self.write("trigger_schedule", Kind::Submission, work).await
     }
 

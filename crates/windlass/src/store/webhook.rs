@@ -83,7 +83,7 @@ impl Store {
         if let Some(known) = known {
             return Ok(parse::<WebhookSecrets>(&known.body)?.in_force(now));
         }
-        let work = move |unit: &mut WriteTx<'_>| callback::webhook_secrets(unit, &tenant);
+        let work = move |tx: &mut WriteTx<'_>| callback::webhook_secrets(tx, &tenant);
         Ok(self.write("webhook_secrets", Kind::Ordinary, work).await?)
     }
 
@@ -95,7 +95,7 @@ impl Store {
         tenant: Option<Tenant>,
     ) -> Result<Vec<WebhookSecret>, ActError> {
         let (caller, tenant) = (caller.clone(), whose(caller, tenant)?);
-        let work = move |unit: &mut WriteTx<'_>| callback::rotate_webhook_secret(unit, &caller, &tenant);
+        let work = move |tx: &mut WriteTx<'_>| callback::rotate_webhook_secret(tx, &caller, &tenant);
         Ok(self.write("rotate_webhook_secret", Kind::Ordinary, work).await?)
     }
 }

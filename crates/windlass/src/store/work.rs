@@ -26,14 +26,14 @@ impl Store {
     pub async fn register(&self, caller: &Caller, new: NewWorker) -> Result<Worker, WorkError> {
         ask_server!(self.register(new));
         let caller = caller.clone();
-        self.write("register", Kind::Ordinary, move |unit| worker::register(unit, &caller, &new)).await
+        self.write("register", Kind::Ordinary, move |tx| worker::register(tx, &caller, &new)).await
     }
 
     /// A worker leaves; its jobs go back without being counted as failed. Says how many.
     pub async fn deregister(&self, caller: &Caller, worker: WorkerId) -> Result<usize, WorkError> {
         ask_server!(self.deregister(worker));
         let caller = caller.clone();
-        self.write("deregister", Kind::Ordinary, move |unit| worker::deregister(unit, &caller, worker)).await
+        self.write("deregister", Kind::Ordinary, move |tx| worker::deregister(tx, &caller, worker)).await
     }
 
     /// A worker's own program has paused it, or lets it go on. A server is not told.
@@ -47,7 +47,7 @@ impl Store {
             return Ok(());
         }
         let caller = caller.clone();
-        let tell = move |unit: &mut WriteTx<'_>| worker::tell_paused(unit, &caller, worker, is_paused);
+        let tell = move |tx: &mut WriteTx<'_>| worker::tell_paused(tx, &caller, worker, is_paused);
         self.write("tell_paused", Kind::Ordinary, tell).await
     }
 
@@ -98,7 +98,7 @@ impl Store {
             let (caller, request, starts) = (caller.clone(), request.clone(), starts());
             let kind = Kind::Claim(request.limit.clamp(1, limits::CLAIM_JOBS_MAX));
             let answer =
-                self.write("claim", kind, move |unit| claim::claim(unit, &caller, &request, starts)).await?;
+                self.write("claim", kind, move |tx| claim::claim(tx, &caller, &request, starts)).await?;
             if !answer.jobs.is_empty() || patience.is_over() {
                 if unheard.is_some_and(|work| !work.has_news()) && answer.has_waited(self.env.clock.now()) {
                     self.env.meters.fell_back(Fallback::Claim);
@@ -126,7 +126,7 @@ impl Store {
     ) -> Result<HeartbeatReply, WorkError> {
         ask_server!(self.heartbeat(worker, beats, Duration::ZERO));
         let caller = caller.clone();
-        self.write("heartbeat", Kind::Urgent, move |unit| heartbeat::heartbeat(unit, &caller, worker, &beats))
+        self.write("heartbeat", Kind::Urgent, move |tx| heartbeat::heartbeat(tx, &caller, worker, &beats))
             .await
     }
 
@@ -165,7 +165,7 @@ impl Store {
         }
         let caller = caller.clone();
         let kind = Kind::About(started.iter().map(|(job, _)| *job).collect());
-        self.write("start", kind, move |unit| attempt_writes::start(unit, &caller, worker, &started)).await
+        self.write("start", kind, move |tx| attempt_writes::start(tx, &caller, worker, &started)).await
     }
 
     /// Takes reports of how attempts ended; the answers are in their order.
@@ -178,7 +178,7 @@ impl Store {
         ask_server!(self.finish(worker, reports));
         let caller = caller.clone();
         let kind = Kind::About(reports.iter().map(|report| report.job).collect());
-        self.write("finish", kind, move |unit| finish::finish(unit, &caller, worker, &reports)).await
+        self.write("finish", kind, move |tx| finish::finish(tx, &caller, worker, &reports)).await
     }
 
     /// Writes checkpoints, progress or log lines for a running job, all or none.
@@ -190,8 +190,7 @@ impl Store {
     ) -> Result<(), WorkError> {
         ask_server!(self.note(hand, notes));
         let caller = caller.clone();
-        self.write("note", Kind::Ordinary, move |unit| attempt_writes::note(unit, &caller, hand, &notes))
-            .await
+        self.write("note", Kind::Ordinary, move |tx| attempt_writes::note(tx, &caller, hand, &notes)).await
     }
 
     /// Spawns children of a running job and parks it until their group is decided (M64).
@@ -215,7 +214,7 @@ impl Store {
         ask_server!(self.spawn(hand, group, beside));
         let caller = caller.clone();
         let kind = Kind::Batch(group.jobs.len());
-        let spawn = move |unit: &mut WriteTx<'_>| children::spawn(unit, &caller, hand, &group, &beside);
+        let spawn = move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, hand, &group, &beside);
         self.write("spawn", kind, spawn).await
     }
 

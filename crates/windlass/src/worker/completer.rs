@@ -19,7 +19,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 
 /// Reports until `closing`, and then what is left.
 pub(crate) async fn run(
-    crew: Arc<WorkerShared>,
+    shared: Arc<WorkerShared>,
     mut inbox: mpsc::Receiver<Report>,
     closing: CancellationToken,
 ) {
@@ -36,7 +36,7 @@ pub(crate) async fn run(
             return;
         }
         gather(&mut inbox, &mut batch).await;
-        send(&crew, std::mem::take(&mut batch)).await;
+        send(&shared, std::mem::take(&mut batch)).await;
     }
 }
 
@@ -54,8 +54,8 @@ async fn gather(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
 }
 
 /// Sends outcomes until the store takes them, or says that it never will.
-pub(crate) async fn send(crew: &WorkerShared, reports: Vec<Report>) {
-    let (queue, worker) = (&crew.client, crew.id());
+pub(crate) async fn send(shared: &WorkerShared, reports: Vec<Report>) {
+    let (queue, worker) = (&shared.client, shared.id());
     let mut pause = PAUSES.0;
     loop {
         match queue.store().finish(queue.caller(), worker, reports.clone()).await {
@@ -70,7 +70,7 @@ pub(crate) async fn send(crew: &WorkerShared, reports: Vec<Report>) {
             Err(WorkError::Store(StoreError::Damaged(_) | StoreError::Database(_))) if reports.len() > 1 => {
                 let mut reports = reports;
                 let others = reports.split_off(reports.len() / 2);
-                tokio::join!(Box::pin(send(crew, reports)), Box::pin(send(crew, others)));
+                tokio::join!(Box::pin(send(shared, reports)), Box::pin(send(shared, others)));
                 return;
             }
             Err(WorkError::Store(error))

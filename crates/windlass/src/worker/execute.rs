@@ -25,20 +25,20 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Starts a job that was claimed, in its turn; its seat is free again when its outcome is on its way.
 pub(super) fn start(
-    crew: Arc<WorkerShared>,
+    shared: Arc<WorkerShared>,
     claimed: Claimed,
     seats: Arc<SlotPool>,
     seat: OwnedSemaphorePermit,
     slot: Option<OwnedSemaphorePermit>,
 ) {
     // At once: whoever asks from now on what runs here is told, also before the task has begun.
-    let cx = start_attempt(&crew, claimed);
+    let cx = start_attempt(&shared, claimed);
     tokio::spawn(async move {
         let execution = cx.claimed().job.policy.timeouts.execution;
         let given_up = async {
             tokio::select! {
                 () = cx.cancelled() => {}
-                () = crew.control.paused() => {}
+                () = shared.control.paused() => {}
             }
         };
         let slot = match slot {
@@ -49,11 +49,11 @@ pub(super) fn start(
             let watch = Stopwatch::start();
             cx.starts();
             let outcome = {
-                let mut running = std::pin::pin!(run(&crew, &cx));
+                let mut running = std::pin::pin!(run(&shared, &cx));
                 tokio::select! {
                     biased;
                     outcome = &mut running => outcome,
-                    () = note_start(&crew, &cx) => running.await,
+                    () = note_start(&shared, &cx) => running.await,
                 }
             };
             seats.took(watch.elapsed());
@@ -61,10 +61,10 @@ pub(super) fn start(
         } else {
             Some(Outcome::Released)
         };
-        if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence())
+        if let Some(_leaving) = shared.running.remove(cx.job_id(), cx.fence())
             && let Some(outcome) = outcome
         {
-            crew.report(report(&cx, outcome)).await;
+            shared.report(report(&cx, outcome)).await;
         }
         drop((slot, seat));
     });
@@ -72,29 +72,29 @@ pub(super) fn start(
 
 /// Tells the store that a job has started which was claimed ahead, unless it ends at once: then its outcome says so. Should
 /// its worker be lost, the attempt counts and is a crash.
-async fn note_start(crew: &WorkerShared, cx: &Cx) {
+async fn note_start(shared: &WorkerShared, cx: &Cx) {
     if !cx.has_started_unnoticed() {
         return std::future::pending().await;
     }
     tokio::time::sleep(limits::START_NOTED_AFTER).await;
     let started = vec![(cx.job_id(), cx.fence())];
-    if let Err(error) = crew.client.store().start(crew.client.caller(), crew.id(), started).await {
+    if let Err(error) = shared.client.store().start(shared.client.caller(), shared.id(), started).await {
         // The next heartbeat says it again.
         tracing::debug!(%error, job = %cx.job_id(), "cannot note that a job has started");
     }
 }
 
 /// Runs one attempt; nothing if there is nothing to report.
-pub(crate) async fn attempt(crew: &WorkerShared, claimed: Claimed) -> Option<Report> {
-    let cx = start_attempt(crew, claimed);
-    let outcome = run(crew, &cx).await;
-    crew.running.remove(cx.job_id(), cx.fence())?;
+pub(crate) async fn attempt(shared: &WorkerShared, claimed: Claimed) -> Option<Report> {
+    let cx = start_attempt(shared, claimed);
+    let outcome = run(shared, &cx).await;
+    shared.running.remove(cx.job_id(), cx.fence())?;
     Some(report(&cx, outcome?))
 }
 
-fn start_attempt(crew: &WorkerShared, claimed: Claimed) -> Cx {
-    let cx = Cx::new(crew.client.clone(), crew.states.clone(), claimed, crew.settings.conduct.clone());
-    crew.running.insert(cx.clone());
+fn start_attempt(shared: &WorkerShared, claimed: Claimed) -> Cx {
+    let cx = Cx::new(shared.client.clone(), shared.states.clone(), claimed, shared.settings.conduct.clone());
+    shared.running.insert(cx.clone());
     cx
 }
 
@@ -103,7 +103,7 @@ fn report(cx: &Cx, outcome: Outcome) -> Report {
 }
 
 /// Runs the handler to its end as part of its submission's trace; nothing if there is nothing to report.
-async fn run(crew: &WorkerShared, cx: &Cx) -> Option<Outcome> {
+async fn run(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     let span = tracing::debug_span!(
         parent: None,
         "handler",
@@ -114,7 +114,7 @@ async fn run(crew: &WorkerShared, cx: &Cx) -> Option<Outcome> {
         windlass.queue = %cx.claimed().job.lane.queue,
         traceparent = cx.traceparent(),
     );
-    let outcome = run_handler(crew, cx).instrument(span.clone()).await;
+    let outcome = run_handler(shared, cx).instrument(span.clone()).await;
     if let Some(Outcome::Failed(failure)) = &outcome {
         span.record("otel.status_code", "error");
         span.in_scope(|| log_failure(cx, failure));
@@ -138,18 +138,18 @@ fn log_failure(cx: &Cx, failure: &Failure) {
     }
 }
 
-async fn run_handler(crew: &WorkerShared, cx: &Cx) -> Option<Outcome> {
+async fn run_handler(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     if cx.crashes_at(&CrashPoint::BeforeStart) {
         return None;
     }
-    let Some(handler) = crew.handler(cx.job_type()) else {
+    let Some(handler) = shared.handler(cx.job_type()) else {
         // Not claimed for, so not ours to judge: somebody who knows this type will run it (M104).
         return Some(Outcome::Released);
     };
-    let outcome = match catch_unwind(AssertUnwindSafe(|| call(crew, cx, handler))) {
+    let outcome = match catch_unwind(AssertUnwindSafe(|| call(shared, cx, handler))) {
         Ok(mut future) => {
             cx.start();
-            let outcome = supervise(crew, cx, &mut future).await;
+            let outcome = supervise(shared, cx, &mut future).await;
             drop_safely(cx, future);
             outcome
         }
@@ -158,13 +158,13 @@ async fn run_handler(crew: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     if cx.crashes_at(&CrashPoint::BeforeFinish) {
         None
     } else {
-        outcome.map(|outcome| delayed(crew, cx, outcome))
+        outcome.map(|outcome| delayed(shared, cx, outcome))
     }
 }
 
 /// A failure with the delay that the worker's own function decides on, if the job's policy leaves it to that (M41).
-fn delayed(crew: &WorkerShared, cx: &Cx, outcome: Outcome) -> Outcome {
-    let (policy, decide) = (&cx.claimed().job.policy.retry, &crew.settings.retry_delay);
+fn delayed(shared: &WorkerShared, cx: &Cx, outcome: Outcome) -> Outcome {
+    let (policy, decide) = (&cx.claimed().job.policy.retry, &shared.settings.retry_delay);
     let (Outcome::Failed(failure), Some(decide), Strategy::Custom) = (&outcome, decide, policy.strategy)
     else {
         return outcome;
@@ -182,13 +182,13 @@ fn delayed(crew: &WorkerShared, cx: &Cx, outcome: Outcome) -> Outcome {
 }
 
 /// The handler's future within all layers.
-fn call(crew: &WorkerShared, cx: &Cx, handler: &dyn AnyHandler) -> HandlerFuture {
+fn call(shared: &WorkerShared, cx: &Cx, handler: &dyn AnyHandler) -> HandlerFuture {
     let future = handler.call(&cx.claimed().spec.payload.bytes, cx.clone());
-    crew.layers.iter().fold(future, |future, layer| layer(cx.clone(), future))
+    shared.layers.iter().fold(future, |future, layer| layer(cx.clone(), future))
 }
 
 /// Drives the handler until it ends, parks, takes too long or is cut off.
-async fn supervise(crew: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -> Option<Outcome> {
+async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -> Option<Outcome> {
     let limit = cx.claimed().job.policy.timeouts.execution;
     tokio::select! {
         biased;
@@ -203,7 +203,7 @@ async fn supervise(crew: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -> 
             let message = format!("ran longer than {limit:?}");
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }
-        () = cut_off(crew, cx) => None,
+        () = cut_off(shared, cx) => None,
     }
 }
 
@@ -216,9 +216,9 @@ async fn parked(cx: &Cx, park: Park) -> Outcome {
 }
 
 /// Returns when the handler was told to stop and has had time to clean up.
-async fn cut_off(crew: &WorkerShared, cx: &Cx) {
+async fn cut_off(shared: &WorkerShared, cx: &Cx) {
     cx.cancelled().await;
-    tokio::time::sleep(crew.settings.grace).await;
+    tokio::time::sleep(shared.settings.grace).await;
 }
 
 /// Runs a handler and catches its panic.

@@ -19,12 +19,12 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs until `stop`; an error if it cannot go on.
 pub(super) async fn run(
-    crew: Arc<WorkerShared>,
+    shared: Arc<WorkerShared>,
     queue: QueueName,
     seats: Arc<SlotPool>,
     stop: CancellationToken,
 ) -> Result<(), WorkError> {
-    let types = crew.types();
+    let types = shared.types();
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -32,11 +32,11 @@ pub(super) async fn run(
         };
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = crew.control.resumed() => {}
+            () = shared.control.resumed() => {}
         }
         let free = take_free(&seats, first).await;
         let request = ClaimRequest {
-            worker: crew.id(),
+            worker: shared.id(),
             queues: Some(vec![queue.clone()]),
             types: types.clone(),
             limit: free.len(),
@@ -44,25 +44,25 @@ pub(super) async fn run(
         let gone = async {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = crew.control.paused() => {}
+                () = shared.control.paused() => {}
             }
         };
-        let (store, caller) = (crew.client.store(), crew.client.caller());
+        let (store, caller) = (shared.client.store(), shared.client.caller());
         // No more are started than there are slots; the others are at hand for when a slot becomes free.
         let starts = || seats.slots_free();
         match store.claim_ahead(caller, &request, starts, limits::CLAIM_WAIT_MAX, gone).await {
             Ok(answer) => {
-                crew.control.claimed(answer.is_paused);
-                start(&crew, &seats, answer.jobs, free);
+                shared.control.claimed(answer.is_paused);
+                start(&shared, &seats, answer.jobs, free);
                 // Paused while the claim was on its way: these came too late to be given back with the others.
-                if crew.control.is_interrupted() {
-                    shutdown::release_all(&crew).await;
+                if shared.control.is_interrupted() {
+                    shutdown::release_all(&shared).await;
                 }
             }
             Err(error) => {
                 drop(free);
                 let again = match error {
-                    WorkError::NoSuchWorker(forgotten) => crew.register_again(forgotten).await,
+                    WorkError::NoSuchWorker(forgotten) => shared.register_again(forgotten).await,
                     error => Err(error),
                 };
                 let Err(error) = again else { continue };
@@ -119,7 +119,7 @@ async fn take_free(seats: &SlotPool, first: OwnedSemaphorePermit) -> Vec<OwnedSe
 }
 
 fn start(
-    crew: &Arc<WorkerShared>,
+    shared: &Arc<WorkerShared>,
     seats: &Arc<SlotPool>,
     jobs: Vec<Claimed>,
     free: Vec<OwnedSemaphorePermit>,
@@ -130,6 +130,6 @@ fn start(
     for (claimed, seat) in jobs.into_iter().zip(free) {
         // In this order: those whose attempt counts already get the slots.
         let slot = if claimed.job.has.claim_ahead { None } else { seats.slot() };
-        execute::start(crew.clone(), claimed, seats.clone(), seat, slot);
+        execute::start(shared.clone(), claimed, seats.clone(), seat, slot);
     }
 }

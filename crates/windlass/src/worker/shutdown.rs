@@ -21,25 +21,25 @@ pub struct ShutdownReport {
 
 /// Ends all work and reports on it; says how many jobs were given back.
 pub(super) async fn leave(
-    crew: &WorkerShared,
+    shared: &WorkerShared,
     reporting: JoinHandle<()>,
     closing: &CancellationToken,
 ) -> usize {
-    let before = crew.released.load(Ordering::Relaxed);
-    let is_drained = tokio::time::timeout(crew.settings.drain, crew.running.emptied()).await.is_ok();
+    let before = shared.released.load(Ordering::Relaxed);
+    let is_drained = tokio::time::timeout(shared.settings.drain, shared.running.emptied()).await.is_ok();
     if !is_drained {
-        crew.cancel_all(CancelReason::Released);
-        let _ended_or_not = tokio::time::timeout(crew.settings.grace, crew.running.emptied()).await;
-        release_all(crew).await;
+        shared.cancel_all(CancelReason::Released);
+        let _ended_or_not = tokio::time::timeout(shared.settings.grace, shared.running.emptied()).await;
+        release_all(shared).await;
     }
     closing.cancel();
     let _ended_or_not = tokio::time::timeout(limits::SHUTDOWN_REPORT_TIMEOUT, reporting).await;
-    crew.released.load(Ordering::Relaxed) - before
+    shared.released.load(Ordering::Relaxed) - before
 }
 
 /// Leaves the registry.
-pub(super) async fn farewell(crew: &WorkerShared, mut released: usize) -> ShutdownReport {
-    match crew.client.store().deregister(crew.client.caller(), crew.id()).await {
+pub(super) async fn farewell(shared: &WorkerShared, mut released: usize) -> ShutdownReport {
+    match shared.client.store().deregister(shared.client.caller(), shared.id()).await {
         // Those whose handlers were dropped just before they would have been given back.
         Ok(rest) => released += rest,
         Err(error) => tracing::warn!(%error, "could not say farewell; leases end by themselves"),
@@ -48,31 +48,31 @@ pub(super) async fn farewell(crew: &WorkerShared, mut released: usize) -> Shutdo
 }
 
 /// Gives everything back whenever the worker is paused aggressively from within its program (M55).
-pub(super) async fn release_when_paused(crew: Arc<WorkerShared>, over: CancellationToken) {
+pub(super) async fn release_when_paused(shared: Arc<WorkerShared>, over: CancellationToken) {
     loop {
         tokio::select! {
             () = over.cancelled() => return,
-            () = crew.control.interrupted() => {}
+            () = shared.control.interrupted() => {}
         }
-        release_all(&crew).await;
+        release_all(&shared).await;
         tokio::select! {
             () = over.cancelled() => return,
-            () = crew.control.resumed() => {}
+            () = shared.control.resumed() => {}
         }
     }
 }
 
 /// Tells the store whenever the program pauses the worker or lets it go on: jobs that wait for it say so.
-pub(super) async fn tell_when_paused(crew: Arc<WorkerShared>, over: CancellationToken) {
+pub(super) async fn tell_when_paused(shared: Arc<WorkerShared>, over: CancellationToken) {
     loop {
         for is_paused in [true, false] {
             tokio::select! {
                 () = over.cancelled() => return,
-                () = crew.control.paused(), if is_paused => {}
-                () = crew.control.resumed(), if !is_paused => {}
+                () = shared.control.paused(), if is_paused => {}
+                () = shared.control.resumed(), if !is_paused => {}
             }
-            let store = crew.client.store();
-            if let Err(error) = store.tell_paused(crew.client.caller(), crew.id(), is_paused).await {
+            let store = shared.client.store();
+            if let Err(error) = store.tell_paused(shared.client.caller(), shared.id(), is_paused).await {
                 tracing::warn!(%error, is_paused, "the store does not know that the worker is paused or goes on");
             }
         }
@@ -80,11 +80,11 @@ pub(super) async fn tell_when_paused(crew: Arc<WorkerShared>, over: Cancellation
 }
 
 /// Gives back everything that still runs.
-pub(crate) async fn release_all(crew: &WorkerShared) {
-    for cx in crew.running.all() {
+pub(crate) async fn release_all(shared: &WorkerShared) {
+    for cx in shared.running.all() {
         cx.cancel(CancelReason::Released);
-        if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence()) {
-            crew.report(Report::new(cx.job_id(), cx.fence(), Outcome::Released)).await;
+        if let Some(_leaving) = shared.running.remove(cx.job_id(), cx.fence()) {
+            shared.report(Report::new(cx.job_id(), cx.fence(), Outcome::Released)).await;
         }
     }
 }

@@ -101,23 +101,23 @@ pub struct Patch {
 
 /// Does something to a job.
 pub(crate) fn act(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     act: &JobAction,
 ) -> Result<ActionReport, ActError> {
-    act_with(unit, caller, id, act, &ActOptions::default())
+    act_with(tx, caller, id, act, &ActOptions::default())
 }
 
 /// The same, as the options say.
 pub(crate) fn act_with(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     act: &JobAction,
     options: &ActOptions,
 ) -> Result<ActionReport, ActError> {
-    let acted = do_if_matched(unit, caller, id, act, &options.if_match)?;
+    let acted = do_if_matched(tx, caller, id, act, &options.if_match)?;
     if options.strict {
         require_change(&acted, act)?;
     }
@@ -125,17 +125,17 @@ pub(crate) fn act_with(
 }
 
 fn do_if_matched(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     act: &JobAction,
     if_match: &IfMatch,
 ) -> Result<ActionReport, ActError> {
     check(act)?;
-    let before = unit.managed(caller, id)?;
-    if_match.check(unit, &before)?;
-    let is_changed = do_to(unit, caller, &before, act)?;
-    let job = unit.job(before.seq)?.cloned().unwrap_or(before);
+    let before = tx.managed(caller, id)?;
+    if_match.check(tx, &before)?;
+    let is_changed = do_to(tx, caller, &before, act)?;
+    let job = tx.job(before.seq)?.cloned().unwrap_or(before);
     Ok(ActionReport { job, is_changed })
 }
 
@@ -150,14 +150,14 @@ fn check(act: &JobAction) -> Result<(), ActError> {
 
 /// Does it; the job was found and the caller may.
 pub(crate) fn do_to(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     job: &JobRecord,
     act: &JobAction,
 ) -> Result<bool, ActError> {
-    let (seq, now) = (job.seq, unit.now);
+    let (seq, now) = (job.seq, tx.now);
     match act {
-        JobAction::Submit => Ok(unit.apply(seq, &Event::Submit, &RecordActor::caller(caller, None))??),
+        JobAction::Submit => Ok(tx.apply(seq, &Event::Submit, &RecordActor::caller(caller, None))??),
         JobAction::Suspend(suspend) => {
             let suspension = Suspension {
                 by: caller.id.clone(),
@@ -168,13 +168,13 @@ pub(crate) fn do_to(
                 by_pause: false,
             };
             let cause = RecordActor::caller(caller, suspend.reason.as_deref());
-            Ok(unit.apply(seq, &Event::Suspend { suspension }, &cause)??)
+            Ok(tx.apply(seq, &Event::Suspend { suspension }, &cause)??)
         }
         JobAction::Resume { reason } => {
             let is_changed =
-                unit.apply(seq, &Event::Resume, &RecordActor::caller(caller, reason.as_deref()))??;
-            unit.deliver_signal(seq)?;
-            unit.apply_due_timers(seq)?;
+                tx.apply(seq, &Event::Resume, &RecordActor::caller(caller, reason.as_deref()))??;
+            tx.deliver_signal(seq)?;
+            tx.apply_due_timers(seq)?;
             Ok(is_changed)
         }
         JobAction::Cancel { reason } => {
@@ -183,20 +183,20 @@ pub(crate) fn do_to(
                 None => format!("cancelled by {}", caller.id),
             };
             let cause = RecordActor::caller(caller, reason.as_deref());
-            Ok(unit.apply(seq, &Event::Cancel { message }, &cause)??)
+            Ok(tx.apply(seq, &Event::Cancel { message }, &cause)??)
         }
-        JobAction::Priority(priority) => set_priority(unit, caller, seq, *priority),
-        JobAction::Patch(patch) => self::patch(unit, caller, job, patch),
+        JobAction::Priority(priority) => set_priority(tx, caller, seq, *priority),
+        JobAction::Patch(patch) => self::patch(tx, caller, job, patch),
     }
 }
 
 fn set_priority(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     seq: Seq,
     priority: Priority,
 ) -> Result<bool, ActError> {
-    let Some(before) = unit.job(seq)?.cloned() else { return Ok(false) };
+    let Some(before) = tx.job(seq)?.cloned() else { return Ok(false) };
     if before.state.is_final() {
         return Err(InvalidTransition { state: before.state, action: Action::Prioritise }.into());
     }
@@ -205,10 +205,10 @@ fn set_priority(
     }
     let mut after = before.clone();
     after.priority = priority;
-    after.updated_at = unit.now;
+    after.updated_at = tx.now;
     // Its place among those set aside for a key changes; the next claim decides anew.
     after.is_blocked = false;
-    after.details_mut().priority_updated_at = Some(unit.now);
+    after.details_mut().priority_updated_at = Some(tx.now);
     let context = json!({
         "job_id": before.id.to_string(),
         "actor_id": caller.id,
@@ -216,20 +216,20 @@ fn set_priority(
         "new_priority": priority.value(),
     });
     let cause = RecordActor::caller(caller, None);
-    unit.record_job(AuditEvent::PriorityUpdated, &before, &after, &cause, Some(context))?;
+    tx.record_job(AuditEvent::PriorityUpdated, &before, &after, &cause, Some(context))?;
     let (has_dependents, depth) = (after.has.dependents, after.depth);
-    unit.put(after);
+    tx.put(after);
     if has_dependents {
-        unit.cascade(depth, Task::Priority { job: seq, after: None })?;
+        tx.cascade(depth, Task::Priority { job: seq, after: None })?;
     }
     Ok(true)
 }
 
-fn patch(unit: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) -> Result<bool, ActError> {
+fn patch(tx: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) -> Result<bool, ActError> {
     if job.state.is_final() {
         return Err(InvalidTransition { state: job.state, action: Action::Patch }.into());
     }
-    let Some(spec) = unit.spec(job.seq)? else { return Err(ActError::NotFound(job.id)) };
+    let Some(spec) = tx.spec(job.seq)? else { return Err(ActError::NotFound(job.id)) };
     let labels = JobMetadata {
         tags: patch.tags.clone().unwrap_or_else(|| spec.labels.tags.clone()),
         correlation_id: patch.correlation_id.clone().unwrap_or_else(|| spec.labels.correlation_id.clone()),
@@ -237,49 +237,49 @@ fn patch(unit: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch
     };
     labels.check()?;
     if patch.callback_url.is_some() {
-        labels.check_callback(&unit.env.options.targets)?;
+        labels.check_callback(&tx.env.options.targets)?;
     }
     let mut is_changed = false;
     if labels != spec.labels {
         let mut next = job.clone();
-        next.updated_at = unit.now;
+        next.updated_at = tx.now;
         next.has.callback = labels.callback_url.is_some();
         let context = json!({"job_id": job.id.to_string(), "actor_id": caller.id});
-        unit.record_job(AuditEvent::Patched, job, &next, &RecordActor::caller(caller, None), Some(context))?;
+        tx.record_job(AuditEvent::Patched, job, &next, &RecordActor::caller(caller, None), Some(context))?;
         let new = Spec { labels: labels.clone(), ..spec.clone() };
-        let next = unit.with_ticket_for_change(next, &spec, &new);
-        unit.put(next);
-        unit.relabel(job.seq, labels);
+        let next = tx.with_ticket_for_change(next, &spec, &new);
+        tx.put(next);
+        tx.relabel(job.seq, labels);
         is_changed = true;
     }
     if let Some(priority) = patch.priority {
-        is_changed |= set_priority(unit, caller, job.seq, priority)?;
+        is_changed |= set_priority(tx, caller, job.seq, priority)?;
     }
     Ok(is_changed)
 }
 
 /// Removes a final job with everything that hangs on it; its audit records stay. Refused while another job needs it.
 pub(crate) fn delete(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     if_match: &IfMatch,
 ) -> Result<(), ActError> {
-    let job = unit.managed(caller, id)?;
-    if_match.check(unit, &job)?;
+    let job = tx.managed(caller, id)?;
+    if_match.check(tx, &job)?;
     if !job.state.is_final() {
         return Err(InvalidTransition { state: job.state, action: Action::Delete }.into());
     }
     // What time did to the job stands, whether or not it may be deleted.
-    unit.begin();
-    if let Some(by) = needed_by(unit, &job)? {
+    tx.begin();
+    if let Some(by) = needed_by(tx, &job)? {
         return Err(ActError::Needed { id, state: job.state, by });
     }
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "state": job.state.as_str()});
-    unit.record_job(AuditEvent::Deleted, &job, &job, &RecordActor::caller(caller, None), Some(context))?;
-    unit.remove(job.seq);
+    tx.record_job(AuditEvent::Deleted, &job, &job, &RecordActor::caller(caller, None), Some(context))?;
+    tx.remove(job.seq);
     // At once, so that nobody else in this commit finds it any more.
-    Ok(unit.flush()?)
+    Ok(tx.flush()?)
 }
 
 impl WriteTx<'_> {

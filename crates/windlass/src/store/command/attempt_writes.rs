@@ -62,43 +62,43 @@ pub enum AttemptWrite {
 
 /// Writes notes for a running job, all or none.
 pub(crate) fn note(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     hand: LeaseRef,
     notes: &[AttemptWrite],
 ) -> Result<(), WorkError> {
     caller.require(Permission::Work)?;
     for note in notes {
-        check(note, unit.env.options.payload_bytes_max)?;
+        check(note, tx.env.options.payload_bytes_max)?;
     }
-    let job = unit.in_hand(caller, hand)?;
-    let mut job = unit.started(job);
-    check_room(unit, &job, notes)?;
+    let job = tx.in_hand(caller, hand)?;
+    let mut job = tx.started(job);
+    check_room(tx, &job, notes)?;
     for note in notes {
         match note {
-            AttemptWrite::Checkpoint { step, value } => unit.save_checkpoint(&mut job, step, value)?,
+            AttemptWrite::Checkpoint { step, value } => tx.save_checkpoint(&mut job, step, value)?,
             AttemptWrite::Progress(progress) => job.details_mut().progress = Some(progress.clone()),
-            AttemptWrite::Logs(lines) => unit.append_logs(&mut job, lines),
+            AttemptWrite::Logs(lines) => tx.append_logs(&mut job, lines),
         }
     }
-    unit.put(job);
+    tx.put(job);
     Ok(())
 }
 
 /// Notes that jobs which were claimed ahead have started; one that is not held any more is left alone.
 pub(crate) fn start(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     worker: WorkerId,
     started: &[(JobId, Fence)],
 ) -> Result<(), WorkError> {
     caller.require(Permission::Work)?;
     let ids: Vec<JobId> = started.iter().map(|(job, _)| *job).collect();
-    let found = unit.find(&ids)?;
+    let found = tx.find(&ids)?;
     for ((_, fence), seq) in started.iter().zip(found) {
         let Some(seq) = seq else { continue };
-        if let Some(job) = unit.held(seq, worker, *fence)? {
-            unit.started(job);
+        if let Some(job) = tx.held(seq, worker, *fence)? {
+            tx.started(job);
         }
     }
     Ok(())
@@ -126,7 +126,7 @@ fn check(note: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
 
 /// Refuses more checkpoints than a job may have, or larger ones, before the first is written: it could not be taken back
 /// alone.
-fn check_room(unit: &mut WriteTx<'_>, job: &JobRecord, notes: &[AttemptWrite]) -> Result<(), WorkError> {
+fn check_room(tx: &mut WriteTx<'_>, job: &JobRecord, notes: &[AttemptWrite]) -> Result<(), WorkError> {
     let named: BTreeMap<&str, usize> = notes
         .iter()
         .filter_map(|note| match note {
@@ -142,7 +142,7 @@ fn check_room(unit: &mut WriteTx<'_>, job: &JobRecord, notes: &[AttemptWrite]) -
         return Ok(());
     }
     for (step, size) in named {
-        let before = unit.checkpoint_bytes(job, step)?;
+        let before = tx.checkpoint_bytes(job, step)?;
         count += usize::from(before.is_none());
         bytes = bytes.saturating_add(size).saturating_sub(before.map_or(0, kept));
     }

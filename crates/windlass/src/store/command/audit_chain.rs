@@ -105,29 +105,29 @@ fn check_head(db: &mut dyn Read, newest: Option<&SealPoint>) -> Result<(), Store
 }
 
 /// Writes the new points, unless somebody else has sealed meanwhile.
-pub(crate) fn put(unit: &mut WriteTx<'_>, found: &SealBacklog) -> Result<SealReport, StoreError> {
+pub(crate) fn put(tx: &mut WriteTx<'_>, found: &SealBacklog) -> Result<SealReport, StoreError> {
     let SealBacklog { from, points, has_more, .. } = found;
-    if !is_last(unit, from)? {
+    if !is_last(tx, from)? {
         return Ok(SealReport { seal: from.clone(), has_more: false, is_left_to_others: true });
     }
-    let signing_key = unit.env.options.tickets.as_ref().map(|tickets| &tickets.key);
+    let signing_key = tx.env.options.tickets.as_ref().map(|tickets| &tickets.key);
     for seal in points {
         let point = SealPoint::new(seal.clone(), signing_key);
-        unit.put_document(DocumentKind::Seal, &key(seal), Some(&encode(&point)), |_| {})?;
+        tx.put_document(DocumentKind::Seal, &key(seal), Some(&encode(&point)), |_| {})?;
     }
     if let Some(seal) = points.last() {
-        unit.put_document(DocumentKind::AuditHead, HEAD, Some(&encode(seal)), |_| {})?;
+        tx.put_document(DocumentKind::AuditHead, HEAD, Some(&encode(seal)), |_| {})?;
     }
     let seal = points.last().unwrap_or(from).clone();
     Ok(SealReport { seal, has_more: *has_more, is_left_to_others: false })
 }
 
 /// Whether this is still the newest point.
-fn is_last(unit: &mut WriteTx<'_>, point: &Seal) -> Result<bool, StoreError> {
+fn is_last(tx: &mut WriteTx<'_>, point: &Seal) -> Result<bool, StoreError> {
     let next = key(&Seal { through: point.through + 1, hash: String::new() });
     let (here, after) = (
-        unit.document(DocumentKind::Seal, &key(point))?,
-        unit.document(DocumentKind::Seal, &next)?.filter(|document| document.key != key(point)),
+        tx.document(DocumentKind::Seal, &key(point))?,
+        tx.document(DocumentKind::Seal, &next)?.filter(|document| document.key != key(point)),
     );
     let here: Option<SealPoint> = here.map(|document| parse(&document.body)).transpose()?;
     let is_here = here.map_or_else(Seal::origin, |point| point.seal) == *point;

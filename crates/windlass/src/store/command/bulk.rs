@@ -107,7 +107,7 @@ pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
 
 /// Acts on the next jobs that fit, at most `max` of them, up to and including `last`.
 pub(crate) fn round(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     filter: &Filter,
     action: &BulkAction,
@@ -118,7 +118,7 @@ pub(crate) fn round(
     let limit = usize::try_from(max).unwrap_or(usize::MAX).clamp(1, limits::BULK_JOBS_PER_COMMIT);
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
     // Where no index leads to the jobs that fit, a round looks at a bounded number of others.
-    let Found { jobs: page, stopped } = unit.db()?.search(&scan, limits::LIST_SCAN_MAX)?;
+    let Found { jobs: page, stopped } = tx.db()?.search(&scan, limits::LIST_SCAN_MAX)?;
     let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten().or(stopped);
     let mut bulk = BulkReport::default();
     for job in page {
@@ -129,12 +129,12 @@ pub(crate) fn round(
         }
         bulk.matched += 1;
         let (id, place) = (job.id, ClaimOrder::of(&job));
-        unit.cache_job(job);
-        match act_on_job(unit, caller, id, action)? {
+        tx.cache_job(job);
+        match act_on_job(tx, caller, id, action)? {
             Some(is_changed) => bulk.changed += u64::from(is_changed),
             None => bulk.skipped += 1,
         }
-        if has_looked_at_enough(unit) {
+        if has_looked_at_enough(tx) {
             next = Some(place);
             break;
         }
@@ -144,15 +144,15 @@ pub(crate) fn round(
 
 /// Whether the job changed; none if the action was refused.
 fn act_on_job(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     action: &BulkAction,
 ) -> Result<Option<bool>, StoreError> {
     let result = match action {
-        BulkAction::JobAction(act) => actions::act(unit, caller, id, act).map(|acted| acted.is_changed),
-        BulkAction::Redrive(how) => redrive::redrive(unit, caller, id, *how, &IfMatch::any()).map(|_| true),
-        BulkAction::Delete => actions::delete(unit, caller, id, &IfMatch::any()).map(|()| true),
+        BulkAction::JobAction(act) => actions::act(tx, caller, id, act).map(|acted| acted.is_changed),
+        BulkAction::Redrive(how) => redrive::redrive(tx, caller, id, *how, &IfMatch::any()).map(|_| true),
+        BulkAction::Delete => actions::delete(tx, caller, id, &IfMatch::any()).map(|()| true),
     };
     match result {
         Ok(is_changed) => Ok(Some(is_changed)),

@@ -42,46 +42,46 @@ impl WriteTx<'_> {
 
 /// The secrets that a tenant's webhooks are signed with, made now if there is none.
 pub(crate) fn webhook_secrets(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     tenant: &Tenant,
 ) -> Result<Vec<WebhookSecret>, StoreError> {
-    let known = kept(unit, tenant)?;
+    let known = kept(tx, tenant)?;
     let secrets = match known {
         Some(known) => known,
-        None => put(unit, tenant, None)?,
+        None => put(tx, tenant, None)?,
     };
-    Ok(secrets.in_force(unit.now))
+    Ok(secrets.in_force(tx.now))
 }
 
 /// Makes a new secret, beside which the one before signs for a while.
 pub(crate) fn rotate_webhook_secret(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     tenant: &Tenant,
 ) -> Result<Vec<WebhookSecret>, StoreError> {
-    let previous = kept(unit, tenant)?.map(|kept| kept.current);
-    let secrets = put(unit, tenant, previous)?;
+    let previous = kept(tx, tenant)?.map(|kept| kept.current);
+    let secrets = put(tx, tenant, previous)?;
     let context = json!({"actor_id": caller.id, "tenant": tenant});
     let cause = RecordActor::caller(caller, None);
-    unit.record_operation(AuditEvent::SecretRotated, tenant.clone(), &cause, &context);
-    Ok(secrets.in_force(unit.now))
+    tx.record_operation(AuditEvent::SecretRotated, tenant.clone(), &cause, &context);
+    Ok(secrets.in_force(tx.now))
 }
 
-fn kept(unit: &mut WriteTx<'_>, tenant: &Tenant) -> Result<Option<WebhookSecrets>, StoreError> {
-    let known = unit.document(DocumentKind::Secret, &secret_key(tenant))?;
+fn kept(tx: &mut WriteTx<'_>, tenant: &Tenant) -> Result<Option<WebhookSecrets>, StoreError> {
+    let known = tx.document(DocumentKind::Secret, &secret_key(tenant))?;
     known.map(|known| parse(&known.body)).transpose()
 }
 
 fn put(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     tenant: &Tenant,
     previous: Option<WebhookSecret>,
 ) -> Result<WebhookSecrets, StoreError> {
-    let bits = [unit.env.entropy.bits(), unit.env.entropy.bits()];
+    let bits = [tx.env.entropy.bits(), tx.env.entropy.bits()];
     let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_be_bytes()).collect();
     let current = WebhookSecret::new(&BASE64_STANDARD.encode(bytes));
-    let secrets = WebhookSecrets { current, since: unit.now, previous };
-    unit.put_document(DocumentKind::Secret, &secret_key(tenant), Some(&encode(&secrets)), |_| {})?;
+    let secrets = WebhookSecrets { current, since: tx.now, previous };
+    tx.put_document(DocumentKind::Secret, &secret_key(tenant), Some(&encode(&secrets)), |_| {})?;
     Ok(secrets)
 }
 

@@ -42,7 +42,7 @@ pub struct Spawned {
 
 /// Spawns children and parks their parent; what it waits for `beside` them wakes it before their group is decided, too.
 pub(crate) fn spawn(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     hand: LeaseRef,
     group: &NewGroup,
@@ -55,14 +55,13 @@ pub(crate) fn spawn(
         SubmitError::Store(error) => WorkError::Store(error),
         other => WorkError::Children(Box::new(other)),
     };
-    submit::check(&group.jobs, unit.env.options.payload_bytes_max, &unit.env.options.targets)
-        .map_err(refused)?;
-    let parent = unit.in_hand(caller, hand)?;
-    let parent = unit.started(parent);
+    submit::check(&group.jobs, tx.env.options.payload_bytes_max, &tx.env.options.targets).map_err(refused)?;
+    let parent = tx.in_hand(caller, hand)?;
+    let parent = tx.started(parent);
     check_tenant(&parent, &group.jobs)?;
     check_parent(&parent, &group.jobs)?;
-    if let Some((number, known)) = find_group(unit, &parent, &group.name)? {
-        return again(unit, caller, &parent, (number, &known), beside);
+    if let Some((number, known)) = find_group(tx, &parent, &group.name)? {
+        return again(tx, caller, &parent, (number, &known), beside);
     }
     let number = parent.details.groups + 1;
     if number > limits::CHILD_GROUPS_MAX {
@@ -71,29 +70,29 @@ pub(crate) fn spawn(
     }
     let spawning = Spawning { seq: parent.seq, id: parent.id, group: number };
     let as_parent = Caller { tenant: Some(parent.lane.tenant.clone()), ..caller.clone() };
-    let jobs = in_trace_of(unit, &parent, &group.jobs)?;
+    let jobs = in_trace_of(tx, &parent, &group.jobs)?;
     let receipts =
-        submit::submit(unit, &as_parent, &jobs, SubmitOptions::default(), Some(spawning)).map_err(refused)?;
-    keep_group(unit, &parent, number, group, &receipts)?;
-    park(unit, caller, &parent, number, beside)?;
+        submit::submit(tx, &as_parent, &jobs, SubmitOptions::default(), Some(spawning)).map_err(refused)?;
+    keep_group(tx, &parent, number, group, &receipts)?;
+    park(tx, caller, &parent, number, beside)?;
     let mut children = Vec::with_capacity(receipts.len());
     for receipt in receipts {
-        children.push(unit.job(receipt.job.seq)?.cloned().unwrap_or(receipt.job));
+        children.push(tx.job(receipt.job.seq)?.cloned().unwrap_or(receipt.job));
     }
-    let parent = unit.job(parent.seq)?.cloned().unwrap_or(parent);
+    let parent = tx.job(parent.seq)?.cloned().unwrap_or(parent);
     Ok(Spawned { group: number, is_known: false, children, parent })
 }
 
 /// The children, in the trace of their parent unless they name their own.
 fn in_trace_of<'a>(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     parent: &JobRecord,
     jobs: &'a [NewJob],
 ) -> Result<Cow<'a, [NewJob]>, StoreError> {
     if parent.trace.is_none() || jobs.iter().all(|job| job.traceparent.is_some()) {
         return Ok(Cow::Borrowed(jobs));
     }
-    let traceparent = unit.spec(parent.seq)?.and_then(|spec| spec.traceparent);
+    let traceparent = tx.spec(parent.seq)?.and_then(|spec| spec.traceparent);
     let mut jobs = jobs.to_vec();
     for job in jobs.iter_mut().filter(|job| job.traceparent.is_none()) {
         job.traceparent.clone_from(&traceparent);
@@ -143,7 +142,7 @@ fn check_parent(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), WorkError> {
 }
 
 fn find_group(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     parent: &JobRecord,
     name: &str,
 ) -> Result<Option<(u64, ChildGroup)>, WorkError> {
@@ -153,7 +152,7 @@ fn find_group(
     let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
     let query =
         JobDataQuery { seq: parent.seq, kind: JobDataKind::Group, name: Some(""), above: None, limit };
-    for facet in unit.db()?.facets(query)? {
+    for facet in tx.db()?.facets(query)? {
         let group: ChildGroup = parse(&facet.body)?;
         if group.name == name {
             return Ok(Some((facet.number, group)));
@@ -164,28 +163,28 @@ fn find_group(
 
 /// A replay asks again for a group it has: it parks once more, unless the group is decided.
 fn again(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     parent: &JobRecord,
     (number, group): (u64, &ChildGroup),
     beside: &[Park],
 ) -> Result<Spawned, WorkError> {
     if group.decided.is_none() {
-        park(unit, caller, parent, number, beside)?;
+        park(tx, caller, parent, number, beside)?;
     }
     let filter = Filter { parent: Some(parent.id), ..Filter::default() };
     let limit = limits::BATCH_JOBS_MAX * 10;
-    let children = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
+    let children = tx.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
     let children = children
         .into_iter()
         .filter(|child| child.parent.is_some_and(|found| found.group == number))
         .collect();
-    let parent = unit.job(parent.seq)?.cloned().unwrap_or_else(|| parent.clone());
+    let parent = tx.job(parent.seq)?.cloned().unwrap_or_else(|| parent.clone());
     Ok(Spawned { group: number, is_known: true, children, parent })
 }
 
 fn keep_group(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     parent: &JobRecord,
     number: u64,
     group: &NewGroup,
@@ -202,22 +201,22 @@ fn keep_group(
     };
     // A child may have ended at once, with a dependency that had ended badly before.
     for receipt in receipts {
-        if let Some(child) = unit.job(receipt.job.seq)?
+        if let Some(child) = tx.job(receipt.job.seq)?
             && child.state.is_final()
         {
             kept.child_ended(false);
         }
     }
-    unit.put_child_group(parent.seq, number, &kept);
+    tx.put_child_group(parent.seq, number, &kept);
     let mut next = parent.clone();
     next.has.children = true;
     next.details_mut().groups = number;
-    unit.put(next);
+    tx.put(next);
     Ok(())
 }
 
 fn park(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     parent: &JobRecord,
     number: u64,
@@ -229,14 +228,14 @@ fn park(
     let wait = if beside.is_empty() {
         group
     } else {
-        let others = beside.iter().map(|park| wait_of(park, unit.now));
+        let others = beside.iter().map(|park| wait_of(park, tx.now));
         Wait::Any { of: std::iter::once(group).chain(others).collect() }
     };
-    let _refused = unit.apply(parent.seq, &Event::Park { wait }, &cause)?;
-    unit.wake_if_decided(parent.seq, number)?;
+    let _refused = tx.apply(parent.seq, &Event::Park { wait }, &cause)?;
+    tx.wake_if_decided(parent.seq, number)?;
     if !beside.is_empty() {
-        unit.deliver_signal(parent.seq)?;
-        unit.apply_due_timers(parent.seq)?;
+        tx.deliver_signal(parent.seq)?;
+        tx.apply_due_timers(parent.seq)?;
     }
     Ok(())
 }

@@ -137,21 +137,21 @@ impl ClaimAnswer {
 /// Claims jobs. Those beyond the first `starts` are claimed ahead, if they may be: their worker starts them later, or gives
 /// them back.
 pub(crate) fn claim(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     request: &ClaimRequest,
     starts: usize,
 ) -> Result<ClaimAnswer, WorkError> {
     caller.require(Permission::Work)?;
-    let worker = unit.touch_worker(caller, request.worker)?;
-    let has_more_due = unit.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT;
+    let worker = tx.touch_worker(caller, request.worker)?;
+    let has_more_due = tx.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT;
     if has_more_due {
         // More are due than one commit moves: whoever finds nothing now looks again at once.
-        unit.wake();
+        tx.wake();
     }
-    unit.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
-    let config = unit.config()?;
-    if config.hold_on_worker(worker.id, unit.now).is_some() {
+    tx.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
+    let config = tx.config()?;
+    if config.hold_on_worker(worker.id, tx.now).is_some() {
         return Ok(ClaimAnswer {
             is_paused: true,
             interest: request.interest(&worker),
@@ -160,21 +160,21 @@ pub(crate) fn claim(
     }
     let interest = request.interest(&worker);
     let limit = request.limit.min(limits::CLAIM_JOBS_MAX);
-    let mut search = Search::new(unit, &config, &worker, request, has_more_due)?;
+    let mut search = Search::new(tx, &config, &worker, request, has_more_due)?;
     let cause = RecordActor::worker(caller, worker.id);
     let (mut jobs, mut bytes) = (Vec::new(), 0);
-    if limit > limits::CLAIM_BYTES_MAX / unit.env.options.payload_bytes_max.max(1) {
+    if limit > limits::CLAIM_BYTES_MAX / tx.env.options.payload_bytes_max.max(1) {
         // More than are read at once below.
         let front = search.front(limit);
-        unit.raw(|db| db.expect_specs(&front))?;
+        tx.raw(|db| db.expect_specs(&front))?;
     }
     while jobs.len() < limit && bytes < limits::CLAIM_BYTES_MAX {
         // So many that their payloads fit, however large each of them is.
-        let fitting = (limits::CLAIM_BYTES_MAX - bytes) / unit.env.options.payload_bytes_max.max(1);
+        let fitting = (limits::CLAIM_BYTES_MAX - bytes) / tx.env.options.payload_bytes_max.max(1);
         let wanted = fitting.clamp(1, limit - jobs.len());
         let left = ByteBudget { jobs: wanted, bytes: limits::CLAIM_BYTES_MAX - bytes };
-        let taken = take(unit, &mut search, left, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
-        let handed = load_claimed(unit, &taken)?;
+        let taken = take(tx, &mut search, left, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
+        let handed = load_claimed(tx, &taken)?;
         bytes += handed.iter().map(Claimed::bytes).sum::<usize>();
         jobs.extend(handed);
         if taken.len() < wanted {
@@ -183,10 +183,9 @@ pub(crate) fn claim(
     }
     if !jobs.is_empty() {
         // From now on its silence ends leases: it counts from here.
-        unit.mark_seen(worker, limits::POLL_INTERVAL)?;
+        tx.mark_seen(worker, limits::POLL_INTERVAL)?;
     }
-    let throttled_for =
-        search.commit_claims(unit)?.map(|at| at.since(unit.now).max(Duration::from_millis(1)));
+    let throttled_for = search.commit_claims(tx)?.map(|at| at.since(tx.now).max(Duration::from_millis(1)));
     Ok(ClaimAnswer { jobs, is_paused: false, throttled_for, interest })
 }
 
@@ -199,46 +198,46 @@ struct ByteBudget {
 
 /// Takes jobs until so many are taken, or their checkpoints have so many bytes; `starts` of them are started now.
 fn take(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     search: &mut Search,
-    ByteBudget { jobs: wanted, bytes: room }: ByteBudget,
+    ByteBudget { jobs: wanted, bytes: capacity }: ByteBudget,
     starts: usize,
     cause: &RecordActor,
     worker: WorkerId,
 ) -> Result<Vec<Seq>, StoreError> {
-    let generation = unit.generation()?;
+    let generation = tx.generation()?;
     let (mut taken, mut bytes) = (Vec::with_capacity(wanted.min(64)), 0);
-    while taken.len() < wanted && bytes < room as u64 {
-        let Some(seq) = search.next(unit, wanted - taken.len())? else { break };
-        if !unit.admits(seq)? {
+    while taken.len() < wanted && bytes < capacity as u64 {
+        let Some(seq) = search.next(tx, wanted - taken.len())? else { break };
+        if !tx.admits(seq)? {
             continue;
         }
-        let random = unit.env.entropy.next_u64();
-        let event = if taken.len() >= starts && unit.job(seq)?.is_some_and(JobRecord::may_be_claimed_ahead) {
+        let random = tx.env.entropy.next_u64();
+        let event = if taken.len() >= starts && tx.job(seq)?.is_some_and(JobRecord::may_be_claimed_ahead) {
             Event::ClaimAhead { worker, generation, random }
         } else {
             Event::Claim { worker, generation, random }
         };
-        if unit.apply(seq, &event, cause)?.is_ok() {
-            bytes += unit.job(seq)?.map_or(0, |job| job.details.checkpoint_bytes);
+        if tx.apply(seq, &event, cause)?.is_ok() {
+            bytes += tx.job(seq)?.map_or(0, |job| job.details.checkpoint_bytes);
             taken.push(seq);
         }
     }
     Ok(taken)
 }
 
-fn load_claimed(unit: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreError> {
+fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreError> {
     if taken.is_empty() {
         return Ok(Vec::new());
     }
     // The search has written what was decided before; claims change nothing of what was submitted.
-    let specs = unit.raw(|db| db.specs(taken))?;
+    let specs = tx.raw(|db| db.specs(taken))?;
     let mut claimed = Vec::with_capacity(taken.len());
     for (seq, spec) in taken.iter().zip(specs) {
         let spec =
             spec.ok_or_else(|| StoreError::Damaged(format!("job {seq:?} has lost what was submitted")))?;
-        let job = unit.job(*seq)?.expect("a claimed job is at hand").clone();
-        let checkpoints = if job.has.checkpoints { checkpoints(unit, *seq)? } else { Vec::new() };
+        let job = tx.job(*seq)?.expect("a claimed job is at hand").clone();
+        let checkpoints = if job.has.checkpoints { checkpoints(tx, *seq)? } else { Vec::new() };
         // A step whose checkpoint was lost would be done twice.
         all_there(&job, "checkpoints", checkpoints.len(), job.details.checkpoints)?;
         claimed.push(Claimed { job, spec, checkpoints });
@@ -246,10 +245,10 @@ fn load_claimed(unit: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, S
     Ok(claimed)
 }
 
-fn checkpoints(unit: &mut WriteTx<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreError> {
+fn checkpoints(tx: &mut WriteTx<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
     let query = JobDataQuery { seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
-    let facets = unit.db()?.facets(query)?;
-    unit.learn_steps(seq, &facets);
+    let facets = tx.db()?.facets(query)?;
+    tx.learn_steps(seq, &facets);
     Ok(facets.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect())
 }

@@ -32,21 +32,21 @@ pub(crate) struct Accepted {
 }
 
 /// Notes that an operator accepts the wall clock as it was read for this commit.
-pub(crate) fn accept(unit: &mut WriteTx<'_>, caller: &Caller) -> Result<Accepted, ActError> {
+pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<Accepted, ActError> {
     caller.require(Permission::Administer)?;
-    let ClockReport { wall, ahead_ms, is_believed, .. } = unit.env.clock.report();
-    let number = unit.accepted_clock()?.number + 1;
-    let accepted = Accepted { number, at: unit.now, wall, by: caller.id.clone() };
-    unit.put_document(DocumentKind::Clock, KEY, Some(&encode(&accepted)), |_| {})?;
+    let ClockReport { wall, ahead_ms, is_believed, .. } = tx.env.clock.report();
+    let number = tx.accepted_clock()?.number + 1;
+    let accepted = Accepted { number, at: tx.now, wall, by: caller.id.clone() };
+    tx.put_document(DocumentKind::Clock, KEY, Some(&encode(&accepted)), |_| {})?;
     let context = json!({
         "actor_id": caller.id,
-        "store_time": unit.now.to_string(),
+        "store_time": tx.now.to_string(),
         "wall_clock": wall.to_string(),
         "ahead_ms": ahead_ms,
         "was_believed": is_believed,
     });
     let cause = RecordActor::caller(caller, None);
-    unit.record_operation(AuditEvent::ClockAccepted, Tenant::default(), &cause, &context);
+    tx.record_operation(AuditEvent::ClockAccepted, Tenant::default(), &cause, &context);
     Ok(accepted)
 }
 

@@ -84,7 +84,7 @@ pub enum Finish {
 
 /// Takes reports; the answers are in their order.
 pub(crate) fn finish(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     worker: WorkerId,
     reports: &[Report],
@@ -94,14 +94,14 @@ pub(crate) fn finish(
         let problem = FieldProblem::TooLong { length: reports.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
         return Err(Invalid::new("outcomes", problem).into());
     }
-    unit.worker_calls(caller, worker)?;
+    tx.worker_calls(caller, worker)?;
     let ids: Vec<JobId> = reports.iter().map(|report| report.job).collect();
-    let found = unit.find(&ids)?;
+    let found = tx.find(&ids)?;
     let cause = RecordActor::worker(caller, worker);
     let mut answers = Vec::with_capacity(reports.len());
     for (report, seq) in reports.iter().zip(found) {
         answers.push(match seq {
-            Some(seq) => finish_one(unit, worker, seq, report, &cause)?,
+            Some(seq) => finish_one(tx, worker, seq, report, &cause)?,
             None => Finish::Stale,
         });
     }
@@ -109,38 +109,38 @@ pub(crate) fn finish(
 }
 
 fn finish_one(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     worker: WorkerId,
     seq: Seq,
     report: &Report,
     cause: &RecordActor,
 ) -> Result<Finish, StoreError> {
-    let Some(mut job) = unit.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
+    let Some(mut job) = tx.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
     if report.outcome != Outcome::Released {
-        job = unit.started(job);
+        job = tx.started(job);
     }
-    if let Err(invalid) = check(report, unit.env.options.payload_bytes_max) {
+    if let Err(invalid) = check(report, tx.env.options.payload_bytes_max) {
         return Ok(Finish::Rejected(invalid));
     }
-    book(unit, &job, report)?;
+    book(tx, &job, report)?;
     let event = match &report.outcome {
         Outcome::Completed { .. } => Event::Succeed,
         Outcome::Failed(failure) => {
-            Event::Fail { failure: failure.clone(), random: unit.env.entropy.fraction() }
+            Event::Fail { failure: failure.clone(), random: tx.env.entropy.fraction() }
         }
         Outcome::Released => Event::Release,
-        Outcome::Parked(park) => Event::Park { wait: wait_of(park, unit.now) },
+        Outcome::Parked(park) => Event::Park { wait: wait_of(park, tx.now) },
     };
-    let _refused = unit.apply(seq, &event, cause)?;
+    let _refused = tx.apply(seq, &event, cause)?;
     if matches!(report.outcome, Outcome::Parked(_)) {
-        unit.deliver_signal(seq)?;
-        unit.apply_due_timers(seq)?;
+        tx.deliver_signal(seq)?;
+        tx.apply_due_timers(seq)?;
     }
-    Ok(Finish::Applied(unit.job(seq)?.map_or(job.state, |job| job.state)))
+    Ok(Finish::Applied(tx.job(seq)?.map_or(job.state, |job| job.state)))
 }
 
 /// Books costs and keeps the result.
-fn book(unit: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), StoreError> {
+fn book(tx: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), StoreError> {
     let result = match &report.outcome {
         Outcome::Completed { result } => result.as_ref(),
         Outcome::Failed(_) | Outcome::Released | Outcome::Parked(_) => None,
@@ -152,7 +152,7 @@ fn book(unit: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), 
     next.cost_cents = next.cost_cents.saturating_add(report.cost_cents);
     if let Some(result) = result {
         next.has.result = true;
-        unit.write_facet(JobDataWrite::Put(JobData {
+        tx.write_facet(JobDataWrite::Put(JobData {
             seq: job.seq,
             kind: JobDataKind::Result,
             name: String::new(),
@@ -160,9 +160,9 @@ fn book(unit: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), 
             body: result.as_slice().into(),
         }));
     }
-    unit.put(next);
+    tx.put(next);
     if report.cost_cents != 0 {
-        unit.add_cost(job, report.cost_cents)?;
+        tx.add_cost(job, report.cost_cents)?;
     }
     Ok(())
 }

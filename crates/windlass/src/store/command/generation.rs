@@ -44,9 +44,9 @@ pub(crate) struct LeaseSweepReport {
 }
 
 /// Begins a new generation on behalf of an operator; returns its number.
-pub(crate) fn begin(unit: &mut WriteTx<'_>, caller: &Caller, reason: &str) -> Result<u64, ActError> {
+pub(crate) fn begin(tx: &mut WriteTx<'_>, caller: &Caller, reason: &str) -> Result<u64, ActError> {
     caller.require(Permission::Administer)?;
-    Ok(unit.begin_generation(&RecordActor::caller(caller, Some(reason)))?)
+    Ok(tx.begin_generation(&RecordActor::caller(caller, Some(reason)))?)
 }
 
 impl WriteTx<'_> {

@@ -74,27 +74,27 @@ pub struct HeartbeatReply {
 
 /// Takes signs of life.
 pub(crate) fn heartbeat(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     worker: WorkerId,
     beats: &[HeartbeatItem],
 ) -> Result<HeartbeatReply, WorkError> {
     caller.require(Permission::Work)?;
     check(beats)?;
-    unit.worker_calls(caller, worker)?;
+    tx.worker_calls(caller, worker)?;
     let ids: Vec<JobId> = beats.iter().map(|beat| beat.job).collect();
-    let found = unit.find(&ids)?;
+    let found = tx.find(&ids)?;
     let mut directives = Vec::with_capacity(beats.len());
     for (beat, seq) in beats.iter().zip(found) {
         let directive = match seq {
-            Some(seq) if unit.job(seq)?.is_some_and(|job| caller.can_see(&job.lane.tenant)) => {
-                beat_one(unit, worker, seq, beat)?
+            Some(seq) if tx.job(seq)?.is_some_and(|job| caller.can_see(&job.lane.tenant)) => {
+                beat_one(tx, worker, seq, beat)?
             }
             Some(_) | None => Directive::Lost,
         };
         directives.push((beat.job, directive));
     }
-    let paused = unit.config()?.hold_on_worker(worker, unit.now).map(|hold| hold.mode);
+    let paused = tx.config()?.hold_on_worker(worker, tx.now).map(|hold| hold.mode);
     Ok(HeartbeatReply { directives, paused })
 }
 
@@ -128,15 +128,15 @@ pub(crate) fn check_progress(field: &str, progress: &Progress) -> Result<(), Inv
 }
 
 fn beat_one(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     worker: WorkerId,
     seq: Seq,
     beat: &HeartbeatItem,
 ) -> Result<Directive, StoreError> {
-    let Some(held) = unit.held(seq, worker, beat.fence)? else {
-        return Ok(unit.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
+    let Some(held) = tx.held(seq, worker, beat.fence)? else {
+        return Ok(tx.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
     };
-    let (mut job, now) = (held.clone(), unit.now);
+    let (mut job, now) = (held.clone(), tx.now);
     // Other processes are woken by every commit and beat in turn: a lease that was just extended is left as it is.
     let length = job.policy.timeouts.lease;
     let step = limits::LEASE_STEP.min(length / 10);
@@ -151,9 +151,9 @@ fn beat_one(
     if let Some(progress) = &beat.progress {
         job.details_mut().progress = Some(progress.clone());
     }
-    unit.append_logs(&mut job, &beat.logs);
+    tx.append_logs(&mut job, &beat.logs);
     if job != held {
-        unit.put(job);
+        tx.put(job);
     }
     Ok(Directive::Continue)
 }

@@ -15,31 +15,31 @@ use crate::store::write_tx::WriteTx;
 pub const REFUSED: &str = "refused_at_door";
 
 /// Makes a job of a submission.
-pub(crate) fn deliver(unit: &mut WriteTx<'_>, letter: &InboxEntry) -> Result<(), StoreError> {
+pub(crate) fn deliver(tx: &mut WriteTx<'_>, letter: &InboxEntry) -> Result<(), StoreError> {
     let caller = Caller::new(letter.owner.clone(), Role::Admin, None);
-    unit.begin();
-    let refusal = match submit(unit, &caller, letter, &letter.job) {
+    tx.begin();
+    let refusal = match submit(tx, &caller, letter, &letter.job) {
         Ok(()) => return Ok(()),
         Err(SubmitError::Store(trouble)) => return Err(trouble),
         Err(refusal) => refusal,
     };
-    unit.undo();
-    if let Some(trouble) = unit.trouble() {
+    tx.undo();
+    if let Some(trouble) = tx.trouble() {
         return Err(trouble.clone());
     }
-    unit.begin();
-    refuse(unit, &caller, letter, &refusal)
+    tx.begin();
+    refuse(tx, &caller, letter, &refusal)
 }
 
 fn submit(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     letter: &InboxEntry,
     job: &NewJob,
 ) -> Result<(), SubmitError> {
-    let options = &unit.env.options;
+    let options = &tx.env.options;
     submit::check(slice::from_ref(job), options.payload_bytes_max, &options.targets)?;
-    let receipt = submit::submit_as(unit, caller, job, letter.id)?;
+    let receipt = submit::submit_as(tx, caller, job, letter.id)?;
     match receipt {
         Receipt { is_duplicate: true, job, .. } => {
             let problem = FieldProblem::Contradiction(format!("belongs to job {} already", job.id));
@@ -51,13 +51,13 @@ fn submit(
 
 /// Keeps what was refused as a job that failed, without anything that could be refused again.
 fn refuse(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     letter: &InboxEntry,
     refusal: &SubmitError,
 ) -> Result<(), StoreError> {
     let given = &letter.job;
-    let is_small = given.payload.bytes.len() <= unit.env.options.payload_bytes_max;
+    let is_small = given.payload.bytes.len() <= tx.env.options.payload_bytes_max;
     let payload =
         if is_small { given.payload.clone() } else { Payload::bytes([], &given.payload.content_type) };
     let job = NewJob {
@@ -68,13 +68,13 @@ fn refuse(
         traceparent: given.traceparent.clone(),
         ..NewJob::new(given.job_type.clone(), payload)
     };
-    submit(unit, caller, letter, &job).map_err(|again| match again {
+    submit(tx, caller, letter, &job).map_err(|again| match again {
         SubmitError::Store(trouble) => trouble,
         other => StoreError::Database(format!("a submission through SQL cannot be kept: {other}")),
     })?;
     let failure = Failure::permanent(REFUSED, refusal.to_string());
-    if let Some(seq) = unit.find(&[letter.id])?.pop().flatten() {
-        let _not_scheduled = unit.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
+    if let Some(seq) = tx.find(&[letter.id])?.pop().flatten() {
+        let _not_scheduled = tx.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
     }
     Ok(())
 }

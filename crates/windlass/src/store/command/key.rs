@@ -66,36 +66,32 @@ impl NewKey {
 }
 
 /// Makes a key.
-pub(crate) fn create(unit: &mut WriteTx<'_>, caller: &Caller, new: &NewKey) -> Result<CreatedKey, ActError> {
+pub(crate) fn create(tx: &mut WriteTx<'_>, caller: &Caller, new: &NewKey) -> Result<CreatedKey, ActError> {
     caller.require(Permission::Administer)?;
     new.check()?;
-    let config = unit.config()?;
+    let config = tx.config()?;
     if config.keys.len() >= limits::API_KEYS_MAX {
         let problem = FieldProblem::TooLong { length: config.keys.len() + 1, limit: limits::API_KEYS_MAX };
         return Err(Invalid::new("keys", problem).into());
     }
-    let secret = KeySecret::random(&unit.env.entropy);
-    let key = insert(unit, caller, new, &secret)?;
+    let secret = KeySecret::random(&tx.env.entropy);
+    let key = insert(tx, caller, new, &secret)?;
     Ok(CreatedKey { key, secret })
 }
 
 /// Makes the admin key `bootstrap` of a secret that was made beforehand, if the store never had a key. A key that was revoked
 /// does not come back.
-pub(crate) fn bootstrap(
-    unit: &mut WriteTx<'_>,
-    caller: &Caller,
-    secret: &KeySecret,
-) -> Result<bool, ActError> {
+pub(crate) fn bootstrap(tx: &mut WriteTx<'_>, caller: &Caller, secret: &KeySecret) -> Result<bool, ActError> {
     caller.require(Permission::Administer)?;
-    if unit.config()?.had_keys {
+    if tx.config()?.had_keys {
         return Ok(false);
     }
-    insert(unit, caller, &NewKey::new(BOOTSTRAP_NAME, Role::Admin), secret)?;
+    insert(tx, caller, &NewKey::new(BOOTSTRAP_NAME, Role::Admin), secret)?;
     Ok(true)
 }
 
 fn insert(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     new: &NewKey,
     secret: &KeySecret,
@@ -111,50 +107,50 @@ fn insert(
             }
         },
         hash: secret.hash(),
-        created_at: unit.now,
+        created_at: tx.now,
         created_by: caller.id.clone(),
-        expires_at: new.expires.map(|after| unit.now.plus(after)),
+        expires_at: new.expires.map(|after| tx.now.plus(after)),
         last_used_at: None,
     };
-    unit.put_key(&key)?;
-    unit.stay_closed()?;
-    record(unit, caller, AuditEvent::KeyCreated, &key);
+    tx.put_key(&key)?;
+    tx.stay_closed()?;
+    record(tx, caller, AuditEvent::KeyCreated, &key);
     Ok(key)
 }
 
 /// Makes a key worthless.
-pub(crate) fn revoke(unit: &mut WriteTx<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActError> {
+pub(crate) fn revoke(tx: &mut WriteTx<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActError> {
     caller.require(Permission::Administer)?;
-    let (config, now) = (unit.config()?, unit.now);
+    let (config, now) = (tx.config()?, tx.now);
     let key = config.keys.get(id).cloned().ok_or_else(|| ActError::NoSuchKey(id.clone()))?;
     let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.is_valid(now);
     if is_admin(&&key) && !config.keys.values().filter(is_admin).any(|other| other.id != *id) {
         return Err(ActError::LastAdminKey(id.clone()));
     }
-    unit.stay_closed()?;
-    unit.put_document(DocumentKind::ApiKey, id.as_str(), None, |config| {
+    tx.stay_closed()?;
+    tx.put_document(DocumentKind::ApiKey, id.as_str(), None, |config| {
         config.keys.remove(id);
     })?;
-    record(unit, caller, AuditEvent::KeyRevoked, &key);
+    record(tx, caller, AuditEvent::KeyRevoked, &key);
     Ok(())
 }
 
 /// Records that keys were shown which are not valid, so many from one address since that was last recorded.
-pub(crate) fn record_refused(unit: &mut WriteTx<'_>, from: &str, count: u32) {
+pub(crate) fn record_refused(tx: &mut WriteTx<'_>, from: &str, count: u32) {
     let context = json!({"address": from, "count": count});
-    unit.record_operation(AuditEvent::KeyRefused, Tenant::default(), &RecordActor::system(), &context);
+    tx.record_operation(AuditEvent::KeyRefused, Tenant::default(), &RecordActor::system(), &context);
 }
 
 /// Notes that a key was used, if nobody else has just done so.
-pub(crate) fn note_use(unit: &mut WriteTx<'_>, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
-    let Some(key) = unit.config()?.keys.get(id).cloned() else { return Ok(()) };
+pub(crate) fn note_use(tx: &mut WriteTx<'_>, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
+    let Some(key) = tx.config()?.keys.get(id).cloned() else { return Ok(()) };
     if key.last_used_at.is_some_and(|last| at.since(last) < limits::KEY_USE_WRITTEN_EVERY) {
         return Ok(());
     }
-    unit.put_key(&ApiKey { last_used_at: Some(at), ..key })
+    tx.put_key(&ApiKey { last_used_at: Some(at), ..key })
 }
 
-fn record(unit: &mut WriteTx<'_>, caller: &Caller, event: AuditEvent, key: &ApiKey) {
+fn record(tx: &mut WriteTx<'_>, caller: &Caller, event: AuditEvent, key: &ApiKey) {
     let context = json!({
         "actor_id": caller.id,
         "key_id": key.id.as_str(),
@@ -163,7 +159,7 @@ fn record(unit: &mut WriteTx<'_>, caller: &Caller, event: AuditEvent, key: &ApiK
         "tenant": key.tenant,
     });
     let tenant = key.tenant.clone().unwrap_or_default();
-    unit.record_operation(event, tenant, &RecordActor::caller(caller, None), &context);
+    tx.record_operation(event, tenant, &RecordActor::caller(caller, None), &context);
 }
 
 impl WriteTx<'_> {

@@ -37,23 +37,23 @@ pub struct TickReport {
 }
 
 /// Lets time act: one bounded round.
-pub(crate) fn tick(unit: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
-    unit.learn_accepted_clock()?;
-    unit.show_service()?;
+pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
+    tx.learn_accepted_clock()?;
+    tx.show_service()?;
     // Before anything ends those leases as losses.
-    let swept = unit.sweep_leases()?;
-    let (leases, has_silent) = unit.reap_silent_workers()?;
-    let jobs = unit.promote(limits::TICK_JOBS_PER_COMMIT)?;
-    let holds = unit.lift_expired_holds(limits::EXPIRED_PAUSES_PER_COMMIT)?;
-    let throttled = unit.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
-    unit.drop_old_rates()?;
-    let has_cascades = unit.continue_cascades()?;
-    let next_at = unit.next_at()?;
+    let swept = tx.sweep_leases()?;
+    let (leases, has_silent) = tx.reap_silent_workers()?;
+    let jobs = tx.promote(limits::TICK_JOBS_PER_COMMIT)?;
+    let holds = tx.lift_expired_holds(limits::EXPIRED_PAUSES_PER_COMMIT)?;
+    let throttled = tx.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
+    tx.drop_old_rates()?;
+    let has_cascades = tx.continue_cascades()?;
+    let next_at = tx.next_at()?;
     let is_full =
         jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT || holds >= limits::EXPIRED_PAUSES_PER_COMMIT;
     let has_more = is_full || has_silent || has_cascades || swept.has_more;
-    let now = unit.now;
-    let has_due_schedules = unit.config()?.schedules.values().any(|schedule| schedule.is_due(now));
+    let now = tx.now;
+    let has_due_schedules = tx.config()?.schedules.values().any(|schedule| schedule.is_due(now));
     Ok(TickReport { jobs, leases, holds, scheduled: 0, has_due_schedules, has_more, next_at })
 }
 
@@ -172,20 +172,20 @@ pub struct PruneReport {
 
 /// Removes jobs that ended in `state` longer ago than they are kept, among those in `part` of it: one bounded round (M96).
 pub(crate) fn prune(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     state: JobState,
     part: SeqRange,
 ) -> Result<PruneReport, StoreError> {
-    if unit.now < unit.grace.lifetimes_from {
+    if tx.now < tx.grace.lifetimes_from {
         return Ok(PruneReport { is_deferred: true, ..PruneReport::default() });
     }
-    let config = unit.config()?;
-    let default = config.store_retention(state, unit.env.options.retention_of(state));
+    let config = tx.config()?;
+    let default = config.store_retention(state, tx.env.options.retention_of(state));
     let shortest = config.retention_min(state).map_or(default, |time| time.min(default));
-    let young = unit.now.minus(shortest);
+    let young = tx.now.minus(shortest);
     let filter = Filter { states: vec![state], ..Filter::default() };
     let limit = limits::BULK_JOBS_PER_COMMIT;
-    let page = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: part.after(), limit })?;
+    let page = tx.db()?.scan(&Scan { filter, order: Order::Oldest, after: part.after(), limit })?;
     let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten();
     let mut pruned = PruneReport { next, ..PruneReport::default() };
     for job in page {
@@ -195,23 +195,23 @@ pub(crate) fn prune(
             break;
         }
         let kept_for = config.retention(&job.lane, state).unwrap_or(default);
-        let due_at = job.completed_at.unwrap_or(unit.now).plus(kept_for);
-        let seq = unit.cache_job(job);
+        let due_at = job.completed_at.unwrap_or(tx.now).plus(kept_for);
+        let seq = tx.cache_job(job);
         pruned.last = Some(seq);
-        let Some(job) = unit.job(seq)?.cloned() else { continue };
-        if due_at <= unit.now && needed_by(unit, &job)?.is_none() {
-            unit.remove(seq);
+        let Some(job) = tx.job(seq)?.cloned() else { continue };
+        if due_at <= tx.now && needed_by(tx, &job)?.is_none() {
+            tx.remove(seq);
             pruned.jobs += 1;
         } else {
             pruned.left += 1;
             pruned.next_at = Some(pruned.next_at.map_or(due_at, |at| at.min(due_at)));
         }
-        if has_looked_at_enough(unit) {
+        if has_looked_at_enough(tx) {
             pruned.next = Some(ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq });
             break;
         }
     }
     // At once, so that nobody else in this commit finds them any more.
-    unit.flush()?;
+    tx.flush()?;
     Ok(pruned)
 }

@@ -7,9 +7,9 @@ use crate::limits;
 use crate::store::write_tx::WriteTx;
 
 /// The first job that still needs this one, if any does.
-pub(crate) fn needed_by(unit: &mut WriteTx<'_>, job: &JobRecord) -> Result<Option<NeededBy>, StoreError> {
+pub(crate) fn needed_by(tx: &mut WriteTx<'_>, job: &JobRecord) -> Result<Option<NeededBy>, StoreError> {
     if let Some(parent) = job.parent
-        && let Some(parent) = unit.job(parent.seq)?.filter(|parent| !parent.state.is_final())
+        && let Some(parent) = tx.job(parent.seq)?.filter(|parent| !parent.state.is_final())
     {
         return Ok(Some(NeededBy::Parent(parent.id)));
     }
@@ -19,11 +19,11 @@ pub(crate) fn needed_by(unit: &mut WriteTx<'_>, job: &JobRecord) -> Result<Optio
     let (mut after, mut left) = (None, limits::DEPENDENTS_LOOKED_AT);
     loop {
         // Read past the unit, which would remember every dependent of a job that has very many.
-        let db = unit.db()?;
+        let db = tx.db()?;
         let page = db.dependents(job.seq, after, limits::CASCADE_PAGE)?;
         let seqs: Vec<Seq> = page.iter().map(|edge| edge.dependent).collect();
         let dependents = db.load(&seqs)?;
-        unit.dependents_seen += page.len();
+        tx.dependents_seen += page.len();
         let mut stored = dependents.iter().flatten();
         if let Some(dependent) = stored.clone().find(|dependent| !dependent.state.is_final()) {
             return Ok(Some(NeededBy::Dependent(dependent.id)));
@@ -42,6 +42,6 @@ pub(crate) fn needed_by(unit: &mut WriteTx<'_>, job: &JobRecord) -> Result<Optio
 }
 
 /// Whether a commit that removes jobs one after the other has looked at as many dependents as it may.
-pub(crate) fn has_looked_at_enough(unit: &WriteTx<'_>) -> bool {
-    unit.dependents_seen >= limits::DEPENDENTS_LOOKED_AT
+pub(crate) fn has_looked_at_enough(tx: &WriteTx<'_>) -> bool {
+    tx.dependents_seen >= limits::DEPENDENTS_LOOKED_AT
 }

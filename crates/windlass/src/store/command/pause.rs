@@ -80,17 +80,17 @@ impl Pause {
 
 /// Pauses something; says whether it was not paused before. A second pause keeps the first one's reason.
 pub(crate) fn pause(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     target: &Target,
     pause: &Pause,
 ) -> Result<bool, ActError> {
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
-    let scope = scope_for(unit, caller, target)?;
-    let now = unit.now;
+    let scope = scope_for(tx, caller, target)?;
+    let now = tx.now;
     // One whose time is over has lifted itself, whether or not maintenance has come by.
-    unit.lift_if_expired(&scope)?;
-    if unit.config()?.holds.contains_key(&scope) {
+    tx.lift_if_expired(&scope)?;
+    if tx.config()?.holds.contains_key(&scope) {
         return Ok(false);
     }
     let hold = PauseRecord {
@@ -102,38 +102,38 @@ pub(crate) fn pause(
         expires_at: pause.expires.map(|after| now.plus(after)),
     };
     let key = hold_key(&scope);
-    unit.put_document(DocumentKind::Hold, &key, Some(&encode(&hold)), |config| {
+    tx.put_document(DocumentKind::Hold, &key, Some(&encode(&hold)), |config| {
         config.holds.insert(scope.clone(), hold.clone());
     })?;
-    record(unit, caller, &hold, true, pause.reason.as_deref());
-    unit.interrupt();
+    record(tx, caller, &hold, true, pause.reason.as_deref());
+    tx.interrupt();
     if pause.mode == PauseMode::Aggressive {
-        interrupt(unit, &hold)?;
+        interrupt(tx, &hold)?;
     }
     Ok(true)
 }
 
 /// Lifts a pause; says whether there was one.
 pub(crate) fn resume(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     target: &Target,
     reason: Option<&str>,
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
-    let scope = scope_for(unit, caller, target)?;
-    unit.lift_if_expired(&scope)?;
-    let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
-    unit.drop_hold(&scope)?;
-    unit.keep_resumption(caller, &scope, reason)?;
-    record(unit, caller, &hold, false, reason);
-    unit.wake();
-    unit.interrupt();
+    let scope = scope_for(tx, caller, target)?;
+    tx.lift_if_expired(&scope)?;
+    let Some(hold) = tx.config()?.holds.get(&scope).cloned() else { return Ok(false) };
+    tx.drop_hold(&scope)?;
+    tx.keep_resumption(caller, &scope, reason)?;
+    record(tx, caller, &hold, false, reason);
+    tx.wake();
+    tx.interrupt();
     Ok(true)
 }
 
 /// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
-fn scope_for(unit: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
+fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
     match target {
         Target::Gate => {
             caller.require(Permission::Administer)?;
@@ -147,11 +147,11 @@ fn scope_for(unit: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result
             caller.require(Permission::Pause)?;
             // One that works for everybody is not a tenant's to stop; nor does it learn whether there is such a worker.
             let is_theirs =
-                unit.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
+                tx.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
             if caller.tenant.is_some() && !is_theirs {
                 caller.require(Permission::Administer)?;
             }
-            if !unit.config()?.workers.contains_key(worker) {
+            if !tx.config()?.workers.contains_key(worker) {
                 return Err(ActError::NoSuchWorker(*worker));
             }
             Ok(Scope::Worker(*worker))
@@ -172,13 +172,7 @@ fn hold_key(scope: &Scope) -> String {
 }
 
 /// Records a pause, or its end; both name its mode.
-fn record(
-    unit: &mut WriteTx<'_>,
-    caller: &Caller,
-    hold: &PauseRecord,
-    is_paused: bool,
-    reason: Option<&str>,
-) {
+fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: bool, reason: Option<&str>) {
     let scope = &hold.scope;
     let event = match (scope, is_paused) {
         (Scope::Queue { .. }, true) => AuditEvent::QueuePaused,
@@ -203,20 +197,20 @@ fn record(
     if let Some(reason) = reason {
         context["reason"] = json!(reason);
     }
-    unit.record_operation(event, subject, &RecordActor::caller(caller, reason), &context);
+    tx.record_operation(event, subject, &RecordActor::caller(caller, reason), &context);
 }
 
 /// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55); as many as one commit may,
 /// the rest by maintenance.
-fn interrupt(unit: &mut WriteTx<'_>, hold: &PauseRecord) -> Result<(), StoreError> {
+fn interrupt(tx: &mut WriteTx<'_>, hold: &PauseRecord) -> Result<(), StoreError> {
     match &hold.scope {
         Scope::Worker(worker) => {
             // Leases of this very moment too: the pause came after them.
-            let before = unit.now.plus(Duration::from_millis(1));
-            let trace_id = unit.call_trace.clone();
-            unit.workers_gone([*worker].into(), before, LeaseEnd::Release, trace_id)?;
+            let before = tx.now.plus(Duration::from_millis(1));
+            let trace_id = tx.call_trace.clone();
+            tx.workers_gone([*worker].into(), before, LeaseEnd::Release, trace_id)?;
         }
-        Scope::Queue { .. } => unit.suspend_all_running(hold)?,
+        Scope::Queue { .. } => tx.suspend_all_running(hold)?,
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => {}
     }
     Ok(())

@@ -26,9 +26,9 @@ impl IfMatch {
     }
 
     /// Refuses a job in another version; asked in the very commit that then changes the job.
-    pub(crate) fn check(&self, unit: &mut WriteTx<'_>, job: &JobRecord) -> Result<(), ActError> {
+    pub(crate) fn check(&self, tx: &mut WriteTx<'_>, job: &JobRecord) -> Result<(), ActError> {
         let Some(expected) = &self.0 else { return Ok(()) };
-        let spec = unit.spec(job.seq)?.ok_or(ActError::NotFound(job.id))?;
+        let spec = tx.spec(job.seq)?.ok_or(ActError::NotFound(job.id))?;
         let version = Version::of(job, &spec.labels);
         if expected.contains(&version) { Ok(()) } else { Err(ActError::Changed { id: job.id, version }) }
     }

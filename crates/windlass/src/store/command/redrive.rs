@@ -27,63 +27,63 @@ pub struct Redrive {
 
 /// Submits a final job again.
 pub(crate) fn redrive(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     how: Redrive,
     if_match: &IfMatch,
 ) -> Result<JobRecord, ActError> {
-    let old = unit.managed(caller, id)?;
-    if_match.check(unit, &old)?;
+    let old = tx.managed(caller, id)?;
+    if_match.check(tx, &old)?;
     if !old.state.is_final() {
         return Err(InvalidTransition { state: old.state, action: Action::Redrive }.into());
     }
     if let Some(successor) = old.details.superseded_by.filter(|_| how.only_once) {
         return Err(ActError::AlreadyRedriven { id, successor });
     }
-    let Some(spec) = unit.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
-    let unique_key = free_unique_key(unit, &old, &spec)?;
+    let Some(spec) = tx.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
+    let unique_key = free_unique_key(tx, &old, &spec)?;
     let one_more = BTreeMap::from([(old.lane.clone(), 1)]);
-    if let Some(TooDeep { scope, depth, limit, retry_after }) = too_deep(unit, one_more)? {
+    if let Some(TooDeep { scope, depth, limit, retry_after }) = too_deep(tx, one_more)? {
         return Err(ActError::TooDeep { scope, depth, limit, retry_after });
     }
-    let seq = unit.allocate(1)?;
+    let seq = tx.allocate(1)?;
     let keys = unique_key.into_iter().map(|key| (key, KeyHolder::unique(seq))).collect();
-    let held = renewed(unit, &old, seq);
+    let held = renewed(tx, &old, seq);
     let given = Spec { idempotency_key: None, after: Vec::new(), after_any: Vec::new(), ..spec.clone() };
-    let mut held = unit.with_ticket_in_place_of((&old, &spec), (held, &given));
+    let mut held = tx.with_ticket_in_place_of((&old, &spec), (held, &given));
     if !how.reset_checkpoints && old.has.checkpoints {
-        copy_checkpoints(unit, &old, &mut held)?;
+        copy_checkpoints(tx, &old, &mut held)?;
     }
-    let Ok(Transition::Changed(change)) = transition(&held, &Event::Submit, unit.now) else {
+    let Ok(Transition::Changed(change)) = transition(&held, &Event::Submit, tx.now) else {
         return Err(InvalidTransition { state: held.state, action: Action::Redrive }.into());
     };
     let new = change.job;
     let cause = RecordActor::caller(caller, None);
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "new_job_id": new.id.to_string()});
-    unit.record_job(AuditEvent::Redriven, &old, &old, &cause, Some(context))?;
-    unit.record_job(AuditEvent::Submitted, &held, &new, &cause, None)?;
-    unit.insert(new.clone(), given, keys);
+    tx.record_job(AuditEvent::Redriven, &old, &old, &cause, Some(context))?;
+    tx.record_job(AuditEvent::Submitted, &held, &new, &cause, None)?;
+    tx.insert(new.clone(), given, keys);
     let mut old = old;
     old.details_mut().superseded_by = Some(new.id);
-    unit.put(old);
+    tx.put(old);
     Ok(new)
 }
 
 /// The job's unique key, if it has one and it is free.
-fn free_unique_key(unit: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<Option<Key>, ActError> {
+fn free_unique_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<Option<Key>, ActError> {
     let Some(text) = &spec.unique_key else { return Ok(None) };
     let (tenant, job_type) = (old.lane.tenant.clone(), old.lane.job_type.clone());
     let key = Key { kind: KeyKind::Unique, tenant, job_type, text: text.clone() };
-    match unique_holder(unit, &key)? {
+    match unique_holder(tx, &key)? {
         Some(holder) => Err(ActError::UniqueKeyTaken { key: text.clone(), holder }),
         None => Ok(Some(key)),
     }
 }
 
 /// The job as it was first submitted, now, without its dependencies and its parent.
-fn renewed(unit: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
-    let id = JobId::new(unit.now, unit.env.entropy.bits());
+fn renewed(tx: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
+    let id = JobId::new(tx.now, tx.env.entropy.bits());
     JobRecord {
         priority: old.priority,
         concurrency: old.concurrency,
@@ -94,15 +94,15 @@ fn renewed(unit: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
             owner_key: old.details.owner_key.clone(),
             ..RareFields::default()
         }),
-        ..JobRecord::new(seq, id, old.lane.clone(), old.policy.clone(), unit.now)
+        ..JobRecord::new(seq, id, old.lane.clone(), old.policy.clone(), tx.now)
     }
 }
 
-fn copy_checkpoints(unit: &mut WriteTx<'_>, old: &JobRecord, new: &mut JobRecord) -> Result<(), StoreError> {
+fn copy_checkpoints(tx: &mut WriteTx<'_>, old: &JobRecord, new: &mut JobRecord) -> Result<(), StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
     let query = JobDataQuery { seq: old.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
-    for facet in unit.db()?.facets(query)? {
-        unit.write_facet(JobDataWrite::Put(JobData { seq: new.seq, ..facet }));
+    for facet in tx.db()?.facets(query)? {
+        tx.write_facet(JobDataWrite::Put(JobData { seq: new.seq, ..facet }));
     }
     new.has.checkpoints = true;
     let details = new.details_mut();

@@ -23,27 +23,27 @@ pub struct RetentionSet {
 }
 
 /// Keeps what this process was started with, if nobody has said anything yet; the answer is what counts.
-pub(crate) fn seed(unit: &mut WriteTx<'_>) -> Result<Retention, StoreError> {
-    let stored = unit.config()?.retention;
-    let retention = stored.or(unit.env.options.retention());
+pub(crate) fn seed(tx: &mut WriteTx<'_>) -> Result<Retention, StoreError> {
+    let stored = tx.config()?.retention;
+    let retention = stored.or(tx.env.options.retention());
     if stored != retention {
-        keep(unit, retention)?;
+        keep(tx, retention)?;
         let context = json!({"retention": retention, "before": stored});
         let cause = RecordActor::system();
-        unit.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &cause, &context);
+        tx.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &cause, &context);
     }
     Ok(retention)
 }
 
 /// Changes the retention; what is cleared goes back to what this process was started with.
 pub(crate) fn set(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     patch: &RetentionPatch,
 ) -> Result<RetentionSet, ActError> {
     caller.require(Permission::Administer)?;
-    let default = unit.env.options.retention();
-    let before = unit.config()?.retention.or(default);
+    let default = tx.env.options.retention();
+    let before = tx.config()?.retention.or(default);
     let mut changed = before;
     patch.apply(&mut changed);
     changed.check()?;
@@ -51,15 +51,15 @@ pub(crate) fn set(
     if retention == before {
         return Ok(RetentionSet { retention, is_changed: false });
     }
-    keep(unit, retention)?;
+    keep(tx, retention)?;
     let context = json!({"actor_id": caller.id, "retention": retention, "before": before});
     let cause = RecordActor::caller(caller, None);
-    unit.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &cause, &context);
+    tx.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &cause, &context);
     Ok(RetentionSet { retention, is_changed: true })
 }
 
-fn keep(unit: &mut WriteTx<'_>, retention: Retention) -> Result<(), StoreError> {
-    unit.put_document(DocumentKind::Retention, RETENTION_KEY, Some(&encode(&retention)), |config| {
+fn keep(tx: &mut WriteTx<'_>, retention: Retention) -> Result<(), StoreError> {
+    tx.put_document(DocumentKind::Retention, RETENTION_KEY, Some(&encode(&retention)), |config| {
         config.retention = retention;
     })
 }

@@ -52,7 +52,7 @@ pub(crate) fn check(
 
 /// Puts a schedule in place.
 pub(crate) fn put(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     name: &ScheduleName,
     new: &NewSchedule,
@@ -63,7 +63,7 @@ pub(crate) fn put(
         caller.require(Permission::Administer)?;
     }
     let job = NewJob { tenant: Some(tenant.clone()), ..new.job.clone() };
-    let config = unit.config()?;
+    let config = tx.config()?;
     let before = config.schedules.get(&(tenant.clone(), name.clone())).cloned();
     if before.is_none() && config.schedules.len() >= limits::SCHEDULES_MAX {
         let problem =
@@ -78,8 +78,8 @@ pub(crate) fn put(
         return Ok(PutSchedule { schedule: same.clone(), is_new: false, is_changed: false });
     }
     let schedule = match &before {
-        Some(before) => changed(before, new, job, unit, caller),
-        None => made(name, new, job, unit, caller),
+        Some(before) => changed(before, new, job, tx, caller),
+        None => made(name, new, job, tx, caller),
     };
     let will_run = schedule.timing.next_after(schedule.start, schedule.start).is_some();
     if before.as_ref().is_none_or(|before| before.timing != new.timing) && !will_run {
@@ -87,18 +87,12 @@ pub(crate) fn put(
         return Err(Invalid::new("at", problem).into());
     }
     let event = if before.is_some() { AuditEvent::ScheduleUpdated } else { AuditEvent::ScheduleCreated };
-    record(unit, event, &schedule, &RecordActor::caller(caller, None));
-    let schedule = unit.put_schedule(schedule)?;
+    record(tx, event, &schedule, &RecordActor::caller(caller, None));
+    let schedule = tx.put_schedule(schedule)?;
     Ok(PutSchedule { schedule, is_new: before.is_none(), is_changed: true })
 }
 
-fn made(
-    name: &ScheduleName,
-    new: &NewSchedule,
-    job: NewJob,
-    unit: &WriteTx<'_>,
-    caller: &Caller,
-) -> Schedule {
+fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, tx: &WriteTx<'_>, caller: &Caller) -> Schedule {
     let mut schedule = Schedule {
         tenant: job.tenant.clone().unwrap_or_default(),
         name: name.clone(),
@@ -106,12 +100,12 @@ fn made(
         missed: new.missed,
         overlap: new.overlap,
         job,
-        created_at: unit.now,
-        updated_at: unit.now,
+        created_at: tx.now,
+        updated_at: tx.now,
         updated_by: caller.id.clone(),
         paused: None,
-        start: unit.now,
-        done_through: unit.now,
+        start: tx.now,
+        done_through: tx.now,
         next_at: None,
         last_run: None,
         last_job: None,
@@ -128,26 +122,20 @@ fn made(
 }
 
 /// The schedule with what was asked for; a new timing counts from now, a pause goes on.
-fn changed(
-    before: &Schedule,
-    new: &NewSchedule,
-    job: NewJob,
-    unit: &WriteTx<'_>,
-    caller: &Caller,
-) -> Schedule {
+fn changed(before: &Schedule, new: &NewSchedule, job: NewJob, tx: &WriteTx<'_>, caller: &Caller) -> Schedule {
     let mut schedule = Schedule {
         timing: new.timing.clone(),
         missed: new.missed,
         overlap: new.overlap,
         job,
-        updated_at: unit.now,
+        updated_at: tx.now,
         updated_by: caller.id.clone(),
         ..before.clone()
     };
     if schedule.timing != before.timing {
-        schedule.start = unit.now;
+        schedule.start = tx.now;
         // A pause that lifts itself has dealt with the runs up to its end already.
-        schedule.done_through = schedule.done_through.max(unit.now);
+        schedule.done_through = schedule.done_through.max(tx.now);
         schedule.next_at = schedule.first_run();
     }
     schedule
@@ -155,14 +143,14 @@ fn changed(
 
 /// Removes a schedule.
 pub(crate) fn delete(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
 ) -> Result<(), ScheduleError> {
-    let schedule = unit.managed_schedule(caller, which)?;
-    record(unit, AuditEvent::ScheduleDeleted, &schedule, &RecordActor::caller(caller, None));
+    let schedule = tx.managed_schedule(caller, which)?;
+    record(tx, AuditEvent::ScheduleDeleted, &schedule, &RecordActor::caller(caller, None));
     let key = (schedule.tenant.clone(), schedule.name.clone());
-    unit.put_document(DocumentKind::Schedule, &schedule.key(), None, |config| {
+    tx.put_document(DocumentKind::Schedule, &schedule.key(), None, |config| {
         config.schedules.remove(&key);
     })?;
     Ok(())
@@ -170,14 +158,14 @@ pub(crate) fn delete(
 
 /// Pauses a schedule; says whether it was not paused before.
 pub(crate) fn pause(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
     how: &PauseSchedule,
 ) -> Result<bool, ScheduleError> {
     check_text("reason", how.reason.as_deref(), limits::REASON_CHARS_MAX)?;
-    let now = unit.now;
-    let schedule = unit.managed_schedule(caller, which)?;
+    let now = tx.now;
+    let schedule = tx.managed_schedule(caller, which)?;
     if schedule.pause_now(now).is_some() {
         return Ok(false);
     }
@@ -187,46 +175,46 @@ pub(crate) fn pause(
     // What comes while it is paused is left out for good, not missed.
     next.done_through = next.done_through.max(expires_at.unwrap_or(now));
     next.next_at = next.first_run();
-    record(unit, AuditEvent::SchedulePaused, &next, &RecordActor::caller(caller, how.reason.as_deref()));
-    unit.put_schedule(next)?;
+    record(tx, AuditEvent::SchedulePaused, &next, &RecordActor::caller(caller, how.reason.as_deref()));
+    tx.put_schedule(next)?;
     Ok(true)
 }
 
 /// Resumes a schedule; says whether it was paused.
 pub(crate) fn resume(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
 ) -> Result<bool, ScheduleError> {
-    let now = unit.now;
-    let schedule = unit.managed_schedule(caller, which)?;
+    let now = tx.now;
+    let schedule = tx.managed_schedule(caller, which)?;
     if schedule.pause_now(now).is_none() {
         return Ok(false);
     }
     let mut next = Schedule { paused: None, done_through: now, ..Schedule::clone(&schedule) };
     next.next_at = next.first_run();
-    record(unit, AuditEvent::ScheduleResumed, &next, &RecordActor::caller(caller, None));
-    unit.put_schedule(next)?;
+    record(tx, AuditEvent::ScheduleResumed, &next, &RecordActor::caller(caller, None));
+    tx.put_schedule(next)?;
     Ok(true)
 }
 
 /// Submits a schedule's job now.
 pub(crate) fn trigger(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
 ) -> Result<JobRecord, ScheduleError> {
-    let mut schedule = Schedule::clone(&*unit.managed_schedule(caller, which)?);
+    let mut schedule = Schedule::clone(&*tx.managed_schedule(caller, which)?);
     // Whoever asks by name means it: only what must not run beside another is ended.
-    unit.end_overlapped(&mut schedule)?;
-    let job = unit.submit_run(&mut schedule, None, caller.trace_id.clone())?;
-    record(unit, AuditEvent::ScheduleTriggered, &schedule, &RecordActor::caller(caller, None));
-    unit.put_schedule(schedule)?;
+    tx.end_overlapped(&mut schedule)?;
+    let job = tx.submit_run(&mut schedule, None, caller.trace_id.clone())?;
+    record(tx, AuditEvent::ScheduleTriggered, &schedule, &RecordActor::caller(caller, None));
+    tx.put_schedule(schedule)?;
     Ok(job)
 }
 
 /// Records what happened to a schedule.
-pub(super) fn record(unit: &mut WriteTx<'_>, event: AuditEvent, schedule: &Schedule, cause: &RecordActor) {
+pub(super) fn record(tx: &mut WriteTx<'_>, event: AuditEvent, schedule: &Schedule, cause: &RecordActor) {
     let mut context = json!({
         "actor_id": cause.id,
         "schedule": schedule.name,
@@ -239,7 +227,7 @@ pub(super) fn record(unit: &mut WriteTx<'_>, event: AuditEvent, schedule: &Sched
     }
     let (queue, job_type) = (schedule.job.queue.clone(), schedule.job.job_type.clone());
     let subject = Subject { tenant: schedule.tenant.clone(), queue: Some(queue), job_type: Some(job_type) };
-    unit.record_operation(event, subject, cause, &context);
+    tx.record_operation(event, subject, cause, &context);
 }
 
 impl From<SubmitError> for ScheduleError {

@@ -51,88 +51,88 @@ pub struct Configured {
 
 /// Changes settings.
 pub(crate) fn configure(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     patch: &SettingsPatch,
 ) -> Result<Configured, ActError> {
     match patch {
         SettingsPatch::Queue(queue, patch) => {
-            let (settings, is_changed) = configure_queue(unit, caller, queue, patch)?;
+            let (settings, is_changed) = configure_queue(tx, caller, queue, patch)?;
             Ok(Configured { settings: Settings::Queue(queue.clone(), settings), is_changed })
         }
         SettingsPatch::Type(job_type, patch) => {
-            let (settings, is_changed) = configure_type(unit, caller, job_type, patch)?;
+            let (settings, is_changed) = configure_type(tx, caller, job_type, patch)?;
             Ok(Configured { settings: Settings::Type(job_type.clone(), settings), is_changed })
         }
         SettingsPatch::Tenant(tenant, patch) => {
-            let (settings, is_changed) = configure_tenant(unit, caller, tenant, patch)?;
+            let (settings, is_changed) = configure_tenant(tx, caller, tenant, patch)?;
             Ok(Configured { settings: Settings::Tenant(tenant.clone(), settings), is_changed })
         }
     }
 }
 
 fn configure_type(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     job_type: &JobType,
     patch: &TypePatch,
 ) -> Result<(TypeSettings, bool), ActError> {
     caller.require(Permission::Administer)?;
-    let before = unit.config()?.types.get(job_type).cloned();
+    let before = tx.config()?.types.get(job_type).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
     settings.check()?;
     if before.as_ref() == Some(&settings) {
         return Ok((settings, false));
     }
-    unit.put_document(DocumentKind::Type, job_type.as_str(), Some(&encode(&settings)), |config| {
+    tx.put_document(DocumentKind::Type, job_type.as_str(), Some(&encode(&settings)), |config| {
         config.types.insert(job_type.clone(), settings.clone());
     })?;
-    record(unit, caller, AuditEvent::TypeConfigured, None, job_type.as_str(), &settings);
-    unit.wake();
+    record(tx, caller, AuditEvent::TypeConfigured, None, job_type.as_str(), &settings);
+    tx.wake();
     Ok((settings, true))
 }
 
 fn configure_tenant(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     tenant: &Tenant,
     patch: &TenantPatch,
 ) -> Result<(TenantSettings, bool), ActError> {
     caller.require(Permission::Administer)?;
-    let before = unit.config()?.tenants.get(tenant).cloned();
+    let before = tx.config()?.tenants.get(tenant).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
     settings.check()?;
     if before.as_ref() == Some(&settings) {
         return Ok((settings, false));
     }
-    unit.put_document(DocumentKind::Tenant, tenant.as_str(), Some(&encode(&settings)), |config| {
+    tx.put_document(DocumentKind::Tenant, tenant.as_str(), Some(&encode(&settings)), |config| {
         config.tenants.insert(tenant.clone(), settings.clone());
     })?;
-    record(unit, caller, AuditEvent::TenantConfigured, Some(tenant), tenant.as_str(), &settings);
-    unit.wake();
+    record(tx, caller, AuditEvent::TenantConfigured, Some(tenant), tenant.as_str(), &settings);
+    tx.wake();
     Ok((settings, true))
 }
 
 fn configure_queue(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     queue: &QueueName,
     patch: &QueuePatch,
 ) -> Result<(QueueSettings, bool), ActError> {
     caller.require(Permission::Configure)?;
     let key = (queue.clone(), caller.tenant.clone());
-    let before = unit.config()?.queues.get(&key).cloned();
+    let before = tx.config()?.queues.get(&key).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
     settings.check()?;
     if let Field::Set(push) = &patch.push {
-        check_push(unit, &key, push)?;
+        check_push(tx, &key, push)?;
     }
     if before.as_ref() == Some(&settings) {
         return Ok((settings, false));
     }
     let per_key = before.map_or((None, None), |before| (before.max_running_per_key, before.rate_per_key));
     let text = queue_key(queue, caller.tenant.as_ref());
-    unit.put_document(DocumentKind::Queue, &text, Some(&encode(&settings)), |config| {
+    tx.put_document(DocumentKind::Queue, &text, Some(&encode(&settings)), |config| {
         config.queues.insert(key, settings.clone());
     })?;
     // Everybody in the tenant reads the trail, but not the query of an address.
@@ -140,26 +140,22 @@ fn configure_queue(
     if let Some(push) = &mut recorded.push {
         push.url = without_query(&push.url);
     }
-    record(unit, caller, AuditEvent::QueueConfigured, None, queue.as_str(), &recorded);
+    record(tx, caller, AuditEvent::QueueConfigured, None, queue.as_str(), &recorded);
     if (settings.max_running_per_key, settings.rate_per_key) != per_key {
-        unit.unblock_queue(queue)?;
+        tx.unblock_queue(queue)?;
     }
-    unit.wake();
+    tx.wake();
     Ok((settings, true))
 }
 
 /// Whether jobs may be sent there: by the address, and by how many such targets there are already.
-fn check_push(
-    unit: &mut WriteTx<'_>,
-    key: &(QueueName, Option<Tenant>),
-    push: &Push,
-) -> Result<(), ActError> {
+fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Push) -> Result<(), ActError> {
     if key.0.as_str() == callback::QUEUE {
         let problem = FieldProblem::Contradiction("the jobs of this queue are the system's own".into());
         return Err(Invalid::new("push", problem).into());
     }
-    push.check_target(&unit.env.options.targets)?;
-    let config = unit.config()?;
+    push.check_target(&tx.env.options.targets)?;
+    let config = tx.config()?;
     let others = config.queues.iter().filter(|(other, settings)| *other != key && settings.push.is_some());
     let limit = limits::PUSH_TARGETS_MAX;
     if others.count() >= limit {
@@ -171,7 +167,7 @@ fn check_push(
 
 /// Records what was set, for the tenant it is about: another's settings are nobody's business (M90).
 fn record<T: Serialize>(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     event: AuditEvent,
     about: Option<&Tenant>,
@@ -183,5 +179,5 @@ fn record<T: Serialize>(
     let queue = (event == AuditEvent::QueueConfigured).then(|| QueueName::new(name).ok()).flatten();
     let job_type = (event == AuditEvent::TypeConfigured).then(|| JobType::new(name).ok()).flatten();
     let subject = Subject { tenant, queue, job_type };
-    unit.record_operation(event, subject, &RecordActor::caller(caller, None), &context);
+    tx.record_operation(event, subject, &RecordActor::caller(caller, None), &context);
 }

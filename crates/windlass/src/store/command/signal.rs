@@ -14,44 +14,37 @@ use crate::store::write_tx::WriteTx;
 
 /// Sends a signal to a job.
 pub(crate) fn signal(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     name: &str,
     value: &[u8],
 ) -> Result<JobRecord, ActError> {
     super::attempt_writes::check_step("name", name)?;
-    if value.len() > unit.env.options.payload_bytes_max {
-        let problem =
-            FieldProblem::TooLong { length: value.len(), limit: unit.env.options.payload_bytes_max };
+    if value.len() > tx.env.options.payload_bytes_max {
+        let problem = FieldProblem::TooLong { length: value.len(), limit: tx.env.options.payload_bytes_max };
         return Err(Invalid::new("value", problem).into());
     }
-    let mut job = unit.managed(caller, id)?;
+    let mut job = tx.managed(caller, id)?;
     if job.state.is_final() {
         return Err(InvalidTransition { state: job.state, action: Action::Signal }.into());
     }
     let limit = limits::SIGNALS_KEPT_MAX;
     let kept = JobDataQuery { seq: job.seq, kind: JobDataKind::Signal, name: None, above: None, limit };
-    if job.details.signals > 0 && unit.db()?.facets(kept)?.len() >= limit {
+    if job.details.signals > 0 && tx.db()?.facets(kept)?.len() >= limit {
         return Err(Invalid::new("signals", FieldProblem::TooLong { length: limit + 1, limit }).into());
     }
     let details = job.details_mut();
     details.signals += 1;
     let number = details.signals;
     let (seq, kind, name) = (job.seq, JobDataKind::Signal, name.to_owned());
-    unit.write_facet(JobDataWrite::Put(JobData {
-        seq,
-        kind,
-        name: name.clone(),
-        number,
-        body: value.into(),
-    }));
+    tx.write_facet(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body: value.into() }));
     let cause = RecordActor::caller(caller, None);
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "signal": name});
-    unit.record_job(AuditEvent::Signalled, &job, &job, &cause, Some(context))?;
-    unit.put(job);
-    unit.deliver_signal(seq)?;
-    Ok(unit.job(seq)?.expect("a job that was signalled is there").clone())
+    tx.record_job(AuditEvent::Signalled, &job, &job, &cause, Some(context))?;
+    tx.put(job);
+    tx.deliver_signal(seq)?;
+    Ok(tx.job(seq)?.expect("a job that was signalled is there").clone())
 }
 
 impl WriteTx<'_> {

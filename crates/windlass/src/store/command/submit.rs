@@ -94,45 +94,45 @@ pub(crate) fn check(
 
 /// Submits jobs, all or none; the receipts are in the jobs' order.
 pub(crate) fn submit(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     jobs: &[NewJob],
     options: SubmitOptions,
     spawning: Option<Spawning>,
 ) -> Result<Vec<Receipt>, SubmitError> {
-    let batch = Batch::new(unit, caller, jobs, spawning)?;
-    submit_batch(unit, batch, options)
+    let batch = Batch::new(tx, caller, jobs, spawning)?;
+    submit_batch(tx, batch, options)
 }
 
 /// Submits a job whose caller was given its id before, when it could not be asked for more (M10). It was taken in then,
 /// whatever the depth of its queue is by now.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn submit_as(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     job: &NewJob,
     id: JobId,
 ) -> Result<Receipt, SubmitError> {
-    let batch = Batch { given_id: Some(id), ..Batch::new(unit, caller, std::slice::from_ref(job), None)? };
-    let mut receipts = submit_batch(unit, batch, SubmitOptions::default())?;
+    let batch = Batch { given_id: Some(id), ..Batch::new(tx, caller, std::slice::from_ref(job), None)? };
+    let mut receipts = submit_batch(tx, batch, SubmitOptions::default())?;
     Ok(receipts.pop().expect("one job has one receipt"))
 }
 
 fn submit_batch(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     mut batch: Batch<'_>,
     options: SubmitOptions,
 ) -> Result<Vec<Receipt>, SubmitError> {
-    let mut duplicates = batch.find_duplicates(unit, options)?;
-    batch.find_debounced(unit, &mut duplicates)?;
+    let mut duplicates = batch.find_duplicates(tx, options)?;
+    batch.find_debounced(tx, &mut duplicates)?;
     batch.wait_for_originals(&duplicates)?;
-    batch.check_unique_keys(unit, &duplicates)?;
-    let depths = batch.depths(unit)?;
+    batch.check_unique_keys(tx, &duplicates)?;
+    let depths = batch.depths(tx)?;
     if batch.given_id.is_none() {
-        batch.check_names(unit, &duplicates)?;
-        batch.check_backlog(unit, &duplicates)?;
+        batch.check_names(tx, &duplicates)?;
+        batch.check_backlog(tx, &duplicates)?;
     }
-    batch.insert(unit, &duplicates, &depths)
+    batch.insert(tx, &duplicates, &depths)
 }
 
 /// A submission with its names and dependencies resolved.
@@ -164,7 +164,7 @@ fn invalid(index: usize, field: impl Into<String>, problem: FieldProblem) -> Sub
 
 impl<'a> Batch<'a> {
     fn new(
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         caller: &'a Caller,
         jobs: &'a [NewJob],
         spawning: Option<Spawning>,
@@ -172,13 +172,13 @@ impl<'a> Batch<'a> {
         if spawning.is_none() {
             caller.require(Permission::Submit)?;
         }
-        let lanes = graph::lanes(unit, caller, jobs)?;
+        let lanes = graph::lanes(tx, caller, jobs)?;
         let names = graph::names(jobs)?;
         let is_graph = jobs.iter().any(|job| !job.after.is_empty() || !job.after_any.is_empty());
         let mut needs = vec![Vec::new(); jobs.len()];
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         if is_graph {
-            needs = graph::resolve(unit, jobs, &lanes, &names)?;
+            needs = graph::resolve(tx, jobs, &lanes, &names)?;
             order = graph::order_of(jobs, &needs)?;
         }
         Ok(Batch { caller, jobs, spawning, given_id: None, lanes, needs, order })

@@ -89,16 +89,12 @@ fn refuse_reserved(caller: &Caller, new: &NewWorker) -> Result<(), WorkError> {
 }
 
 /// Registers a worker.
-pub(crate) fn register(
-    unit: &mut WriteTx<'_>,
-    caller: &Caller,
-    new: &NewWorker,
-) -> Result<Worker, WorkError> {
+pub(crate) fn register(tx: &mut WriteTx<'_>, caller: &Caller, new: &NewWorker) -> Result<Worker, WorkError> {
     caller.require(Permission::Work)?;
     new.check()?;
     refuse_reserved(caller, new)?;
     let worker = Worker {
-        id: WorkerId::new(unit.env.entropy.bits()),
+        id: WorkerId::new(tx.env.entropy.bits()),
         name: new.name.clone(),
         tenant: caller.tenant.clone(),
         queues: new.queues.clone(),
@@ -106,42 +102,42 @@ pub(crate) fn register(
         concurrency: new.concurrency,
         version: new.version.clone(),
         heartbeats: new.heartbeats,
-        registered_at: unit.now,
-        seen_at: unit.now,
+        registered_at: tx.now,
+        seen_at: tx.now,
         is_lost: false,
         is_paused: false,
         key: caller.key.clone(),
     };
-    registry::make_room(unit, &worker)?;
-    unit.put_worker(&worker)?;
+    registry::make_room(tx, &worker)?;
+    tx.put_worker(&worker)?;
     Ok(worker)
 }
 
 /// A worker leaves, or is removed by somebody who may pause it: its jobs go back without being counted as failed.
-pub(crate) fn deregister(unit: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) -> Result<usize, WorkError> {
+pub(crate) fn deregister(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) -> Result<usize, WorkError> {
     caller.require(Permission::Work)?;
-    let worker = unit.visible_worker(caller, id)?;
+    let worker = tx.visible_worker(caller, id)?;
     if caller.require(Permission::Pause).is_err() && worker.key != caller.key {
         return Err(WorkError::NoSuchWorker(id));
     }
-    unit.mark_seen(worker, limits::POLL_INTERVAL)?;
+    tx.mark_seen(worker, limits::POLL_INTERVAL)?;
     let released =
-        unit.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release, caller.trace_id.clone())?;
-    unit.forget_worker(id)?;
+        tx.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release, caller.trace_id.clone())?;
+    tx.forget_worker(id)?;
     Ok(released)
 }
 
 /// A worker's own program has paused it, or lets it go on: jobs that wait for it say so.
 pub(crate) fn tell_paused(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: WorkerId,
     is_paused: bool,
 ) -> Result<(), WorkError> {
     caller.require(Permission::Work)?;
-    let worker = unit.worker_calls(caller, id)?;
+    let worker = tx.worker_calls(caller, id)?;
     if worker.is_paused != is_paused {
-        unit.put_worker(&Worker { is_paused, ..worker })?;
+        tx.put_worker(&Worker { is_paused, ..worker })?;
     }
     Ok(())
 }

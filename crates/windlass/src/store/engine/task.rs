@@ -12,7 +12,7 @@ use crate::store::write_tx::WriteTx;
 /// Work to be done inside a commit, together with whatever else is waiting.
 pub trait WriteTask: Send {
     /// Does the work. May be called again when the whole group has to be repeated.
-    fn run(&mut self, unit: &mut WriteTx<'_>);
+    fn run(&mut self, tx: &mut WriteTx<'_>);
     /// Tells the caller, after the commit is on disk or has failed.
     fn done(self: Box<Self>, outcome: Result<(), StoreError>);
     /// Whether it adds jobs, and so is refused when the disk is full.

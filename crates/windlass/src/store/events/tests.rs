@@ -29,8 +29,8 @@ async fn a_feed_is_handed_out_when_the_commits_are_over_that_knew_of_no_listener
     let (release, is_released) = std::sync::mpsc::sync_channel::<()>(1);
     let (writing, mut entered, submitter) = (store.clone(), Some(entered), me.clone());
     let slow = tokio::spawn(async move {
-        let work = move |unit: &mut crate::store::write_tx::WriteTx<'_>| {
-            let receipts = submit::submit(unit, &submitter, &[job()], SubmitOptions::default(), None)?;
+        let work = move |tx: &mut crate::store::write_tx::WriteTx<'_>| {
+            let receipts = submit::submit(tx, &submitter, &[job()], SubmitOptions::default(), None)?;
             entered.take().expect("it runs once").send(()).unwrap();
             is_released.recv().unwrap();
             Ok::<_, SubmitError>(receipts)

@@ -22,8 +22,8 @@ type Outcome = Result<(), StoreError>;
 struct Work<F>(F, SyncSender<Outcome>);
 
 impl<F: FnMut(&mut WriteTx<'_>) + Send> WriteTask for Work<F> {
-    fn run(&mut self, unit: &mut WriteTx<'_>) {
-        (self.0)(unit);
+    fn run(&mut self, tx: &mut WriteTx<'_>) {
+        (self.0)(tx);
     }
 
     fn done(self: Box<Self>, outcome: Outcome) {
@@ -143,11 +143,11 @@ fn facet(seq: Seq) -> JobData {
 }
 
 /// Adds a job with a key, a facet, and an edge to the job before it.
-fn add(unit: &mut WriteTx<'_>) {
-    let (seq, now) = (unit.allocate(1).unwrap(), unit.now);
-    unit.insert(job(seq, now), spec(), vec![(key(), KeyHolder::unique(seq))]);
-    unit.write_facet(JobDataWrite::Put(facet(seq)));
-    unit.link(Edge { dependency: Seq(seq.0 - 1), dependent: seq, need: Need::After });
+fn add(tx: &mut WriteTx<'_>) {
+    let (seq, now) = (tx.allocate(1).unwrap(), tx.now);
+    tx.insert(job(seq, now), spec(), vec![(key(), KeyHolder::unique(seq))]);
+    tx.write_facet(JobDataWrite::Put(facet(seq)));
+    tx.link(Edge { dependency: Seq(seq.0 - 1), dependent: seq, need: Need::After });
 }
 
 /// Everything that is stored, as far as it can be told apart.
@@ -182,15 +182,15 @@ fn work_that_panics_after_it_wrote_leaves_nothing() {
     let (engine, _) = engine();
     write(&engine, add).unwrap();
     let before = contents(&engine);
-    let outcome = write(&engine, |unit| {
-        add(unit);
-        let running = JobRecord { state: JobState::Running, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
-        unit.put(running);
-        unit.relabel(Seq(1), JobMetadata { correlation_id: Some("x".into()), ..JobMetadata::default() });
-        unit.put_document(DocumentKind::Cost, "a", Some(b"1"), |_| ()).unwrap();
-        unit.flush().unwrap();
-        unit.remove(Seq(1));
-        unit.flush().unwrap();
+    let outcome = write(&engine, |tx| {
+        add(tx);
+        let running = JobRecord { state: JobState::Running, ..tx.job(Seq(1)).unwrap().unwrap().clone() };
+        tx.put(running);
+        tx.relabel(Seq(1), JobMetadata { correlation_id: Some("x".into()), ..JobMetadata::default() });
+        tx.put_document(DocumentKind::Cost, "a", Some(b"1"), |_| ()).unwrap();
+        tx.flush().unwrap();
+        tx.remove(Seq(1));
+        tx.flush().unwrap();
         panic!("a bug in a command");
     });
     assert!(matches!(outcome, Err(StoreError::Database(_))), "{outcome:?}");
@@ -204,9 +204,9 @@ fn removing_a_job_takes_along_what_is_its_own() {
     let (engine, _) = engine();
     write(&engine, add).unwrap();
     write(&engine, add).unwrap();
-    write(&engine, |unit| {
-        unit.load(&[Seq(1)]).unwrap();
-        unit.remove(Seq(1));
+    write(&engine, |tx| {
+        tx.load(&[Seq(1)]).unwrap();
+        tx.remove(Seq(1));
     })
     .unwrap();
     read(&engine, |view| {
@@ -216,9 +216,9 @@ fn removing_a_job_takes_along_what_is_its_own() {
         assert_eq!(view.db.counts().unwrap().sum(JobState::Scheduled, |_| true), 1);
     })
     .unwrap();
-    write(&engine, |unit| {
-        unit.load(&[Seq(2)]).unwrap();
-        unit.remove(Seq(2));
+    write(&engine, |tx| {
+        tx.load(&[Seq(2)]).unwrap();
+        tx.remove(Seq(2));
     })
     .unwrap();
     read(&engine, |view| {
@@ -245,16 +245,16 @@ fn a_job_is_found_where_its_record_says() {
     for (state, is_blocked, ready) in
         [(JobState::Scheduled, true, 0), (JobState::Scheduled, false, 1), (JobState::Pending, false, 0)]
     {
-        write(&engine, move |unit| {
-            let changed = JobRecord { state, is_blocked, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
-            unit.put(changed);
+        write(&engine, move |tx| {
+            let changed = JobRecord { state, is_blocked, ..tx.job(Seq(1)).unwrap().unwrap().clone() };
+            tx.put(changed);
         })
         .unwrap();
         assert_eq!(found(&engine), (ready, end), "{state}");
     }
-    write(&engine, |unit| {
-        let done = JobRecord { state: JobState::Completed, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
-        unit.put(done);
+    write(&engine, |tx| {
+        let done = JobRecord { state: JobState::Completed, ..tx.job(Seq(1)).unwrap().unwrap().clone() };
+        tx.put(done);
     })
     .unwrap();
     assert_eq!(found(&engine), (0, None));
@@ -267,7 +267,7 @@ fn time_never_runs_backwards() {
     assert_eq!(read(&engine, |view| view.now), Ok(Timestamp::from_millis(1000)));
     clock.0.store(500, Ordering::SeqCst);
     assert_eq!(read(&engine, |view| view.now), Ok(Timestamp::from_millis(1000)));
-    write(&engine, |unit| assert_eq!(unit.now, Timestamp::from_millis(1000))).unwrap();
+    write(&engine, |tx| assert_eq!(tx.now, Timestamp::from_millis(1000))).unwrap();
     clock.0.store(2000, Ordering::SeqCst);
     assert_eq!(read(&engine, |view| view.now), Ok(Timestamp::from_millis(2000)));
 }

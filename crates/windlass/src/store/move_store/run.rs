@@ -254,9 +254,9 @@ impl Move {
     /// Makes jobs of what lies at the door in SQL; nothing more comes, since the source is shut.
     async fn take_in_letters(&self) -> Result<(), StoreError> {
         loop {
-            let take = |unit: &mut WriteTx<'_>| -> Result<bool, StoreError> {
-                let letters = unit.db()?.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
-                letters.iter().try_for_each(|letter| inbox::deliver(unit, letter))?;
+            let take = |tx: &mut WriteTx<'_>| -> Result<bool, StoreError> {
+                let letters = tx.db()?.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
+                letters.iter().try_for_each(|letter| inbox::deliver(tx, letter))?;
                 Ok(letters.is_empty())
             };
             if self.from.write("move", Kind::Ordinary, take).await? {
@@ -389,8 +389,8 @@ async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
 
 /// Marks a store, and shuts or opens its door in SQL.
 async fn set(store: &Store, mark: Option<Mark>) -> Result<(), StoreError> {
-    let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
-        let db = unit.db()?;
+    let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
+        let db = tx.db()?;
         db.set_inbox_paused(mark.as_ref().is_some_and(Mark::is_shut))?;
         Mark::write(db, mark.as_ref())
     };
@@ -403,8 +403,8 @@ async fn read(store: &Store, cursor: Cursor, page: Page) -> Result<Option<Batch>
 
 /// Writes rows and the mark that says so, in one commit.
 async fn write(store: &Store, batch: Batch, mark: Mark) -> Result<(), StoreError> {
-    let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
-        let db = unit.db()?;
+    let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
+        let db = tx.db()?;
         batch.write(db)?;
         Mark::write(db, Some(&mark))
     };

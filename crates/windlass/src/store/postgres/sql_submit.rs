@@ -321,25 +321,25 @@ impl InboxStatus {
         InboxStatus { door, has_more: false }
     }
 
-    fn take_in(&mut self, unit: &mut WriteTx<'_>) -> EngineResult<()> {
+    fn take_in(&mut self, tx: &mut WriteTx<'_>) -> EngineResult<()> {
         if let Some(why) = self.door.trouble() {
             self.has_more = true;
-            return unit.db()?.quarantine_inbox_entry(&why);
+            return tx.db()?.quarantine_inbox_entry(&why);
         }
         let max = self.door.letters_max.load(Ordering::Relaxed);
-        let letters = unit.db()?.take_inbox(max)?;
+        let letters = tx.db()?.take_inbox(max)?;
         // Fewer may have been taken because of their size; then the last look finds none.
         self.has_more = !letters.is_empty();
-        letters.iter().try_for_each(|letter| deliver(unit, letter))
+        letters.iter().try_for_each(|letter| deliver(tx, letter))
     }
 }
 
 impl WriteTask for InboxStatus {
-    fn run(&mut self, unit: &mut WriteTx<'_>) {
+    fn run(&mut self, tx: &mut WriteTx<'_>) {
         self.door.is_called.store(false, Ordering::Release);
-        unit.begin();
-        if let Err(trouble) = self.take_in(unit) {
-            unit.abort(&trouble);
+        tx.begin();
+        if let Err(trouble) = self.take_in(tx) {
+            tx.abort(&trouble);
         }
     }
 

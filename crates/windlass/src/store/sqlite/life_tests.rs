@@ -85,7 +85,7 @@ impl Fixture {
 
     /// A task that changes something.
     fn note(&self, name: &'static str) -> Box<dyn WriteTask> {
-        self.task(name, move |unit| put(unit, name, 1))
+        self.task(name, move |tx| put(tx, name, 1))
     }
 
     fn heartbeat(&self) -> Box<dyn WriteTask> {
@@ -93,15 +93,15 @@ impl Fixture {
     }
 
     fn submission(&self, name: &'static str) -> Box<dyn WriteTask> {
-        Box::new(Task { adds_jobs: true, ..self.build(name, |unit| put(unit, "big", 1 << 20)) })
+        Box::new(Task { adds_jobs: true, ..self.build(name, |tx| put(tx, "big", 1 << 20)) })
     }
 
     /// Keeps the writer busy: returns once it has begun, and lets it go on when the sender is used or dropped.
     fn hold(&self, engine: &SqliteEngine) -> SyncSender<()> {
         let (begun, has_begun) = sync_channel(1);
         let (go_on, may_go_on) = sync_channel::<()>(1);
-        engine.write(self.task("hold", move |unit| {
-            put(unit, "hold", 1);
+        engine.write(self.task("hold", move |tx| {
+            put(tx, "hold", 1);
             begun.send(()).unwrap();
             let _ = may_go_on.recv();
         }));
@@ -114,9 +114,9 @@ impl Fixture {
     }
 }
 
-fn put(unit: &mut WriteTx<'_>, key: &str, size: usize) {
+fn put(tx: &mut WriteTx<'_>, key: &str, size: usize) {
     // Trouble is the unit's to report: a command only stops.
-    let _ = unit.put_document(DocumentKind::Cost, key, Some(&vec![7; size]), |_| {});
+    let _ = tx.put_document(DocumentKind::Cost, key, Some(&vec![7; size]), |_| {});
 }
 
 struct Task {
@@ -128,8 +128,8 @@ struct Task {
 }
 
 impl WriteTask for Task {
-    fn run(&mut self, unit: &mut WriteTx<'_>) {
-        (self.work)(unit);
+    fn run(&mut self, tx: &mut WriteTx<'_>) {
+        (self.work)(tx);
     }
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         self.answers.send((self.name, outcome)).unwrap();

@@ -44,12 +44,12 @@ fn submit_here(
     memo.check_not_moved(&mut tables, env)?;
     let now = env.clock.now_after(tables.meta.stamp.at);
     tables.meta.stamp = env.clock.stamp(now);
-    let mut unit = WriteTx::new(&mut tables, &mut memo, env, now);
-    unit.share_grace()?;
-    unit.begin();
-    let receipts = submit::submit(&mut unit, caller, jobs, options, None)?;
+    let mut tx = WriteTx::new(&mut tables, &mut memo, env, now);
+    tx.share_grace()?;
+    tx.begin();
+    let receipts = submit::submit(&mut tx, caller, jobs, options, None)?;
     // Counted although the caller may still roll back, which nobody hears of: totals are for those who watch.
-    let rates = unit.finish()?.rates;
+    let rates = tx.finish()?.rates;
     env.meters.counted(&rates);
     tables.write_meta()?;
     Ok(receipts)

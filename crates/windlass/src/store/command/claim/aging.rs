@@ -50,82 +50,82 @@ impl AgingTurns {
 
 impl Search {
     /// Makes of each lane whose jobs age one strand for each rank that it has jobs of, as far as the bound allows.
-    pub(super) fn split_aging(&mut self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
+    pub(super) fn split_aging(&mut self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
         let (aging, plain): (Vec<LaneScan>, Vec<LaneScan>) =
-            std::mem::take(&mut self.strands).into_iter().partition(|strand| strand.aging.is_some());
-        self.strands = plain;
+            std::mem::take(&mut self.scans).into_iter().partition(|scan| scan.aging.is_some());
+        self.scans = plain;
         if aging.is_empty() {
             return Ok(());
         }
-        let mut lanes = Self::first_jobs(unit, aging)?;
-        let max = unit.env.options.aging_heads_per_claim;
+        let mut lanes = Self::first_jobs(tx, aging)?;
+        let max = tx.env.options.aging_heads_per_claim;
         let is_many = lanes.len() > max / RANKS;
         if is_many {
-            let anywhere = unit.env.entropy.next_u64();
-            unit.aging_turns().sort(&mut lanes, |strand| &strand.lane, anywhere);
+            let anywhere = tx.env.entropy.next_u64();
+            tx.aging_turns().sort(&mut lanes, |scan| &scan.lane, anywhere);
         }
-        let lower = unit.db()?.heads(&cursors(&lanes), max)?;
+        let lower = tx.db()?.heads(&cursors(&lanes), max)?;
         let found: usize = lower.iter().map(Vec::len).sum();
         if is_many && found >= max {
             // The last lane may not have been compared to its end: it is the first one next time.
             let last = lower.iter().rposition(|places| !places.is_empty()).unwrap_or(0);
-            unit.aging_turns().compared(lanes[..last.max(1)].iter().map(|strand| &strand.lane));
+            tx.aging_turns().compared(lanes[..last.max(1)].iter().map(|scan| &scan.lane));
         }
-        for (strand, places) in lanes.into_iter().zip(lower) {
-            self.split(strand, places);
+        for (scan, places) in lanes.into_iter().zip(lower) {
+            self.split(scan, places);
         }
-        self.read_best(unit, wanted)
+        self.read_best(tx, wanted)
     }
 
     /// Reads the first job of each lane; lanes without one are left out.
-    fn first_jobs(unit: &mut WriteTx<'_>, lanes: Vec<LaneScan>) -> Result<Vec<LaneScan>, StoreError> {
-        let heads = unit.db()?.ready(&cursors(&lanes), 1)?;
-        let with_job = |(strand, head): (LaneScan, Vec<_>)| {
+    fn first_jobs(tx: &mut WriteTx<'_>, lanes: Vec<LaneScan>) -> Result<Vec<LaneScan>, StoreError> {
+        let heads = tx.db()?.ready(&cursors(&lanes), 1)?;
+        let with_job = |(scan, head): (LaneScan, Vec<_>)| {
             let last = Some(head.first().map(ClaimOrder::of)?);
-            Some(LaneScan { jobs: head.into_iter(), last, ..strand })
+            Some(LaneScan { jobs: head.into_iter(), last, ..scan })
         };
         Ok(lanes.into_iter().zip(heads).filter_map(with_job).collect())
     }
 
     /// Adds a lane's strands: each has the jobs of one rank, and the last of them all that come after it.
     fn split(&mut self, first: LaneScan, places: Vec<ClaimOrder>) {
-        let mut strand = first;
+        let mut scan = first;
         for place in places {
             let next = LaneScan {
-                lane: strand.lane.clone(),
+                lane: scan.lane.clone(),
                 rank: None,
-                aging: strand.aging,
+                aging: scan.aging,
                 jobs: Vec::new().into_iter(),
                 unread: Some(place),
                 last: Some(before(place)),
                 is_drained: false,
-                slots: strand.slots.clone(),
-                fair: strand.fair,
+                slots: scan.slots.clone(),
+                fair: scan.fair,
             };
-            strand.rank = strand.last.map(|last| last.rank);
-            self.strands.push(std::mem::replace(&mut strand, next));
+            scan.rank = scan.last.map(|last| last.rank);
+            self.scans.push(std::mem::replace(&mut scan, next));
         }
-        self.strands.push(strand);
+        self.scans.push(scan);
     }
 
     /// Reads the jobs of the strands that are probably taken from, in one go.
-    fn read_best(&mut self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
-        let all = 0..self.strands.len();
+    fn read_best(&mut self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
+        let all = 0..self.scans.len();
         let mut best: Vec<(ClaimOrder, usize)> = all.filter_map(|at| Some((self.place(at)?, at))).collect();
         if wanted < best.len() {
             best.select_nth_unstable(wanted);
             best.truncate(wanted);
         }
         let which: Vec<usize> =
-            best.iter().map(|(_, at)| *at).filter(|at| self.strands[*at].aging.is_some()).collect();
+            best.iter().map(|(_, at)| *at).filter(|at| self.scans[*at].aging.is_some()).collect();
         for at in &which {
             // Once more with those behind it, or each would be read on by itself when its first job is taken.
-            let strand = &mut self.strands[*at];
-            if let Some(job) = strand.jobs.next() {
-                strand.last = Some(before(ClaimOrder::of(&job)));
+            let scan = &mut self.scans[*at];
+            if let Some(job) = scan.jobs.next() {
+                scan.last = Some(before(ClaimOrder::of(&job)));
             }
         }
-        self.read_ahead(unit, &which, Search::share(wanted, best.len()))
+        self.read_ahead(tx, &which, Search::share(wanted, best.len()))
     }
 }
 
@@ -135,13 +135,10 @@ fn before(place: ClaimOrder) -> ClaimOrder {
 }
 
 /// Where to go on behind the rank of each strand.
-fn cursors(strands: &[LaneScan]) -> Vec<LaneCursor> {
+fn cursors(scans: &[LaneScan]) -> Vec<LaneCursor> {
     let end =
         |last: ClaimOrder| ClaimOrder { rank: last.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
-    strands
-        .iter()
-        .map(|strand| LaneCursor { lane: strand.lane.clone(), after: strand.last.map(end) })
-        .collect()
+    scans.iter().map(|scan| LaneCursor { lane: scan.lane.clone(), after: scan.last.map(end) }).collect()
 }
 
 #[cfg(test)]

@@ -53,10 +53,10 @@ enum Candidate {
 
 /// The walk.
 pub(super) struct Search {
-    pub(super) strands: Vec<LaneScan>,
+    pub(super) scans: Vec<LaneScan>,
     fair: Vec<FairQueue>,
     heads: BinaryHeap<Reverse<(ClaimOrder, Candidate)>>,
-    room: Capacity,
+    capacity: Capacity,
     keys: Keys,
     config: Arc<Config>,
     now: Timestamp,
@@ -65,13 +65,13 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) fn new(
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         config: &Arc<Config>,
         worker: &Worker,
         request: &ClaimRequest,
         has_more_due: bool,
     ) -> Result<Search, StoreError> {
-        let counts = unit.db()?.counts()?;
+        let counts = tx.db()?.counts()?;
         let has_jobs = |counts: &StateCounts| {
             counts[JobState::Scheduled as usize] > 0
                 || (has_more_due && TIMED.iter().any(|state| counts[*state as usize] > 0))
@@ -83,51 +83,51 @@ impl Search {
             .map(|(lane, _)| lane.clone())
             .collect();
         let mut search = Search {
-            strands: Vec::with_capacity(open.len()),
+            scans: Vec::with_capacity(open.len()),
             fair: Vec::new(),
             heads: BinaryHeap::new(),
-            room: Capacity::default(),
+            capacity: Capacity::default(),
             keys: Keys::default(),
             config: config.clone(),
-            now: unit.now,
+            now: tx.now,
             set_aside: 0,
         };
-        search.open(unit, open)?;
+        search.open(tx, open)?;
         if has_more_due {
-            search.promote_most_urgent(unit, request.limit)?;
+            search.promote_most_urgent(tx, request.limit)?;
         }
         // Of many lanes only the first jobs are looked at; the few that are taken from are read on. Of a single one all
         // that are wanted and one more, since a lane is read on as soon as its last job is taken.
-        let share = 2 * request.limit.div_ceil(search.strands.len().max(1));
-        let each = if search.strands.len() == 1 { request.limit + 1 } else { share.max(READ_AHEAD_MIN) };
+        let share = 2 * request.limit.div_ceil(search.scans.len().max(1));
+        let each = if search.scans.len() == 1 { request.limit + 1 } else { share.max(READ_AHEAD_MIN) };
         let plain: Vec<usize> =
-            (0..search.strands.len()).filter(|at| search.strands[*at].aging.is_none()).collect();
-        search.read_ahead(unit, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
-        search.split_aging(unit, request.limit.clamp(1, limits::CLAIM_JOBS_MAX))?;
-        for at in 0..search.strands.len() {
-            search.seat(at);
+            (0..search.scans.len()).filter(|at| search.scans[*at].aging.is_none()).collect();
+        search.read_ahead(tx, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
+        search.split_aging(tx, request.limit.clamp(1, limits::CLAIM_JOBS_MAX))?;
+        for at in 0..search.scans.len() {
+            search.push_head(at);
         }
         for at in 0..search.fair.len() {
-            search.seat_fair(at);
+            search.push_fair_head(at);
         }
         Ok(search)
     }
 
     /// Opens the lanes that no pause and no limit closes.
-    fn open(&mut self, unit: &mut WriteTx<'_>, lanes: Vec<Arc<Lane>>) -> Result<(), StoreError> {
+    fn open(&mut self, tx: &mut WriteTx<'_>, lanes: Vec<Arc<Lane>>) -> Result<(), StoreError> {
         let config = self.config.clone();
         let mut fair_queues: HashMap<QueueName, usize> = HashMap::new();
         for lane in lanes {
             if config.holds_on(&lane, self.now).next().is_some() {
                 continue;
             }
-            let Some(slots) = self.room.open(unit, &config, &lane)? else { continue };
+            let Some(slots) = self.capacity.open(tx, &config, &lane)? else { continue };
             let mut fair = None;
             if !config.queues.is_empty() && config.is_fair(&lane.queue) {
                 let known = fair_queues.get(&lane.queue).copied();
                 let at = known.unwrap_or(self.fair.len());
                 if known.is_none() {
-                    self.fair.push(FairQueue::new(unit, lane.queue.clone())?);
+                    self.fair.push(FairQueue::new(tx, lane.queue.clone())?);
                     fair_queues.insert(lane.queue.clone(), at);
                 }
                 fair = Some(at);
@@ -136,20 +136,20 @@ impl Search {
             let jobs = Vec::new().into_iter();
             let is_drained = false;
             let (rank, unread, last) = (None, None, None);
-            self.strands.push(LaneScan { lane, rank, aging, jobs, unread, last, is_drained, slots, fair });
+            self.scans.push(LaneScan { lane, rank, aging, jobs, unread, last, is_drained, slots, fair });
         }
         Ok(())
     }
 
     /// More jobs are due than one commit moves, and those that came first were moved: also moves the most urgent ones of
     /// the open lanes, so that this claim chooses among all that are due (M21).
-    fn promote_most_urgent(&self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
-        let lanes: Vec<Arc<Lane>> = self.strands.iter().map(|strand| strand.lane.clone()).collect();
+    fn promote_most_urgent(&self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
+        let lanes: Vec<Arc<Lane>> = self.scans.iter().map(|scan| scan.lane.clone()).collect();
         if lanes.is_empty() {
             return Ok(());
         }
         let each = wanted.min(limits::DUE_POSITIONS_MAX / lanes.len()).max(1);
-        let due = unit.db()?.due_in(&lanes, self.now, each)?;
+        let due = tx.db()?.due_in(&lanes, self.now, each)?;
         // The first of each lane too: it may be its tenant's turn, or the other lanes may be at their limit.
         let mut places: Vec<ClaimOrder> = due.iter().filter_map(|places| places.first()).copied().collect();
         places.sort_unstable();
@@ -160,13 +160,13 @@ impl Search {
         others.truncate(wanted);
         places.append(&mut others);
         let seqs: Vec<Seq> = places.into_iter().map(|place| place.seq).collect();
-        unit.load(&seqs)?;
-        seqs.into_iter().try_for_each(|seq| unit.apply_due_timers(seq))
+        tx.load(&seqs)?;
+        seqs.into_iter().try_for_each(|seq| tx.apply_due_timers(seq))
     }
 
     pub(super) fn read_ahead(
         &mut self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         which: &[usize],
         each: usize,
     ) -> Result<(), StoreError> {
@@ -175,47 +175,45 @@ impl Search {
         }
         let cursors: Vec<LaneCursor> = which
             .iter()
-            .map(|at| LaneCursor { lane: self.strands[*at].lane.clone(), after: self.strands[*at].last })
+            .map(|at| LaneCursor { lane: self.scans[*at].lane.clone(), after: self.scans[*at].last })
             .collect();
-        let found = unit.db()?.ready(&cursors, each)?;
+        let found = tx.db()?.ready(&cursors, each)?;
         for (at, mut jobs) in which.iter().zip(found) {
-            let strand = &mut self.strands[*at];
-            strand.is_drained = jobs.len() < each;
-            if let Some(rank) = strand.rank {
+            let scan = &mut self.scans[*at];
+            scan.is_drained = jobs.len() < each;
+            if let Some(rank) = scan.rank {
                 let own = jobs.iter().take_while(|job| ClaimOrder::of(job).rank == rank).count();
-                strand.is_drained |= own < jobs.len();
+                scan.is_drained |= own < jobs.len();
                 jobs.truncate(own);
             }
-            strand.last = jobs.last().map(ClaimOrder::of).or(strand.last);
-            strand.jobs = jobs.into_iter();
-            strand.unread = None;
+            scan.last = jobs.last().map(ClaimOrder::of).or(scan.last);
+            scan.jobs = jobs.into_iter();
+            scan.unread = None;
         }
         Ok(())
     }
 
     /// How many jobs to read of each of so many strands when so many are wanted in all: one more than are taken at least,
     /// since a strand is read on as soon as its last job is taken.
-    pub(super) fn share(wanted: usize, strands: usize) -> usize {
-        (2 * wanted / strands.max(1)).clamp(2, READ_AHEAD)
+    pub(super) fn share(wanted: usize, scans: usize) -> usize {
+        (2 * wanted / scans.max(1)).clamp(2, READ_AHEAD)
     }
 
     /// The place of a strand's head, as it has aged; none if it has no job left.
     pub(super) fn place(&self, at: usize) -> Option<ClaimOrder> {
-        let strand = &self.strands[at];
-        let place = strand.jobs.as_slice().first().map(ClaimOrder::of).or(strand.unread)?;
-        Some(strand.aging.map_or(place, |every| place.aged(every, self.now)))
+        let scan = &self.scans[at];
+        let place = scan.jobs.as_slice().first().map(ClaimOrder::of).or(scan.unread)?;
+        Some(scan.aging.map_or(place, |every| place.aged(every, self.now)))
     }
 
     /// The jobs that were read and are probably taken first, up to so many.
     pub(super) fn front(&self, max: usize) -> Vec<Seq> {
-        let aged = |strand: &LaneScan, job: &JobRecord| {
+        let aged = |scan: &LaneScan, job: &JobRecord| {
             let place = ClaimOrder::of(job);
-            strand.aging.map_or(place, |every| place.aged(every, self.now))
+            scan.aging.map_or(place, |every| place.aged(every, self.now))
         };
-        let all = self
-            .strands
-            .iter()
-            .flat_map(|strand| strand.jobs.as_slice().iter().map(move |job| aged(strand, job)));
+        let all =
+            self.scans.iter().flat_map(|scan| scan.jobs.as_slice().iter().map(move |job| aged(scan, job)));
         let mut places: Vec<ClaimOrder> = all.collect();
         places.sort_unstable();
         places.truncate(max);
@@ -223,45 +221,45 @@ impl Search {
     }
 
     /// Puts a strand's head where it is found.
-    fn seat(&mut self, at: usize) {
+    fn push_head(&mut self, at: usize) {
         let Some(place) = self.place(at) else { return };
-        let strand = &self.strands[at];
-        match strand.fair {
-            Some(fair) => self.fair[fair].push(&strand.lane.tenant, place, at),
+        let scan = &self.scans[at];
+        match scan.fair {
+            Some(fair) => self.fair[fair].push(&scan.lane.tenant, place, at),
             None => self.heads.push(Reverse((place, Candidate::Strand(at)))),
         }
     }
 
-    fn seat_fair(&mut self, at: usize) {
+    fn push_fair_head(&mut self, at: usize) {
         if let Some(place) = self.fair[at].place() {
             self.heads.push(Reverse((place, Candidate::Fair(at))));
         }
     }
 
     /// The next job that may run now.
-    pub(super) fn next(&mut self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<Option<Seq>, StoreError> {
-        while let Some(Reverse((_, seat))) = self.heads.pop() {
+    pub(super) fn next(&mut self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<Option<Seq>, StoreError> {
+        while let Some(Reverse((_, push_head))) = self.heads.pop() {
             let config = self.config.clone();
-            let (at, turn) = match seat {
+            let (at, turn) = match push_head {
                 Candidate::Strand(at) => (at, None),
                 Candidate::Fair(fair) => match self.fair[fair].pop(&config) {
                     Some((at, rank)) => (at, Some((fair, rank))),
                     None => continue,
                 },
             };
-            let found = self.next_of(unit, at, wanted)?;
+            let found = self.next_of(tx, at, wanted)?;
             if let Some((fair, rank)) = turn {
                 if found.is_some() {
-                    let tenant = self.strands[at].lane.tenant.clone();
+                    let tenant = self.scans[at].lane.tenant.clone();
                     self.fair[fair].started(&config, rank, &tenant);
                 }
-                self.seat_fair(fair);
+                self.push_fair_head(fair);
             }
             if found.is_some() {
                 return Ok(found);
             }
             if self.set_aside >= limits::TICK_JOBS_PER_COMMIT {
-                unit.wake();
+                tx.wake();
                 return Ok(None);
             }
         }
@@ -269,51 +267,46 @@ impl Search {
     }
 
     /// The head of a strand, if it may run now.
-    fn next_of(
-        &mut self,
-        unit: &mut WriteTx<'_>,
-        at: usize,
-        wanted: usize,
-    ) -> Result<Option<Seq>, StoreError> {
+    fn next_of(&mut self, tx: &mut WriteTx<'_>, at: usize, wanted: usize) -> Result<Option<Seq>, StoreError> {
         // A lane whose limit is reached is left alone for the rest of this claim.
-        if !self.room.has_room(&self.strands[at].slots) {
+        if !self.capacity.has_capacity(&self.scans[at].slots) {
             return Ok(None);
         }
-        if self.strands[at].unread.is_some() {
-            self.read_ahead(unit, &[at], Search::share(wanted, 1))?;
+        if self.scans[at].unread.is_some() {
+            self.read_ahead(tx, &[at], Search::share(wanted, 1))?;
         }
-        let strand = &mut self.strands[at];
-        let job = strand.jobs.next().expect("a strand that is seated has a job");
-        if strand.jobs.as_slice().is_empty() && !strand.is_drained {
+        let scan = &mut self.scans[at];
+        let job = scan.jobs.next().expect("a strand that is seated has a job");
+        if scan.jobs.as_slice().is_empty() && !scan.is_drained {
             // The more lanes, the less of what is wanted will come from this one.
-            let share = READ_AHEAD.max(2 * wanted / self.strands.len());
-            self.read_ahead(unit, &[at], share.min(limits::CLAIM_JOBS_MAX))?;
+            let share = READ_AHEAD.max(2 * wanted / self.scans.len());
+            self.read_ahead(tx, &[at], share.min(limits::CLAIM_JOBS_MAX))?;
         }
-        self.seat(at);
-        let lane = self.strands[at].lane.clone();
-        let (key, seq) = (job.concurrency, unit.cache_job(job));
+        self.push_head(at);
+        let lane = self.scans[at].lane.clone();
+        let (key, seq) = (job.concurrency, tx.cache_job(job));
         if let Some(key) = key
-            && self.keys.take(unit, &self.config, &lane, key)? != KeyDecision::Free
+            && self.keys.take(tx, &self.config, &lane, key)? != KeyDecision::Free
         {
-            unit.set_blocked(seq, true)?;
+            tx.set_blocked(seq, true)?;
             self.set_aside += 1;
             return Ok(None);
         }
-        self.room.take(&self.strands[at].slots);
+        self.capacity.take(&self.scans[at].slots);
         Ok(Some(seq))
     }
 
     /// Keeps what was used; says when a job that was kept back by a rate or a budget may be let through.
-    pub(super) fn commit_claims(mut self, unit: &mut WriteTx<'_>) -> Result<Option<Timestamp>, StoreError> {
+    pub(super) fn commit_claims(mut self, tx: &mut WriteTx<'_>) -> Result<Option<Timestamp>, StoreError> {
         for fair in self.fair {
-            fair.write_back(unit);
+            fair.write_back(tx);
         }
-        self.keys.write_back(unit)?;
+        self.keys.write_back(tx)?;
         if self.config.has_rates_per_key()
-            && let Some(at) = unit.first_timer()?
+            && let Some(at) = tx.first_timer()?
         {
-            self.room.throttle(at);
+            self.capacity.throttle(at);
         }
-        Ok(self.room.write_back(unit))
+        Ok(self.capacity.write_back(tx))
     }
 }

@@ -39,50 +39,45 @@ impl Capacity {
     /// The slots that count for a lane; none if one of them has no room.
     pub(super) fn open(
         &mut self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         config: &Config,
         lane: &Lane,
     ) -> Result<Option<Vec<usize>>, StoreError> {
-        if let Some(until) = self.overdrawn_until(unit, config, lane)? {
+        if let Some(until) = self.overdrawn_until(tx, config, lane)? {
             self.throttle(until);
             return Ok(None);
         }
         let mut found = Vec::new();
         for (part, limit) in config.running_limits(lane) {
-            found.push(self.running(unit, &part, limit)?);
+            found.push(self.running(tx, &part, limit)?);
         }
         for (part, rate) in config.rates(lane) {
-            found.push(self.rate(unit, part, rate)?);
+            found.push(self.rate(tx, part, rate)?);
         }
-        let is_open = self.has_room(&found);
+        let is_open = self.has_capacity(&found);
         if !is_open {
             self.wait_for_tokens(&found);
         }
         Ok(is_open.then_some(found))
     }
 
-    fn running(
-        &mut self,
-        unit: &mut WriteTx<'_>,
-        part: &LimitScope,
-        limit: u64,
-    ) -> Result<usize, StoreError> {
+    fn running(&mut self, tx: &mut WriteTx<'_>, part: &LimitScope, limit: u64) -> Result<usize, StoreError> {
         let reason = Reason::Running(part.clone());
         if let Some(known) = self.places.get(&reason) {
             return Ok(*known);
         }
-        let left = limit.saturating_sub(unit.db()?.counts()?.running(part));
+        let left = limit.saturating_sub(tx.db()?.counts()?.running(part));
         Ok(self.add(reason, Slot { left, taken: 0, bucket: None }))
     }
 
-    fn rate(&mut self, unit: &mut WriteTx<'_>, part: LimitScope, rate: Rate) -> Result<usize, StoreError> {
+    fn rate(&mut self, tx: &mut WriteTx<'_>, part: LimitScope, rate: Rate) -> Result<usize, StoreError> {
         let (key, reason) = (part.bucket_key(), Reason::Rate(part));
         if let Some(known) = self.places.get(&reason) {
             return Ok(*known);
         }
-        let stored: Option<Bucket> = unit.tally(&key)?;
-        let full = || Bucket::full(rate, unit.now);
-        let bucket = stored.map_or_else(full, |bucket| bucket.at(unit.now).under(rate));
+        let stored: Option<Bucket> = tx.tally(&key)?;
+        let full = || Bucket::full(rate, tx.now);
+        let bucket = stored.map_or_else(full, |bucket| bucket.at(tx.now).under(rate));
         Ok(self.add(reason, Slot { left: bucket.tokens(), taken: 0, bucket: Some((key, bucket)) }))
     }
 
@@ -95,7 +90,7 @@ impl Capacity {
 
     fn overdrawn_until(
         &mut self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         config: &Config,
         lane: &Lane,
     ) -> Result<Option<Timestamp>, StoreError> {
@@ -107,14 +102,14 @@ impl Capacity {
         if let Some(known) = self.overdrawn.get(tenant) {
             return Ok(*known);
         }
-        let spent: Option<BudgetUsage> = unit.tally(&budget::spent_key(tenant))?;
-        let until = budget::overdrawn(settings, spent.as_ref(), unit.now).map(|over| over.until);
+        let spent: Option<BudgetUsage> = tx.tally(&budget::spent_key(tenant))?;
+        let until = budget::overdrawn(settings, spent.as_ref(), tx.now).map(|over| over.until);
         self.overdrawn.insert(tenant.clone(), until);
         Ok(until)
     }
 
     /// Whether one more job fits.
-    pub(super) fn has_room(&self, slots: &[usize]) -> bool {
+    pub(super) fn has_capacity(&self, slots: &[usize]) -> bool {
         slots.iter().all(|at| self.slots[*at].left > 0)
     }
 
@@ -142,10 +137,10 @@ impl Capacity {
     }
 
     /// Takes the tokens; says when the first job that was kept back may be let through.
-    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) -> Option<Timestamp> {
+    pub(super) fn write_back(self, tx: &mut WriteTx<'_>) -> Option<Timestamp> {
         for slot in self.slots {
             if let Some((key, bucket)) = slot.bucket.filter(|_| slot.taken > 0) {
-                unit.put_tally(key, Some(&bucket.without(slot.taken)));
+                tx.put_tally(key, Some(&bucket.without(slot.taken)));
             }
         }
         self.throttled_until

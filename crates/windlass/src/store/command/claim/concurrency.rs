@@ -31,25 +31,25 @@ impl Keys {
     /// Whether one more job with this key may run in this lane; if so, it is counted.
     pub(super) fn take(
         &mut self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         config: &Config,
         lane: &Lane,
         key: ConcurrencyKey,
     ) -> Result<KeyDecision, StoreError> {
         let running = match self.running.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(unit.running_with(key)?),
+            Entry::Vacant(unknown) => unknown.insert(tx.running_with(key)?),
         };
-        let has_room = *running < config.running_per_key(lane);
+        let has_capacity = *running < config.running_per_key(lane);
         let Some(rate) = config.rate_per_key(lane) else {
-            *running += u64::from(has_room);
-            return Ok(if has_room { KeyDecision::Free } else { KeyDecision::Held });
+            *running += u64::from(has_capacity);
+            return Ok(if has_capacity { KeyDecision::Free } else { KeyDecision::Held });
         };
         let kept = match self.buckets.entry((lane.queue.clone(), key)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(unit.key_bucket(&lane.queue, key, rate)?),
+            Entry::Vacant(unknown) => unknown.insert(tx.key_bucket(&lane.queue, key, rate)?),
         };
-        if !has_room {
+        if !has_capacity {
             // The end of a holder is its next chance, not a token.
             kept.has_waiting = false;
             return Ok(KeyDecision::Held);
@@ -64,11 +64,11 @@ impl Keys {
     }
 
     /// Takes the tokens.
-    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) -> Result<(), StoreError> {
+    pub(super) fn write_back(self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
         let mut buckets: Vec<_> = self.buckets.into_iter().collect();
         buckets.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         for ((queue, key), kept) in buckets {
-            unit.put_key_bucket(&queue, key, kept)?;
+            tx.put_key_bucket(&queue, key, kept)?;
         }
         Ok(())
     }

@@ -40,16 +40,16 @@ fn turns_key(queue: &QueueName) -> String {
 }
 
 impl FairQueue {
-    pub(super) fn new(unit: &mut WriteTx<'_>, queue: QueueName) -> Result<FairQueue, StoreError> {
-        let turns = unit.tally(&turns_key(&queue))?.unwrap_or_default();
+    pub(super) fn new(tx: &mut WriteTx<'_>, queue: QueueName) -> Result<FairQueue, StoreError> {
+        let turns = tx.tally(&turns_key(&queue))?.unwrap_or_default();
         Ok(FairQueue { queue, turns, is_changed: false, heads: BTreeMap::new(), all: LaneHeads::new() })
     }
 
     /// Adds the head of a strand.
-    pub(super) fn push(&mut self, tenant: &Tenant, place: ClaimOrder, strand: usize) {
+    pub(super) fn push(&mut self, tenant: &Tenant, place: ClaimOrder, scan: usize) {
         let tenants = self.heads.entry(place.rank).or_default();
-        tenants.entry(tenant.clone()).or_default().insert((place, strand));
-        self.all.insert((place, strand));
+        tenants.entry(tenant.clone()).or_default().insert((place, scan));
+        self.all.insert((place, scan));
     }
 
     /// The queue's place among others: that of the job that would be next if nobody took turns.
@@ -74,15 +74,15 @@ impl FairQueue {
             (None, None) => tenants.keys().next()?.clone(),
         };
         let heads = tenants.get_mut(&tenant)?;
-        let (place, strand) = heads.pop_first()?;
-        self.all.remove(&(place, strand));
+        let (place, scan) = heads.pop_first()?;
+        self.all.remove(&(place, scan));
         if heads.is_empty() {
             tenants.remove(&tenant);
         }
         if tenants.is_empty() {
             self.heads.remove(&rank);
         }
-        Some((strand, rank))
+        Some((scan, rank))
     }
 
     /// A job of this tenant and rank was started.
@@ -97,9 +97,9 @@ impl FairQueue {
     }
 
     /// Keeps whose turn it was.
-    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) {
+    pub(super) fn write_back(self, tx: &mut WriteTx<'_>) {
         if self.is_changed {
-            unit.put_tally(turns_key(&self.queue), Some(&self.turns));
+            tx.put_tally(turns_key(&self.queue), Some(&self.turns));
         }
     }
 }

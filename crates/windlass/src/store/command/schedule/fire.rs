@@ -29,10 +29,10 @@ pub(crate) struct Fired {
 }
 
 /// Submits the jobs of schedules whose time has come: one bounded round.
-pub(crate) fn fire(unit: &mut WriteTx<'_>) -> Result<Fired, StoreError> {
-    let now = unit.now;
+pub(crate) fn fire(tx: &mut WriteTx<'_>) -> Result<Fired, StoreError> {
+    let now = tx.now;
     let mut due: Vec<Arc<Schedule>> = {
-        let config = unit.config()?;
+        let config = tx.config()?;
         config.schedules.values().filter(|schedule| schedule.is_due(now)).cloned().collect()
     };
     let has_run = |schedule: &Schedule| schedule.next_at.is_some_and(|at| at <= now);
@@ -44,9 +44,9 @@ pub(crate) fn fire(unit: &mut WriteTx<'_>) -> Result<Fired, StoreError> {
         due.iter().filter(|schedule| has_run(schedule)).count() > limits::TICK_SCHEDULES_PER_COMMIT;
     let mut jobs = 0;
     for schedule in due.into_iter().take(limits::TICK_SCHEDULES_PER_COMMIT) {
-        jobs += unit.fire_one(Schedule::clone(&schedule))?;
+        jobs += tx.fire_one(Schedule::clone(&schedule))?;
     }
-    let next_at = next_run(&*unit.config()?, now);
+    let next_at = next_run(&*tx.config()?, now);
     Ok(Fired { jobs, has_more, next_at })
 }
 

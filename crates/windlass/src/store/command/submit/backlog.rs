@@ -24,11 +24,11 @@ impl Batch<'_> {
     /// Refuses what would give a tenant more queues, types or lanes than it may have: everybody's claims and lists pass over them.
     pub(super) fn check_names(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
         let mut unknown = Vec::new();
-        unit.raw(|db| {
+        tx.raw(|db| {
             let (counts, mut last) = (db.counts()?, None);
             for (index, lane) in self.lanes.iter().enumerate() {
                 // Lanes are shared, and most batches have few.
@@ -45,8 +45,8 @@ impl Batch<'_> {
         if unknown.is_empty() {
             return Ok(());
         }
-        let config = unit.config()?;
-        let counts = unit.db()?.counts()?;
+        let config = tx.config()?;
+        let counts = tx.db()?.counts()?;
         let mut new: BTreeMap<&Tenant, NewNames<'_>> = BTreeMap::new();
         for (index, lane) in unknown {
             let (has_queue, has_type) = counts.has_names(lane);
@@ -75,10 +75,10 @@ impl Batch<'_> {
     /// Refuses what would make a queue or tenant deeper than allowed (M113).
     pub(super) fn check_backlog(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
-        let config = unit.config()?;
+        let config = tx.config()?;
         if config.queues.is_empty() && config.tenants.is_empty() {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl Batch<'_> {
                 *new.entry(lane.clone()).or_default() += 1;
             }
         }
-        match too_deep(unit, new)? {
+        match too_deep(tx, new)? {
             Some(TooDeep { scope, depth, limit, retry_after }) => {
                 Err(SubmitError::TooDeep { scope, depth, limit, retry_after })
             }
@@ -107,10 +107,10 @@ pub(crate) struct TooDeep {
 
 /// Whether so many more jobs in these lanes would make a queue or tenant deeper than allowed.
 pub(crate) fn too_deep(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     new: BTreeMap<Arc<Lane>, u64>,
 ) -> Result<Option<TooDeep>, StoreError> {
-    let config = unit.config()?;
+    let config = tx.config()?;
     let mut added: BTreeMap<(LimitScope, u64), u64> = BTreeMap::new();
     for (lane, count) in new {
         for part_and_limit in config.depth_limits(&lane) {
@@ -118,7 +118,7 @@ pub(crate) fn too_deep(
         }
     }
     for ((part, limit), added) in added {
-        let depth = unit.db()?.counts()?.depth(&part);
+        let depth = tx.db()?.counts()?.depth(&part);
         if depth + added > limit {
             let (scope, retry_after) = (part.to_string(), limits::TOO_DEEP_RETRY_AFTER);
             return Ok(Some(TooDeep { scope, depth, limit, retry_after }));

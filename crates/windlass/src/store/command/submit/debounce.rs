@@ -35,7 +35,7 @@ impl Batch<'_> {
     /// Finds the jobs that wait with the same debounce key: their submissions add none.
     pub(super) fn find_debounced(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         duplicates: &mut HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -53,8 +53,8 @@ impl Batch<'_> {
             if duplicates.contains_key(&index) {
                 continue;
             }
-            if let Some(seq) = unit.debounced(&document)? {
-                if let (Some(found), Some(spec)) = (unit.job(seq)?.cloned(), unit.spec(seq)?) {
+            if let Some(seq) = tx.debounced(&document)? {
+                if let (Some(found), Some(spec)) = (tx.job(seq)?.cloned(), tx.spec(seq)?) {
                     self.caller.require_manage(&found, &spec)?;
                 }
                 let target = Target::Stored(seq);
@@ -70,43 +70,43 @@ impl Batch<'_> {
     /// nothing is refused after it.
     pub(super) fn debounce(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
         seqs: &[Seq],
     ) -> Result<(), SubmitError> {
         for (index, new) in self.jobs.iter().enumerate() {
             let Some(debounce) = &new.debounce else { continue };
             match duplicates.get(&index) {
-                Some(duplicate) if duplicate.is_debounced => self.replace(unit, seqs[index], new)?,
+                Some(duplicate) if duplicate.is_debounced => self.replace(tx, seqs[index], new)?,
                 Some(_) => {}
                 None => {
                     let document = document(&self.lanes[index], debounce);
-                    unit.put_tally(document.clone(), Some(&Holder { seq: seqs[index] }));
-                    unit.watch_debounced(document, new.runs_at(unit.now))?;
+                    tx.put_tally(document.clone(), Some(&Holder { seq: seqs[index] }));
+                    tx.watch_debounced(document, new.runs_at(tx.now))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn replace(&self, unit: &mut WriteTx<'_>, seq: Seq, new: &NewJob) -> Result<(), StoreError> {
-        let Some(before) = unit.job(seq)?.cloned() else { return Ok(()) };
-        let old = unit.spec(seq)?;
-        unit.rewrite(seq, &new.payload)?;
-        let mut after = JobRecord { updated_at: unit.now, ..before.clone() };
+    fn replace(&self, tx: &mut WriteTx<'_>, seq: Seq, new: &NewJob) -> Result<(), StoreError> {
+        let Some(before) = tx.job(seq)?.cloned() else { return Ok(()) };
+        let old = tx.spec(seq)?;
+        tx.rewrite(seq, &new.payload)?;
+        let mut after = JobRecord { updated_at: tx.now, ..before.clone() };
         // One whose delay is over is about to run, and runs with what was submitted last.
         if before.state != JobState::Scheduled {
-            after.run_at = new.runs_at(unit.now);
+            after.run_at = new.runs_at(tx.now);
         }
-        if let Some((old, new)) = old.zip(unit.spec(seq)?) {
-            after = unit.with_ticket_for_change(after, &old, &new);
+        if let Some((old, new)) = old.zip(tx.spec(seq)?) {
+            after = tx.with_ticket_for_change(after, &old, &new);
         }
         let context = json!({"job_id": after.id.to_string(), "actor_id": self.caller.id,
             "previous_run_at": before.run_at.to_string(), "run_at": after.run_at.to_string()});
         let cause = RecordActor::caller(self.caller, None);
-        unit.record_job(AuditEvent::Debounced, &before, &after, &cause, Some(context))?;
-        unit.put(after);
-        unit.apply_due_timers(seq)
+        tx.record_job(AuditEvent::Debounced, &before, &after, &cause, Some(context))?;
+        tx.put(after);
+        tx.apply_due_timers(seq)
     }
 }
 

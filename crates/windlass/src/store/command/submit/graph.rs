@@ -36,7 +36,7 @@ impl Batch<'_> {
     }
 
     /// How deep in the graph each job is (M61).
-    pub(super) fn depths(&self, unit: &mut WriteTx<'_>) -> Result<Vec<u32>, SubmitError> {
+    pub(super) fn depths(&self, tx: &mut WriteTx<'_>) -> Result<Vec<u32>, SubmitError> {
         let mut depths = vec![1; self.jobs.len()];
         for &index in &self.order {
             if self.needs[index].is_empty() {
@@ -46,7 +46,7 @@ impl Batch<'_> {
             for (_, target) in &self.needs[index] {
                 found.push(match target {
                     Target::InBatch(other) => depths[*other],
-                    Target::Stored(seq) => unit.job(*seq)?.map_or(0, |job| job.depth),
+                    Target::Stored(seq) => tx.job(*seq)?.map_or(0, |job| job.depth),
                 });
             }
             depths[index] = depth_of(found);
@@ -65,7 +65,7 @@ impl Batch<'_> {
 
 /// The lane of each job; jobs of one lane share it.
 pub(super) fn lanes(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     jobs: &[NewJob],
 ) -> Result<Vec<Arc<Lane>>, SubmitError> {
@@ -77,7 +77,7 @@ pub(super) fn lanes(
         }
         let lane = Lane { tenant, queue: job.queue.clone(), job_type: job.job_type.clone() };
         let same = lanes.last().filter(|last| ***last == lane).cloned();
-        lanes.push(same.unwrap_or_else(|| unit.intern_lane(lane)));
+        lanes.push(same.unwrap_or_else(|| tx.intern_lane(lane)));
     }
     Ok(lanes)
 }
@@ -111,7 +111,7 @@ pub(super) fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError
 
 /// Finds the jobs that the batch waits for; one of another tenant looks like one that does not exist (M61).
 pub(super) fn resolve(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     jobs: &[NewJob],
     lanes: &[Arc<Lane>],
     names: &HashMap<&str, usize>,
@@ -126,7 +126,7 @@ pub(super) fn resolve(
         .collect();
     let wanted: Vec<JobId> = wanted.into_iter().collect();
     let found: HashMap<JobId, Seq> =
-        wanted.iter().copied().zip(unit.find(&wanted)?).filter_map(|(id, seq)| Some((id, seq?))).collect();
+        wanted.iter().copied().zip(tx.find(&wanted)?).filter_map(|(id, seq)| Some((id, seq?))).collect();
     let mut needs = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.iter().enumerate() {
         let mut seen = BTreeSet::new();
@@ -140,7 +140,7 @@ pub(super) fn resolve(
                     }
                     Dependency::Job(id) => match found.get(id) {
                         Some(seq)
-                            if unit.job(*seq)?.is_some_and(|job| job.lane.tenant == lanes[index].tenant) =>
+                            if tx.job(*seq)?.is_some_and(|job| job.lane.tenant == lanes[index].tenant) =>
                         {
                             Some(Target::Stored(*seq))
                         }

@@ -20,12 +20,12 @@ use crate::store::write_tx::WriteTx;
 impl Batch<'_> {
     pub(super) fn insert(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
         depths: &[u32],
     ) -> Result<Vec<Receipt>, SubmitError> {
-        let config = unit.config()?;
-        let first = unit.allocate(self.jobs.len() - duplicates.len())?;
+        let config = tx.config()?;
+        let first = tx.allocate(self.jobs.len() - duplicates.len())?;
         let mut seqs: Vec<Option<Seq>> = vec![None; self.jobs.len()];
         let mut next = first.0;
         for (index, seq) in seqs.iter_mut().enumerate() {
@@ -48,16 +48,16 @@ impl Batch<'_> {
         let mut policies = Policies::default();
         let removed = removed_among(duplicates);
         for &index in self.order.iter().filter(|index| !duplicates.contains_key(index)) {
-            let needs = self.stored_needs(unit, index, &seqs, &removed)?;
-            self.insert_one(unit, &config, (index, depths[index]), &seqs, needs, &mut policies)?;
+            let needs = self.stored_needs(tx, index, &seqs, &removed)?;
+            self.insert_one(tx, &config, (index, depths[index]), &seqs, needs, &mut policies)?;
         }
-        self.debounce(unit, duplicates, &seqs)?;
+        self.debounce(tx, duplicates, &seqs)?;
         let mut receipts = Vec::with_capacity(self.jobs.len());
         for (index, seq) in seqs.iter().enumerate() {
             let duplicate = duplicates.get(&index);
             let job = match removed.get(seq) {
                 Some(known) => self.sketch(*seq, index, *known),
-                None => unit.job(*seq)?.expect("a job that was just added is there").clone(),
+                None => tx.job(*seq)?.expect("a job that was just added is there").clone(),
             };
             receipts.push(Receipt {
                 job,
@@ -72,16 +72,16 @@ impl Batch<'_> {
 
     fn insert_one(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         config: &Config,
         (index, depth): (usize, u32),
         seqs: &[Seq],
         needs: Vec<StoredNeed>,
         policies: &mut Policies,
     ) -> Result<(), SubmitError> {
-        let (new, lane, now) = (&self.jobs[index], &self.lanes[index], unit.now);
-        let (policy, priority) = policies.resolve(config, new, lane, &unit.env.options.policy);
-        let id = self.given_id.unwrap_or_else(|| JobId::new(now, unit.env.entropy.bits()));
+        let (new, lane, now) = (&self.jobs[index], &self.lanes[index], tx.now);
+        let (policy, priority) = policies.resolve(config, new, lane, &tx.env.options.policy);
+        let id = self.given_id.unwrap_or_else(|| JobId::new(now, tx.env.entropy.bits()));
         let any_met = needs.iter().any(|need| need.need == Need::AfterAny && need.state.is_final());
         let job = JobRecord {
             priority,
@@ -103,14 +103,14 @@ impl Batch<'_> {
             ..JobRecord::new(seqs[index], id, lane.clone(), policy, now)
         };
         let (seq, spec) = (job.seq, self.spec(new, &needs));
-        let job = unit.with_ticket(job, &spec);
-        self.add(unit, &job, spec, index)?;
+        let job = tx.with_ticket(job, &spec);
+        self.add(tx, &job, spec, index)?;
         for need in needs {
-            mark_dependency(unit, &need)?;
+            mark_dependency(tx, &need)?;
             // One that had ended badly before takes this job with it at once (M61).
             if need.need == Need::After && need.state.is_final() && need.state != JobState::Completed {
                 let event = Event::DependencyEnded { need: Need::After, state: need.state };
-                let _refused = unit.apply(seq, &event, &RecordActor::system())?;
+                let _refused = tx.apply(seq, &event, &RecordActor::system())?;
             }
         }
         Ok(())
@@ -128,21 +128,21 @@ impl Batch<'_> {
     /// Adds a job, in the state its facts give it.
     fn add(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         held: &JobRecord,
         spec: Spec,
         index: usize,
     ) -> Result<(), SubmitError> {
         let new = &self.jobs[index];
-        let submitted = if new.hold { None } else { transition(held, &Event::Submit, unit.now).ok() };
+        let submitted = if new.hold { None } else { transition(held, &Event::Submit, tx.now).ok() };
         let job = match submitted {
             Some(Transition::Changed(change)) => change.job,
             Some(Transition::Unchanged) | None => held.clone(),
         };
         let mut keys = Vec::new();
         if let Some(text) = &new.idempotency_key {
-            let window = new.idempotency_window.unwrap_or(unit.env.options.idempotency_window);
-            let holder = KeyHolder::idempotency(job.seq, job.id, &new.payload, unit.now.plus(window));
+            let window = new.idempotency_window.unwrap_or(tx.env.options.idempotency_window);
+            let holder = KeyHolder::idempotency(job.seq, job.id, &new.payload, tx.now.plus(window));
             keys.push((self.key(KeyKind::Idempotency, index, text), holder));
         }
         if let Some(text) = &new.unique_key {
@@ -150,8 +150,8 @@ impl Batch<'_> {
         }
         let event = if new.hold { AuditEvent::Held } else { AuditEvent::Submitted };
         let cause = RecordActor::caller(self.caller, None);
-        unit.record_job(event, held, &job, &cause, None)?;
-        unit.insert(job, spec, keys);
+        tx.record_job(event, held, &job, &cause, None)?;
+        tx.insert(job, spec, keys);
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Batch<'_> {
 
     fn stored_needs(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         index: usize,
         seqs: &[Seq],
         removed: &HashMap<Seq, KeyHolderCache>,
@@ -187,7 +187,7 @@ impl Batch<'_> {
                 let state = known.ended.unwrap_or(JobState::Completed);
                 let priority = Priority::BULK;
                 found.push(StoredNeed { need: *need, edge: None, id: known.id, state, priority });
-            } else if let Some(job) = unit.job(seq)? {
+            } else if let Some(job) = tx.job(seq)? {
                 found.push(StoredNeed {
                     need: *need,
                     edge: Some(Edge { dependency: seq, dependent: seqs[index], need: *need }),
@@ -272,15 +272,15 @@ impl Policies {
     }
 }
 
-fn mark_dependency(unit: &mut WriteTx<'_>, need: &StoredNeed) -> Result<(), SubmitError> {
+fn mark_dependency(tx: &mut WriteTx<'_>, need: &StoredNeed) -> Result<(), SubmitError> {
     let Some(edge) = need.edge else { return Ok(()) };
-    unit.link(edge);
-    if let Some(job) = unit.job(edge.dependency)?
+    tx.link(edge);
+    if let Some(job) = tx.job(edge.dependency)?
         && !job.has.dependents
     {
         let mut job = job.clone();
         job.has.dependents = true;
-        unit.put(job);
+        tx.put(job);
     }
     Ok(())
 }

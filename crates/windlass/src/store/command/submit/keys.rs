@@ -31,7 +31,7 @@ impl Batch<'_> {
     /// The jobs that have had the same idempotency key before (M13).
     pub(super) fn find_duplicates(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         options: SubmitOptions,
     ) -> Result<HashMap<usize, Duplicate>, SubmitError> {
         let mut duplicates = HashMap::new();
@@ -39,21 +39,21 @@ impl Batch<'_> {
             return Ok(duplicates);
         }
         let mut first_with: HashMap<Key, usize> = HashMap::new();
-        let held = self.held_keys(unit, KeyKind::Idempotency)?;
+        let held = self.held_keys(tx, KeyKind::Idempotency)?;
         for (index, job) in self.jobs.iter().enumerate() {
             let Some(text) = &job.idempotency_key else { continue };
             let key = self.key(KeyKind::Idempotency, index, text);
             if let Some(&first) = first_with.get(&key) {
                 let differs = self.jobs[first].payload != job.payload;
                 duplicates.insert(index, Duplicate::idempotent(Target::InBatch(first), differs));
-            } else if let Some(duplicate) = live_holder(unit, held.get(&key), &job.payload)? {
+            } else if let Some(duplicate) = live_holder(tx, held.get(&key), &job.payload)? {
                 duplicates.insert(index, duplicate);
             } else {
                 first_with.insert(key, index);
                 continue;
             }
             if options.strict && duplicates[&index].payload_differs {
-                return Err(differs(unit, index, &duplicates[&index])?);
+                return Err(differs(tx, index, &duplicates[&index])?);
             }
         }
         Ok(duplicates)
@@ -62,11 +62,11 @@ impl Batch<'_> {
     /// Refuses unique keys that a job which is not final holds (M14).
     pub(super) fn check_unique_keys(
         &self,
-        unit: &mut WriteTx<'_>,
+        tx: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
         let mut seen: HashMap<Key, usize> = HashMap::new();
-        let held = self.held_keys(unit, KeyKind::Unique)?;
+        let held = self.held_keys(tx, KeyKind::Unique)?;
         for (index, job) in self.jobs.iter().enumerate() {
             let Some(text) = job.unique_key.as_ref().filter(|_| !duplicates.contains_key(&index)) else {
                 continue;
@@ -77,7 +77,7 @@ impl Batch<'_> {
                 return Err(invalid(index, "unique_key", FieldProblem::Contradiction(twice)));
             }
             if held.contains_key(&key)
-                && let Some(holder) = unique_holder(unit, &key)?
+                && let Some(holder) = unique_holder(tx, &key)?
             {
                 return Err(SubmitError::UniqueKeyTaken { index, key: text.clone(), holder });
             }
@@ -86,11 +86,7 @@ impl Batch<'_> {
     }
 
     /// Who has the keys of this batch, asked once for all of them.
-    fn held_keys(
-        &self,
-        unit: &mut WriteTx<'_>,
-        kind: KeyKind,
-    ) -> Result<HashMap<Key, KeyHolder>, SubmitError> {
+    fn held_keys(&self, tx: &mut WriteTx<'_>, kind: KeyKind) -> Result<HashMap<Key, KeyHolder>, SubmitError> {
         let text = |job: &NewJob| match kind {
             KeyKind::Idempotency => job.idempotency_key.clone(),
             KeyKind::Unique => job.unique_key.clone(),
@@ -100,7 +96,7 @@ impl Batch<'_> {
         if keys.is_empty() {
             return Ok(HashMap::new());
         }
-        let holders = unit.db()?.keyed(&keys)?;
+        let holders = tx.db()?.keyed(&keys)?;
         Ok(keys.into_iter().zip(holders).filter_map(|(key, holder)| Some((key, holder?))).collect())
     }
 
@@ -111,13 +107,13 @@ impl Batch<'_> {
 }
 
 /// The refusal of a key that was used with another payload.
-fn differs(unit: &mut WriteTx<'_>, index: usize, duplicate: &Duplicate) -> Result<SubmitError, SubmitError> {
+fn differs(tx: &mut WriteTx<'_>, index: usize, duplicate: &Duplicate) -> Result<SubmitError, SubmitError> {
     if let Some(removed) = duplicate.removed {
         return Ok(SubmitError::PayloadDiffers { index, existing: removed.id });
     }
     Ok(match duplicate.target {
         Target::Stored(seq) => {
-            let existing = unit.job(seq)?.expect("the holder of the key was just found").id;
+            let existing = tx.job(seq)?.expect("the holder of the key was just found").id;
             SubmitError::PayloadDiffers { index, existing }
         }
         Target::InBatch(first) => {
@@ -129,31 +125,31 @@ fn differs(unit: &mut WriteTx<'_>, index: usize, duplicate: &Duplicate) -> Resul
 
 /// The job that holds an idempotency key, if its window is not over. One that was removed is still answered for.
 fn live_holder(
-    unit: &mut WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     holder: Option<&KeyHolder>,
     payload: &Payload,
 ) -> Result<Option<Duplicate>, SubmitError> {
-    let now = unit.now;
+    let now = tx.now;
     let Some(holder) = holder.filter(|holder| holder.expires_at > now) else { return Ok(None) };
     let target = Target::Stored(holder.seq);
     if let Some(removed) = holder.removed() {
         let differs = removed.payload != payload.digest();
         return Ok(Some(Duplicate { removed: Some(removed), ..Duplicate::idempotent(target, differs) }));
     }
-    if unit.job(holder.seq)?.is_none() {
+    if tx.job(holder.seq)?.is_none() {
         return Ok(None);
     }
-    let differs = unit.spec(holder.seq)?.is_some_and(|spec| spec.payload != *payload);
+    let differs = tx.spec(holder.seq)?.is_some_and(|spec| spec.payload != *payload);
     Ok(Some(Duplicate::idempotent(target, differs)))
 }
 
 /// The job that holds a unique key, if it is not final.
-pub(crate) fn unique_holder(unit: &mut WriteTx<'_>, key: &Key) -> Result<Option<JobId>, StoreError> {
-    let Some(holder) = unit.db()?.keyed(std::slice::from_ref(key))?.pop().flatten() else { return Ok(None) };
-    unit.apply_due_timers(holder.seq)?;
+pub(crate) fn unique_holder(tx: &mut WriteTx<'_>, key: &Key) -> Result<Option<JobId>, StoreError> {
+    let Some(holder) = tx.db()?.keyed(std::slice::from_ref(key))?.pop().flatten() else { return Ok(None) };
+    tx.apply_due_timers(holder.seq)?;
     // A key that time has just freed is freed in the database first, or it would be taken from its next holder.
-    unit.flush()?;
-    Ok(unit.job(holder.seq)?.filter(|job| !job.state.is_final()).map(|job| job.id))
+    tx.flush()?;
+    Ok(tx.job(holder.seq)?.filter(|job| !job.state.is_final()).map(|job| job.id))
 }
 
 /// The digest of a concurrency key: 63 bits tell keys apart; two that met would only wait for each other.

@@ -60,8 +60,8 @@ impl Share {
 }
 
 /// Refuses a worker beyond what its key and its tenant may have registered; workers that were lost make room first.
-pub(super) fn make_room(unit: &mut WriteTx<'_>, new: &Worker) -> Result<(), WorkError> {
-    let config = unit.config()?;
+pub(super) fn make_room(tx: &mut WriteTx<'_>, new: &Worker) -> Result<(), WorkError> {
+    let config = tx.config()?;
     let (mut of_key, mut of_tenant) = (Share::default(), Share::default());
     for worker in config.workers.values() {
         if worker.key == new.key {
@@ -81,7 +81,7 @@ pub(super) fn make_room(unit: &mut WriteTx<'_>, new: &Worker) -> Result<(), Work
         let retry_after = limits::WORKER_SILENCE_MAX;
         let too_many = WorkError::TooManyWorkers { of, workers_max, bytes_max, retry_after };
         for lost in share.room_for(bytes, workers_max, bytes_max).ok_or(too_many)? {
-            unit.forget_worker(lost)?;
+            tx.forget_worker(lost)?;
         }
     }
     Ok(())

@@ -13,6 +13,6 @@ fn time_never_runs_backwards_between_commits_of_any_process() {
     let environment = Environment::new(Arc::new(early), Entropy::seeded(2), StoreOptions::default());
     let mut writer = open_writer(&t.location(), Arc::new(environment), Arc::default()).unwrap();
     let (told, now) = sync_channel(1);
-    writer.commit(vec![t.task("when", move |unit| told.send(unit.now).unwrap())]).unwrap();
+    writer.commit(vec![t.task("when", move |tx| told.send(tx.now).unwrap())]).unwrap();
     assert_eq!(now.recv().unwrap(), later);
 }

@@ -9,8 +9,8 @@ fn a_panic_undoes_its_group_and_nothing_else() {
     let t = Fixture::new();
     let engine = t.open();
     let before = t.commits();
-    engine.write(t.task("panics", |unit| {
-        put(unit, "panics", 1);
+    engine.write(t.task("panics", |tx| {
+        put(tx, "panics", 1);
         panic!("as planned");
     }));
     let (name, outcome) = t.answer();
@@ -34,7 +34,7 @@ fn a_task_that_fails_takes_none_of_its_group_with_it() {
     let trouble = damaged.clone();
     engine.write(t.note("before"));
     engine.write(t.task("panics", |_| panic!("as planned")));
-    engine.write(t.task("damaged", move |unit| unit.abort(&trouble)));
+    engine.write(t.task("damaged", move |tx| tx.abort(&trouble)));
     engine.write(t.note("after"));
     drop(go_on);
     assert_eq!([t.answer(), t.answer()], [("hold", Ok(())), ("before", Ok(()))]);
@@ -50,7 +50,7 @@ fn damage_of_the_file_stops_the_store() {
     engine.write(t.note("before"));
     assert_eq!(t.answer(), ("before", Ok(())));
     let malformed = "database disk image is malformed".to_owned();
-    engine.write(t.task("meets damage", move |unit| unit.abort(&StoreError::Damaged(malformed.clone()))));
+    engine.write(t.task("meets damage", move |tx| tx.abort(&StoreError::Damaged(malformed.clone()))));
     for name in ["meets damage", "after"] {
         let (answered, outcome) = t.answer();
         assert_eq!(answered, name);
@@ -72,10 +72,10 @@ fn trouble_in_the_middle_of_a_command_leaves_nothing_of_it() {
     .unwrap();
     let damaged = StoreError::Damaged("as planned".to_owned());
     let trouble = damaged.clone();
-    let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
-        put(unit, "half", 1);
+    let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
+        put(tx, "half", 1);
         // As time does between two items of a command.
-        unit.begin();
+        tx.begin();
         Err(trouble.clone())
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
