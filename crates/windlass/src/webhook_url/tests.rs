@@ -1,3 +1,5 @@
+//! Addresses that are accepted and refused, and private ranges.
+
 use std::net::IpAddr;
 
 use super::{Host, Network, Target, TargetError, TargetPolicy};

@@ -8,10 +8,10 @@ use super::tree::SourceFile;
 const LAYERS: [&[&str]; 3] = [
     &[
         "job", "callback", "key", "schedule", "ticket", "clock", "limits", "error", "audit", "entropy",
-        "similar", "target",
+        "similar", "webhook_url",
     ],
     &["store"],
-    &["queue", "handler", "context", "worker", "maintenance", "testing", "doctests", "bench"],
+    &["client", "handler", "context", "worker", "maintenance", "testing", "doctests", "bench"],
 ];
 
 const LIBRARY: &str = "crates/windlass/src/";
@@ -105,7 +105,7 @@ mod tests {
         let path = "crates/windlass/src/job/state.rs";
         assert_eq!(violations(path, "use crate::store::Store;"), 1);
         assert_eq!(violations(path, "use crate::{clock::Clock, store::{Store, engine}, worker};"), 2);
-        assert_eq!(violations(path, "use super::super::queue;"), 1);
+        assert_eq!(violations(path, "use super::super::client;"), 1);
         assert_eq!(violations(path, "fn f(store: &crate::store::Store) {}"), 1);
         assert_eq!(
             violations("crates/windlass/src/store/sqlite/claim.rs", "use crate::{\n    worker::Lane,\n};"),
@@ -119,13 +119,13 @@ mod tests {
         assert_eq!(
             violations(
                 "crates/windlass/src/job/state.rs",
-                "use crate::{clock::Timestamp, limits, job::Job};"
+                "use crate::{clock::Timestamp, limits, job::JobRecord};"
             ),
             0
         );
         assert_eq!(violations("crates/windlass/src/store/sqlite.rs", "use crate::{job, store::engine};"), 0);
         assert_eq!(
-            violations("crates/windlass/src/worker/lane.rs", "use crate::{store, queue, context};"),
+            violations("crates/windlass/src/worker/fetch_loop.rs", "use crate::{store, client, context};"),
             0
         );
         assert_eq!(violations("crates/windlass/src/lib.rs", "pub use crate::store::Store;"), 0);
