@@ -1,57 +1,19 @@
 //! The commands and their flags. Data goes to standard output, talk to standard error.
 
-mod actions;
-mod audit;
-mod audit_list;
-mod backup;
-mod batch;
-mod bench;
-pub(crate) mod client;
-mod clock;
 mod color;
-mod config;
-mod connect;
-mod demo;
+pub(crate) mod connection;
 pub(crate) mod error;
 mod exit_code;
-mod filter;
-mod health;
 mod help;
-mod id;
-mod job_counts;
-mod keys;
-mod list;
-mod logs;
-mod migrate;
-mod move_store;
-mod operations;
-mod outbound;
+mod jobs;
+mod manage;
 mod output;
-mod pause;
-mod profile;
 mod progress;
-mod queues;
-mod reconnect;
-mod restore;
-mod retention;
-mod retention_args;
-mod schedules;
-mod serve;
-mod settings;
-mod show;
-mod sse;
-mod stats;
-mod submit;
+mod run;
+mod stores;
 mod table;
-mod tenants;
 mod text;
-mod tickets;
 mod top;
-mod tree;
-mod types;
-mod verify;
-mod webhooks;
-mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -81,107 +43,107 @@ enum Command {
     /// Serve a store over HTTP and keep it going
     ///
     /// It promotes due jobs, ends lost leases and lifetimes, seals the audit trail, prunes, and has a dashboard.
-    Serve(Box<serve::ServeArgs>),
+    Serve(Box<run::serve::ServeArgs>),
     /// Look around: a server with a store full of made-up work
-    Demo(demo::DemoArgs),
+    Demo(run::demo::DemoArgs),
     /// Run a program for every job: payload in, result out, exit code as outcome
-    Work(Box<work::WorkArgs>),
+    Work(Box<run::work::WorkArgs>),
     /// End what a worker that was killed has left behind; started by `work` itself.
     #[command(hide = true)]
-    WorkGuard(work::GuardArgs),
+    WorkGuard(run::work::GuardArgs),
     /// Check whether a server is ready; exits with 0 only if it is
     ///
     /// For the health checks of containers and load balancers. Needs no key.
-    Health(connect::ConnectArgs),
+    Health(connection::connect::ConnectArgs),
     /// Watch a server in the terminal, and intervene
     Top(top::TopArgs),
 
     /// Submit a job; prints its id, or with --wait its result
-    Submit(Box<submit::SubmitArgs>),
+    Submit(Box<jobs::submit::SubmitArgs>),
     /// Submit many jobs from lines of JSON
-    Batch(batch::BatchArgs),
+    Batch(jobs::batch::BatchArgs),
     /// List jobs
-    List(Box<list::ListArgs>),
+    List(Box<jobs::list::ListArgs>),
     /// All about a job: facts, why, attempts, timeline, graph
-    Show(show::ShowArgs),
+    Show(jobs::show::ShowArgs),
     /// Every reason why a job does not run
-    Explain(show::ShowArgs),
+    Explain(jobs::show::ShowArgs),
     /// What a job wrote to its log
-    Logs(logs::LogsArgs),
+    Logs(jobs::logs::LogsArgs),
     /// Hold jobs
-    Suspend(Box<actions::SuspendArgs>),
+    Suspend(Box<jobs::actions::SuspendArgs>),
     /// Let go of suspended jobs, or of a paused queue, worker, type or tenant
     ///
     /// `windlass resume ID…` is about jobs, `windlass resume queue NAME` about a queue.
-    Resume(Box<actions::ResumeArgs>),
+    Resume(Box<jobs::actions::ResumeArgs>),
     /// Do not run jobs any more
-    Cancel(Box<actions::ReasonedArgs>),
+    Cancel(Box<jobs::actions::ReasonedArgs>),
     /// Change how urgent jobs are
-    Priority(Box<actions::PriorityArgs>),
+    Priority(Box<jobs::actions::PriorityArgs>),
     /// Submit final jobs again
-    Redrive(Box<actions::RedriveArgs>),
+    Redrive(Box<jobs::actions::RedriveArgs>),
     /// Remove final jobs
-    Delete(Box<actions::ActArgs>),
+    Delete(Box<jobs::actions::ActArgs>),
 
     /// Every queue: what waits, what runs, how fast; and its settings
     #[command(args_conflicts_with_subcommands = true)]
-    Queues(Box<queues::QueuesArgs>),
+    Queues(Box<manage::queues::QueuesArgs>),
     /// Start nothing of a queue, worker, type or tenant
-    Pause(Box<pause::PauseArgs>),
+    Pause(Box<manage::pause::PauseArgs>),
     /// Start nothing at all, or look whether anything starts
     #[command(args_conflicts_with_subcommands = true)]
-    Gate(Box<operations::GateArgs>),
+    Gate(Box<manage::operations::GateArgs>),
     /// How store time stands to the wall clock; exits with 1 if that is not believed
     #[command(args_conflicts_with_subcommands = true)]
-    Clock(Box<clock::ClockArgs>),
+    Clock(Box<stores::clock::ClockArgs>),
     /// For how long the store keeps jobs after their end
     #[command(args_conflicts_with_subcommands = true)]
-    Retention(Box<retention::RetentionArgs>),
+    Retention(Box<manage::retention::RetentionArgs>),
     /// Every worker: alive, paused or lost
-    Workers(connect::ConnectArgs),
+    Workers(connection::connect::ConnectArgs),
     /// Every type of job: how many, how fast, how well; and its settings
     #[command(args_conflicts_with_subcommands = true)]
-    Types(Box<types::TypesArgs>),
+    Types(Box<manage::types::TypesArgs>),
     /// Every tenant: what it has and costs; and its settings
     #[command(args_conflicts_with_subcommands = true)]
-    Tenants(Box<tenants::TenantsArgs>),
+    Tenants(Box<manage::tenants::TenantsArgs>),
     /// Work at times of the day, every so often or once
     #[command(args_conflicts_with_subcommands = true)]
-    Schedules(Box<schedules::SchedulesArgs>),
+    Schedules(Box<manage::schedules::SchedulesArgs>),
     /// Count jobs by queue and state
     ///
     /// Asks the server; with `--store` or `WINDLASS_STORE` it looks into the store itself.
-    Stats(stats::StatsArgs),
+    Stats(manage::stats::StatsArgs),
     /// What happened, and with -f what happens now
-    Events(Box<audit_list::EventsArgs>),
+    Events(Box<manage::audit_list::EventsArgs>),
     /// Read the audit trail, or prove that it is whole
     #[command(args_conflicts_with_subcommands = true)]
-    Audit(Box<audit::AuditArgs>),
+    Audit(Box<manage::audit::AuditArgs>),
     /// Make, list and revoke API keys
     #[command(subcommand)]
-    Keys(Box<keys::KeysCommand>),
+    Keys(Box<manage::keys::KeysCommand>),
 
     /// Check every invariant on what is stored; exits with 1 if one is broken
     Verify(ReportArgs),
     /// Copy a store to a new file while it is in use
-    Backup(backup::BackupArgs),
+    Backup(stores::backup::BackupArgs),
     /// Make a store of a backup, checked
-    Restore(restore::RestoreArgs),
+    Restore(stores::restore::RestoreArgs),
     /// Bring a store to the schema of this version
-    Migrate(migrate::MigrateArgs),
+    Migrate(stores::migrate::MigrateArgs),
     /// Move a store to another database, with everything in it
-    Move(move_store::MoveArgs),
+    Move(stores::move_store::MoveArgs),
     /// Measure how fast it is: a store, or a server over HTTP
-    Bench(bench::BenchArgs),
+    Bench(run::bench::BenchArgs),
     /// Look at the settings of `serve`
     #[command(subcommand)]
-    Config(config::ConfigCommand),
+    Config(run::config::ConfigCommand),
     /// Look after what callbacks and pushes are signed with
     #[command(subcommand)]
-    Webhooks(webhooks::WebhooksCommand),
+    Webhooks(manage::webhooks::WebhooksCommand),
     /// Make what tickets are signed with
     #[command(subcommand)]
-    Tickets(tickets::TicketsCommand),
+    Tickets(manage::tickets::TicketsCommand),
 
     /// Print completions for a shell
     Completions(help::CompletionsArgs),
@@ -379,46 +341,46 @@ fn attempt(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 
 async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve(args) => serve::serve(&args).await,
-        Command::Demo(args) => demo::demo(&args).await,
-        Command::Work(args) => work::work(&args).await,
-        Command::WorkGuard(args) => work::guard(&args).await,
-        Command::Health(args) => health::health(&args).await,
+        Command::Serve(args) => run::serve::serve(&args).await,
+        Command::Demo(args) => run::demo::demo(&args).await,
+        Command::Work(args) => run::work::work(&args).await,
+        Command::WorkGuard(args) => run::work::guard(&args).await,
+        Command::Health(args) => run::health::health(&args).await,
         Command::Top(args) => top::top(&args).await,
-        Command::Submit(args) => submit::submit(&args).await,
-        Command::Batch(args) => batch::batch(&args).await,
-        Command::List(args) => list::list(&args).await,
-        Command::Show(args) => show::show(&args).await,
-        Command::Explain(args) => show::explain(&args).await,
-        Command::Logs(args) => logs::logs(&args).await,
-        Command::Suspend(args) => actions::suspend(&args).await,
-        Command::Resume(args) => actions::resume(&args).await,
-        Command::Cancel(args) => actions::cancel(&args).await,
-        Command::Priority(args) => actions::priority(&args).await,
-        Command::Redrive(args) => actions::redrive(&args).await,
-        Command::Delete(args) => actions::delete(&args).await,
-        Command::Queues(args) => queues::queues(&args).await,
-        Command::Pause(args) => pause::pause(&args).await,
-        Command::Gate(args) => operations::gate(&args).await,
-        Command::Clock(args) => clock::clock(&args).await,
-        Command::Retention(args) => retention::retention(&args).await,
-        Command::Workers(connect) => operations::workers(&connect).await,
-        Command::Types(args) => types::types(&args).await,
-        Command::Tenants(args) => tenants::tenants(&args).await,
-        Command::Schedules(args) => schedules::schedules(&args).await,
-        Command::Stats(args) => stats::stats(&args).await,
-        Command::Events(args) => audit_list::events(&args).await,
-        Command::Audit(args) => audit::audit(&args).await,
-        Command::Keys(command) => keys::keys(&command).await,
-        Command::Verify(report) => verify::verify(&report).await,
-        Command::Backup(args) => backup::backup(&args).await,
-        Command::Restore(args) => restore::restore(&args).await,
-        Command::Migrate(args) => migrate::migrate(&args),
-        Command::Move(args) => move_store::move_store(&args).await,
-        Command::Bench(args) => bench::bench(&args).await,
-        Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, settings),
-        Command::Webhooks(command) => webhooks::webhooks(&command).await,
-        Command::Tickets(command) => tickets::tickets(&command),
+        Command::Submit(args) => jobs::submit::submit(&args).await,
+        Command::Batch(args) => jobs::batch::batch(&args).await,
+        Command::List(args) => jobs::list::list(&args).await,
+        Command::Show(args) => jobs::show::show(&args).await,
+        Command::Explain(args) => jobs::show::explain(&args).await,
+        Command::Logs(args) => jobs::logs::logs(&args).await,
+        Command::Suspend(args) => jobs::actions::suspend(&args).await,
+        Command::Resume(args) => jobs::actions::resume(&args).await,
+        Command::Cancel(args) => jobs::actions::cancel(&args).await,
+        Command::Priority(args) => jobs::actions::priority(&args).await,
+        Command::Redrive(args) => jobs::actions::redrive(&args).await,
+        Command::Delete(args) => jobs::actions::delete(&args).await,
+        Command::Queues(args) => manage::queues::queues(&args).await,
+        Command::Pause(args) => manage::pause::pause(&args).await,
+        Command::Gate(args) => manage::operations::gate(&args).await,
+        Command::Clock(args) => stores::clock::clock(&args).await,
+        Command::Retention(args) => manage::retention::retention(&args).await,
+        Command::Workers(connect) => manage::operations::workers(&connect).await,
+        Command::Types(args) => manage::types::types(&args).await,
+        Command::Tenants(args) => manage::tenants::tenants(&args).await,
+        Command::Schedules(args) => manage::schedules::schedules(&args).await,
+        Command::Stats(args) => manage::stats::stats(&args).await,
+        Command::Events(args) => manage::audit_list::events(&args).await,
+        Command::Audit(args) => manage::audit::audit(&args).await,
+        Command::Keys(command) => manage::keys::keys(&command).await,
+        Command::Verify(report) => stores::verify::verify(&report).await,
+        Command::Backup(args) => stores::backup::backup(&args).await,
+        Command::Restore(args) => stores::restore::restore(&args).await,
+        Command::Migrate(args) => stores::migrate::migrate(&args),
+        Command::Move(args) => stores::move_store::move_store(&args).await,
+        Command::Bench(args) => run::bench::bench(&args).await,
+        Command::Config(run::config::ConfigCommand::Check(args)) => run::config::check(&args, settings),
+        Command::Webhooks(command) => manage::webhooks::webhooks(&command).await,
+        Command::Tickets(command) => manage::tickets::tickets(&command),
         Command::Completions(args) => help::completions(&args, Cli::command()),
         Command::Man(args) => help::man(&args, help::arranged(Cli::command())),
     }

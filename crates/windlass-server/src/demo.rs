@@ -14,8 +14,8 @@ use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::settings::Settings;
-use windlass::store::schedules::{NewSchedule, PauseSchedule};
-use windlass::store::settings::{FairBy, QueueSettings, TenantSettings};
+use windlass::store::documents::schedules::{NewSchedule, PauseSchedule};
+use windlass::store::documents::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::worker::Worker;
 
 pub(crate) use history::play_history;

@@ -1,60 +1,27 @@
 //! The HTTP contract: every URL on one screen. Handlers are thin: they decode, ask the store, and encode.
 
-mod access;
 mod app;
-mod audit;
-pub(crate) mod auth;
-mod body_budget;
-mod clock;
-mod drain_body;
-mod encoded;
-mod error;
-mod error_code;
-mod etag;
-mod events;
-pub(crate) mod guesses;
-mod health;
-pub(crate) mod held;
-mod jobs;
-mod json;
-mod keys;
-mod metrics;
-mod middleware;
-mod objects;
 mod openapi;
-mod operations;
-mod path;
-pub(crate) mod places;
-mod prometheus;
-mod query;
-mod queues;
-mod rate_limit;
-mod response;
-mod retention;
+mod reply;
+pub(crate) mod request;
 mod route;
-mod schedules;
+mod routes;
 mod schema;
-mod store_metrics;
-mod strict;
-mod tenants;
-mod trace;
-mod types;
 mod wire;
-mod work;
 
 use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{from_fn, from_fn_with_state};
 use windlass::store::caller::Permission;
 
-use self::access::Access;
 pub use self::app::{App, StorePlace};
-pub(crate) use self::drain_body::is_slow;
-use self::error::ApiError;
-use self::middleware::stamp;
-pub(crate) use self::middleware::unreadable;
+use self::reply::error::ApiError;
+pub(crate) use self::reply::trace::trace_of;
+use self::request::access::Access;
+pub(crate) use self::request::drain_body::is_slow;
+use self::request::middleware::stamp;
+pub(crate) use self::request::middleware::unreadable;
 use self::route::{Route, route};
-pub(crate) use self::trace::trace_of;
 pub(crate) use self::wire::time::{Moment, Span};
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
@@ -87,15 +54,15 @@ fn routes(single: usize) -> Vec<Route> {
 /// What submitters and workers use; `single` is how large a body with one payload may be.
 #[rustfmt::skip]
 fn job_routes(single: usize) -> Vec<Route> {
-    use jobs::{actions, bulk, details, graph};
+    use routes::jobs::{actions, bulk, details, graph};
     vec![
-        route(POST,   "/jobs",                        SUBMIT,     jobs::submit,         "Submit a job").body_max(single).conflicts(),
-        route(GET,    "/jobs",                        LOOK,       jobs::list,           "List jobs"),
-        route(POST,   "/jobs/batch",                  SUBMIT,     jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
+        route(POST,   "/jobs",                        SUBMIT,     routes::jobs::submit,         "Submit a job").body_max(single).conflicts(),
+        route(GET,    "/jobs",                        LOOK,       routes::jobs::list,           "List jobs"),
+        route(POST,   "/jobs/batch",                  SUBMIT,     routes::jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
         route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "JobAction on all jobs that fit"),
-        route(GET,    "/jobs/{id}",                   LOOK,       jobs::get,            "Look at a job, or wait for its end"),
+        route(GET,    "/jobs/{id}",                   LOOK,       routes::jobs::get,            "Look at a job, or wait for its end"),
         route(PATCH,  "/jobs/{id}",                   MANAGE,     actions::patch,           "Change what clients may change").conflicts(),
-        route(DELETE, "/jobs/{id}",                   MANAGE,     jobs::delete,         "Remove a final job").conflicts(),
+        route(DELETE, "/jobs/{id}",                   MANAGE,     routes::jobs::delete,         "Remove a final job").conflicts(),
         route(POST,   "/jobs/{id}/submit",            MANAGE,     actions::submit,          "Let go of a held job").conflicts(),
         route(POST,   "/jobs/{id}/suspend",           MANAGE,     actions::suspend,         "Hold a job").conflicts(),
         route(POST,   "/jobs/{id}/resume",            MANAGE,     actions::resume,          "Let go of a suspended job").conflicts(),
@@ -112,13 +79,13 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(GET,    "/jobs/{id}/graph",             LOOK,       graph::graph,         "Jobs that wait for each other"),
         route(GET,    "/jobs/{id}/explain",           LOOK,       details::explain,        "Every reason why a job does not run"),
 
-        route(POST,   "/workers",                     WORK,       work::register,       "Register a worker"),
-        route(DELETE, "/workers/{id}",                WORK,       work::leave,          "Leave; its jobs go back"),
-        route(POST,   "/claims",                      WORK,       work::claim,          "Claim jobs, waiting for some").names().undone_unsent(),
-        route(POST,   "/heartbeats",                  WORK,       work::heartbeat,      "Show that a worker lives").body_max(LARGE).names(),
-        route(POST,   "/outcomes",                    WORK,       work::outcomes,       "Report how attempts ended").body_max(LARGE).names(),
-        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       work::checkpoint, "Save a step").body_max(single).conflicts(),
-        route(POST,   "/jobs/{id}/children",          WORK,       work::children,       "Spawn children and wait for them").body_max(LARGE).conflicts(),
+        route(POST,   "/workers",                     WORK,       routes::work::register,       "Register a worker"),
+        route(DELETE, "/workers/{id}",                WORK,       routes::work::leave,          "Leave; its jobs go back"),
+        route(POST,   "/claims",                      WORK,       routes::work::claim,          "Claim jobs, waiting for some").names().undone_unsent(),
+        route(POST,   "/heartbeats",                  WORK,       routes::work::heartbeat,      "Show that a worker lives").body_max(LARGE).names(),
+        route(POST,   "/outcomes",                    WORK,       routes::work::outcomes,       "Report how attempts ended").body_max(LARGE).names(),
+        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       routes::work::checkpoint, "Save a step").body_max(single).conflicts(),
+        route(POST,   "/jobs/{id}/children",          WORK,       routes::work::children,       "Spawn children and wait for them").body_max(LARGE).conflicts(),
     ]
 }
 
@@ -126,45 +93,45 @@ fn job_routes(single: usize) -> Vec<Route> {
 #[rustfmt::skip]
 fn operation_routes(single: usize) -> Vec<Route> {
     vec![
-        route(GET,    "/queues",                      LOOK,       queues::list,         "Every queue"),
-        route(GET,    "/queues/{queue}",              LOOK,       queues::get,          "All about a queue"),
-        route(PUT,    "/queues/{queue}",              CONFIGURE,  queues::put,          "Change a queue's settings"),
-        route(POST,   "/queues/{queue}/pause",        PAUSE,      queues::pause,        "Start none of a queue's jobs").conflicts(),
-        route(POST,   "/queues/{queue}/resume",       PAUSE,      queues::resume,       "Start a queue's jobs again").conflicts(),
-        route(GET,    "/workers",                     LOOK,       operations::workers,     "Every worker"),
-        route(POST,   "/workers/{id}/pause",          PAUSE,      operations::pause_worker, "Give a worker nothing").conflicts(),
-        route(POST,   "/workers/{id}/resume",         PAUSE,      operations::resume_worker, "Give a worker jobs again").conflicts(),
-        route(GET,    "/gate",                        LOOK,       operations::gate,        "Whether anything starts"),
-        route(POST,   "/gate/offline",                PAUSE,      operations::close,       "Start nothing, of all, a tenant or a type").conflicts(),
-        route(POST,   "/gate/online",                 PAUSE,      operations::open,        "Start jobs again").conflicts(),
-        route(GET,    "/clock",                       LOOK,       clock::clock,         "How store time stands to the wall clock"),
-        route(POST,   "/clock/accept",                ADMINISTER, clock::accept,        "Believe the wall clock although it jumped"),
-        route(GET,    "/retention",                   LOOK,       retention::get,       "For how long jobs are kept"),
-        route(PUT,    "/retention",                   ADMINISTER, retention::put,       "Change for how long jobs are kept"),
-        route(GET,    "/tenants",                     LOOK,       tenants::list,        "Every tenant"),
-        route(GET,    "/tenants/{tenant}",            LOOK,       tenants::get,         "All about a tenant"),
-        route(PUT,    "/tenants/{tenant}",            ADMINISTER, tenants::put,         "Change a tenant's settings"),
-        route(GET,    "/types",                       LOOK,       types::list,          "Every type"),
-        route(GET,    "/types/{type}",                LOOK,       types::get,           "All about a type"),
-        route(PUT,    "/types/{type}",                ADMINISTER, types::put,           "Change a type's settings"),
-        route(GET,    "/schedules",                   LOOK,       schedules::list,      "Every schedule"),
-        route(GET,    "/schedules/{schedule}",        LOOK,       schedules::get,       "All about a schedule"),
-        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   schedules::put,       "Put a schedule in place").body_max(single),
-        route(DELETE, "/schedules/{schedule}",        SCHEDULE,   schedules::delete,    "Remove a schedule"),
-        route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   schedules::pause,   "Leave out its runs").conflicts(),
-        route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   schedules::resume,  "Run it again").conflicts(),
-        route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   schedules::trigger, "Submit its job now").conflicts(),
-        route(GET,    "/keys",                        ADMINISTER, keys::list,           "Every key"),
-        route(POST,   "/keys",                        ADMINISTER, keys::create,         "Make a key"),
-        route(DELETE, "/keys/{id}",                   ADMINISTER, keys::revoke,         "Make a key worthless").conflicts(),
-        route(GET,    "/stats",                       LOOK,       operations::stats,       "Counts, rates and costs"),
-        route(GET,    "/audit",                       LOOK,       audit::records,       "The audit trail"),
-        route(GET,    "/audit/head",                  ADMINISTER, audit::head,          "The newest seal of the audit trail"),
-        route(GET,    "/events",                      LOOK,       events::stream,       "Events as they happen"),
+        route(GET,    "/queues",                      LOOK,       routes::queues::list,         "Every queue"),
+        route(GET,    "/queues/{queue}",              LOOK,       routes::queues::get,          "All about a queue"),
+        route(PUT,    "/queues/{queue}",              CONFIGURE,  routes::queues::put,          "Change a queue's settings"),
+        route(POST,   "/queues/{queue}/pause",        PAUSE,      routes::queues::pause,        "Start none of a queue's jobs").conflicts(),
+        route(POST,   "/queues/{queue}/resume",       PAUSE,      routes::queues::resume,       "Start a queue's jobs again").conflicts(),
+        route(GET,    "/workers",                     LOOK,       routes::operations::workers,     "Every worker"),
+        route(POST,   "/workers/{id}/pause",          PAUSE,      routes::operations::pause_worker, "Give a worker nothing").conflicts(),
+        route(POST,   "/workers/{id}/resume",         PAUSE,      routes::operations::resume_worker, "Give a worker jobs again").conflicts(),
+        route(GET,    "/gate",                        LOOK,       routes::operations::gate,        "Whether anything starts"),
+        route(POST,   "/gate/offline",                PAUSE,      routes::operations::close,       "Start nothing, of all, a tenant or a type").conflicts(),
+        route(POST,   "/gate/online",                 PAUSE,      routes::operations::open,        "Start jobs again").conflicts(),
+        route(GET,    "/clock",                       LOOK,       routes::clock::clock,         "How store time stands to the wall clock"),
+        route(POST,   "/clock/accept",                ADMINISTER, routes::clock::accept,        "Believe the wall clock although it jumped"),
+        route(GET,    "/retention",                   LOOK,       routes::retention::get,       "For how long jobs are kept"),
+        route(PUT,    "/retention",                   ADMINISTER, routes::retention::put,       "Change for how long jobs are kept"),
+        route(GET,    "/tenants",                     LOOK,       routes::tenants::list,        "Every tenant"),
+        route(GET,    "/tenants/{tenant}",            LOOK,       routes::tenants::get,         "All about a tenant"),
+        route(PUT,    "/tenants/{tenant}",            ADMINISTER, routes::tenants::put,         "Change a tenant's settings"),
+        route(GET,    "/types",                       LOOK,       routes::types::list,          "Every type"),
+        route(GET,    "/types/{type}",                LOOK,       routes::types::get,           "All about a type"),
+        route(PUT,    "/types/{type}",                ADMINISTER, routes::types::put,           "Change a type's settings"),
+        route(GET,    "/schedules",                   LOOK,       routes::schedules::list,      "Every schedule"),
+        route(GET,    "/schedules/{schedule}",        LOOK,       routes::schedules::get,       "All about a schedule"),
+        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   routes::schedules::put,       "Put a schedule in place").body_max(single),
+        route(DELETE, "/schedules/{schedule}",        SCHEDULE,   routes::schedules::delete,    "Remove a schedule"),
+        route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   routes::schedules::pause,   "Leave out its runs").conflicts(),
+        route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   routes::schedules::resume,  "Run it again").conflicts(),
+        route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   routes::schedules::trigger, "Submit its job now").conflicts(),
+        route(GET,    "/keys",                        ADMINISTER, routes::keys::list,           "Every key"),
+        route(POST,   "/keys",                        ADMINISTER, routes::keys::create,         "Make a key"),
+        route(DELETE, "/keys/{id}",                   ADMINISTER, routes::keys::revoke,         "Make a key worthless").conflicts(),
+        route(GET,    "/stats",                       LOOK,       routes::operations::stats,       "Counts, rates and costs"),
+        route(GET,    "/audit",                       LOOK,       routes::audit::records,       "The audit trail"),
+        route(GET,    "/audit/head",                  ADMINISTER, routes::audit::head,          "The newest seal of the audit trail"),
+        route(GET,    "/events",                      LOOK,       routes::events::stream,       "Events as they happen"),
 
-        route(GET,    "/healthz",                     OPEN,       health::alive,        "Whether the process is alive").at_root(),
-        route(GET,    "/readyz",                      OPEN,       health::ready,        "Whether the store can be reached").at_root().unready(),
-        route(GET,    "/metrics",                     LOOK,       prometheus::metrics,  "Numbers for Prometheus").at_root(),
+        route(GET,    "/healthz",                     OPEN,       routes::health::alive,        "Whether the process is alive").at_root(),
+        route(GET,    "/readyz",                      OPEN,       routes::health::ready,        "Whether the store can be reached").at_root().unready(),
+        route(GET,    "/metrics",                     LOOK,       routes::prometheus::metrics,  "Numbers for Prometheus").at_root(),
         route(GET,    "/openapi.json",                OPEN,       openapi::document,    "This description").at_root(),
         route(GET,    "/docs",                        OPEN,       openapi::reference,   "This description, for people").at_root(),
     ]
@@ -184,7 +151,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state((app, is_secure), stamp))
-        .layer(from_fn(drain_body::discard))
+        .layer(from_fn(request::drain_body::discard))
 }
 
 /// How large the body of a request with one payload may be: the payload in base64, and everything around it.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::client::JobDefaults;
-use windlass::store::config::TypeSettings;
+use windlass::store::documents::config::TypeSettings;
 use windlass::{Client, Cx, Failure, Job, RetryPolicy, State, Worker};
 
 #[derive(Serialize, Deserialize)]

@@ -9,11 +9,11 @@ pub mod limited;
 pub mod workflow;
 pub mod workload;
 
-pub use crate::store::baseline::Baseline;
+pub use crate::store::engines::baseline::Baseline;
 #[cfg(feature = "postgres")]
-pub use crate::store::postgres::baseline as postgres_floor;
+pub use crate::store::engines::postgres::baseline as postgres_floor;
 #[cfg(feature = "sqlite")]
-pub use crate::store::sqlite::baseline as sqlite_floor;
+pub use crate::store::engines::sqlite::baseline as sqlite_floor;
 pub use figure::{Figure, Times, rate};
 pub use workload::BenchWorker;
 

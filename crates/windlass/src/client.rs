@@ -23,7 +23,7 @@ pub use crate::schedule::{CatchUp, Overlap};
 pub use crate::store::command::actions::{Patch, Suspend};
 pub use crate::store::command::pause::Pause;
 pub use crate::store::command::redrive::Redrive;
-pub use crate::store::schedules::PauseSchedule;
+pub use crate::store::documents::schedules::PauseSchedule;
 
 use crate::error::{OpenError, SubmitError};
 use crate::job::{JobId, Priority, RetryPolicy};

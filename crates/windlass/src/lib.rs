@@ -101,7 +101,7 @@ pub use context::Cx;
 pub use handler::{BatchOptions, Snooze, State};
 pub use job::{Failure, GroupStrategy, JobId, RetryPolicy};
 pub use store::Store;
-pub use store::config::PauseMode;
+pub use store::documents::config::PauseMode;
 pub use worker::{Worker, WorkerControl};
 
 /// The SQLite library this crate is built with, for transactions of your own on the same file.

@@ -1,58 +1,25 @@
 //! The one door to durable state. [`Store`] checks what comes in, hands it to an engine, waits, and wakes whoever waits for
 //! what changed; the embedded queue, workers, the server and the command line all go through it.
 
+pub mod api;
 pub mod asker;
-pub mod attempt;
-pub mod auth;
-#[cfg(feature = "bench")]
-pub mod baseline;
-pub(crate) mod budget;
-pub mod cache;
 pub mod caller;
-pub(crate) mod cascade;
 pub mod claim_order;
 pub mod command;
-pub mod config;
-pub mod counters;
+pub mod documents;
 pub mod engine;
+pub mod engines;
 pub mod environment;
-pub mod events;
-pub mod feed;
 pub mod filter;
-pub mod group_commit;
-mod key_holder;
-pub(crate) mod liveness;
-pub mod memory;
 pub mod metrics;
-pub mod minute_stats;
 pub mod move_store;
-mod operations;
-#[cfg(feature = "postgres")]
-pub mod postgres;
-mod proof;
-mod pruning;
+pub mod notify;
 pub mod query;
-pub mod read_tx;
 #[cfg(feature = "remote")]
 mod remote;
-pub mod reports;
-pub(crate) mod request;
-#[cfg(feature = "sqlite")]
-pub mod restore;
-pub mod schedules;
 pub mod schema;
-pub mod settings;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod sql;
-#[cfg(feature = "sqlite")]
-pub mod sqlite;
-mod stats_cache;
-mod strict;
+pub mod tx;
 pub mod verify;
-pub mod wakeup;
-pub mod webhook;
-pub(crate) mod work;
-pub mod write_tx;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,11 +40,11 @@ use command::submit::{self, Receipt, SubmitOptions};
 use engine::Engine;
 use environment::{Environment, StoreOptions};
 use metrics::Fallback;
+use notify::wakeup::Listener;
 use query::snapshot::{self, Snapshot};
-use read_tx::ReadTx;
-use request::{Command, IsStoreError, Kind, Query};
-use wakeup::Listener;
-use write_tx::WriteTx;
+use tx::read_tx::ReadTx;
+use tx::request::{Command, IsStoreError, Kind, Query};
+use tx::write_tx::WriteTx;
 
 /// Asks the server, if one keeps the store, and answers with what it answers: `ask_server!(self.get(id))`. What is not asked
 /// for so ends in [`Store::read`] or [`Store::write`], which then say that only the server can do it.
@@ -134,16 +101,16 @@ impl Store {
         let env = Arc::new(env);
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
-            let engine = sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
+            let engine = engines::sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
             return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            let engine = postgres::PostgresEngine::open(address, &env)?;
+            let engine = engines::postgres::PostgresEngine::open(address, &env)?;
             return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
         }
         if address == "memory:" {
-            let engine = memory::MemoryEngine::new(env.clone());
+            let engine = engines::memory::MemoryEngine::new(env.clone());
             return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
         }
         Err(OpenError::UnknownAddress(address.to_owned()))
@@ -257,7 +224,7 @@ impl Store {
             let message = "the transaction is on another file than this store".to_owned();
             return Err(StoreError::Database(message).into());
         }
-        sqlite::transactional_submit::submit(transaction, &self.env, caller, jobs, options)
+        engines::sqlite::transactional_submit::submit(transaction, &self.env, caller, jobs, options)
     }
 
     /// The statement that submits a job within a transaction of the caller's own on the same database, with any driver:
@@ -271,11 +238,11 @@ impl Store {
         caller: &Caller,
         job: &NewJob,
         options: SubmitOptions,
-    ) -> Result<postgres::SqlStatement, SubmitError> {
+    ) -> Result<engines::postgres::SqlStatement, SubmitError> {
         let schema = self.engine("sql_call")?.schema().ok_or_else(|| {
             StoreError::Database("only a store in PostgreSQL is submitted to in SQL".to_owned())
         })?;
-        postgres::transactional_submit::call(schema, &self.env, caller, job, options)
+        engines::postgres::transactional_submit::call(schema, &self.env, caller, job, options)
     }
 
     /// Submits a job within a transaction of the caller's own on the same database, and answers with its id; the owner is
@@ -292,7 +259,7 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<JobId, SubmitError> {
         let call = self.sql_call(caller, job, options)?;
-        postgres::transactional_submit::submit(transaction, &call, job).await
+        engines::postgres::transactional_submit::submit(transaction, &call, job).await
     }
 
     /// Does something to a job and says whether it changed.

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::http::places::{ConnectionSlot, ConnectionSlots};
+use crate::http::request::places::{ConnectionSlot, ConnectionSlots};
 
 /// The other end of a connection. Kept with every request on it.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ use windlass::handler::Snooze;
 use windlass::job::{Failure, QueueName, Tenant};
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::config::{Push, PushTargets};
+use windlass::store::documents::config::{Push, PushTargets};
 use windlass::worker::Worker;
 
 use super::client::{Body, Call, CallError, WebhookClient};

@@ -2,7 +2,7 @@
 
 use tokio::io::AsyncWriteExt;
 use windlass::job::{JobId, JobMetadata, JobState, NewJob};
-use windlass::store::config::Push;
+use windlass::store::documents::config::Push;
 
 use crate::mock_receiver::{Office, job, once};
 use crate::receiver::{Receiver, answer};

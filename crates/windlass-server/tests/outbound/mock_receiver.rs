@@ -10,10 +10,10 @@ use windlass::job::{Category, JobId, JobState, JobType, NewJob, Payload, QueueNa
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::config::Push;
+use windlass::store::documents::config::Push;
+use windlass::store::documents::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::store::environment::StoreOptions;
 use windlass::store::query::snapshot::Snapshot;
-use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::webhook_url::TargetPolicy;
 use windlass_server::webhooks::signature::{Endpoint, Purpose};
 use windlass_server::webhooks::{self, WebhookClient};

@@ -11,9 +11,9 @@ use windlass::entropy::Entropy;
 use windlass::job::{Category, JobState, NewJob, Payload, Tenant};
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::config::Push;
+use windlass::store::documents::config::Push;
+use windlass::store::documents::settings::patch::{Field, QueuePatch};
 use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::settings::patch::{Field, QueuePatch};
 use windlass::webhook_url::TargetPolicy;
 use windlass_server::webhooks::signature::Purpose;
 

@@ -9,7 +9,7 @@ use crate::job::{NewJob, QueueName, Rate, Tenant};
 use crate::limits::TICK_JOBS_PER_COMMIT;
 use crate::store::command::claim::ClaimRequest;
 use crate::store::command::settings::Settings;
-use crate::store::config::{FairBy, QueueSettings};
+use crate::store::documents::config::{FairBy, QueueSettings};
 
 /// Jobs for one look at the rate.
 const SAMPLE: usize = 50_000;

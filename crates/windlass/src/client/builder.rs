@@ -267,7 +267,7 @@ impl<J: Job> Submit<J> {
     ///
     /// # Errors
     /// [`SubmitError`] names field, value and limit; what only the database knows, it tells when the statement is executed.
-    pub fn into_sql(self) -> Result<crate::store::postgres::SqlStatement, SubmitError> {
+    pub fn into_sql(self) -> Result<crate::store::engines::postgres::SqlStatement, SubmitError> {
         let new = self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
         self.client.store().sql_call(self.client.caller(), &new, self.options)
     }

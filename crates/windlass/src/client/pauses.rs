@@ -5,7 +5,7 @@ use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId};
 use crate::store::command::pause::{Pause, Target};
 use crate::store::command::settings::Settings;
-use crate::store::config::{PauseRecord, QueueSettings, Scope, TypeSettings};
+use crate::store::documents::config::{PauseRecord, QueueSettings, Scope, TypeSettings};
 
 /// Whether an action changed anything (M51).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

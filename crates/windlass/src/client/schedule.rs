@@ -11,7 +11,7 @@ use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};
 use crate::job::{NewJob, ScheduleName};
 use crate::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
-use crate::store::schedules::{NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef};
+use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef};
 
 /// When a schedule runs, before its values were checked.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::auth::KeyRing;
-use super::feed::Feed;
+use super::api::auth::KeyRing;
+use super::api::pruning::Pruning;
+use super::documents::settings::Retention;
+use super::documents::stats_cache::Minutes;
 use super::metrics::Metrics;
-use super::pruning::Pruning;
-use super::settings::Retention;
-use super::stats_cache::Minutes;
-use super::wakeup::Notifier;
+use super::notify::feed::Feed;
+use super::notify::wakeup::Notifier;
 use crate::clock::{Clock, StoreClock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{JobState, Policy};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::minute_stats::Minute;
+use super::documents::minute_stats::Minute;
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
 

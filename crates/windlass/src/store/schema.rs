@@ -22,11 +22,11 @@ impl Schema {
     pub fn read(address: &str) -> Result<Schema, OpenError> {
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
-            return super::sqlite::migrate::read_schema(std::path::Path::new(path));
+            return super::engines::sqlite::migrate::read_schema(std::path::Path::new(path));
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            return super::postgres::migrate::read_schema(address);
+            return super::engines::postgres::migrate::read_schema(address);
         }
         Err(OpenError::UnknownAddress(address.to_owned()))
     }

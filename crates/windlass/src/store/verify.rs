@@ -13,11 +13,11 @@ pub use audit::AuditCheck;
 use crate::error::StoreError;
 use crate::job::{JobRecord, JobState, Lane, Seq, Spec};
 use crate::limits;
-use crate::store::attempt::{self, AttemptRecord};
+use crate::store::documents::attempt::{self, AttemptRecord};
 use crate::store::engine::{ClaimOrder, JobDataKind, JobDataQuery};
-use crate::store::events::newest_record;
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::read_tx::ReadTx;
+use crate::store::notify::events::newest_record;
+use crate::store::tx::read_tx::ReadTx;
 
 /// How many findings of one invariant are told in words; all are counted.
 const TOLD_MAX: usize = 20;

@@ -3,8 +3,8 @@
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, Spec};
 use crate::store::Store;
-use crate::store::request::Kind;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::request::Kind;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Changes a stored job as somebody with access to the database could; for tests of what is refused then (M94). Its keys and
 /// side records are lost.

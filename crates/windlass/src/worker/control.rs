@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::job::WorkerId;
-use crate::store::config::PauseMode;
+use crate::store::documents::config::PauseMode;
 
 /// Pauses and resumes a worker from elsewhere in its program; cheap to clone.
 #[derive(Clone, Default)]

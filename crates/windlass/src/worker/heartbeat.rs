@@ -10,9 +10,9 @@ use crate::clock::WaitLimit;
 use crate::context::CancelReason;
 use crate::error::{StoreError, WorkError};
 use crate::limits;
+use crate::store::api::work::Interrupts;
 use crate::store::command::heartbeat::HeartbeatItem;
 use crate::store::metrics::Fallback;
-use crate::store::work::Interrupts;
 
 /// News from elsewhere are looked at no more often than this.
 const NEWS_PAUSE: Duration = Duration::from_millis(20);

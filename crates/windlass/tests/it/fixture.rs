@@ -29,7 +29,7 @@ use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::{QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::documents::config::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::engine::RecordQuery;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::list::ListRequest;

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 use windlass::error::{RestoreError, WorkError};
 use windlass::job::{GroupStrategy, JobId, JobState, WorkerId};
 use windlass::store::Store;
+use windlass::store::api::restore::{Restored, restore};
 use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
@@ -14,7 +15,6 @@ use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
-use windlass::store::restore::{Restored, restore};
 
 use crate::fixture::new_job;
 

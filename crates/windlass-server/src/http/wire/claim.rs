@@ -10,7 +10,7 @@ use windlass::limits;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::PauseMode;
+use windlass::store::documents::config::PauseMode;
 
 use super::job::ErrorView;
 use super::job_details::CheckpointView;
@@ -18,8 +18,8 @@ use super::payload;
 use super::retry::EffectiveRetry;
 use super::text::Text;
 use super::time::{Moment, Span};
-use crate::http::error::ApiError;
-use crate::http::path::shown;
+use crate::http::reply::error::ApiError;
+use crate::http::request::path::shown;
 use crate::limits::WORKER_CONCURRENCY_MAX;
 
 /// A worker that presents itself.

@@ -12,7 +12,7 @@ use windlass::store::query::list::{Cursor, ListRequest};
 
 use super::text::Text;
 use super::time::Moment;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// Which jobs; an empty filter fits all.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

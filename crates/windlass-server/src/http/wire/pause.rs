@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::store::command::pause::Pause;
-use windlass::store::config::{PauseMode, PauseRecord, Resumption};
+use windlass::store::documents::config::{PauseMode, PauseRecord, Resumption};
 
 use super::claim::mode_word;
 use super::expires::Expiry;
 use super::time::Moment;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// How to pause.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::limits;
-use windlass::store::config::Push;
+use windlass::store::documents::config::Push;
 
 use super::time::Span;
 

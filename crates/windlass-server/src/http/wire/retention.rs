@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::store::settings::Retention;
-use windlass::store::settings::patch::{Field, RetentionPatch};
+use windlass::store::documents::settings::Retention;
+use windlass::store::documents::settings::patch::{Field, RetentionPatch};
 
 use super::time::Span;
 

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::job::{JobId, JobType, NewJob, QueueName, ScheduleName, Tenant};
 use windlass::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
-use windlass::store::schedules::{NewSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause};
+use windlass::store::documents::schedules::{NewSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause};
 
 use super::payload;
 use super::retry::EffectiveRetry;
 use super::submission::Submission;
 use super::text::Text;
 use super::time::{Moment, Span};
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// A schedule to be put in place: when, and which job.
 #[derive(Debug, Deserialize, JsonSchema)]

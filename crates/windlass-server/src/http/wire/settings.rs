@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::audit::AuditLevel;
-use windlass::store::settings::patch::{
+use windlass::store::documents::settings::patch::{
     Field, QueuePatch, RetentionPatch, TenantPatch, TimeoutsPatch, TypePatch,
 };
-use windlass::store::settings::{
+use windlass::store::documents::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 
@@ -15,7 +15,7 @@ use super::push::PushWire;
 use super::retention::{RetentionBody, RetentionView};
 use super::retry::{EffectiveRetry, Retry, two_leases};
 use super::time::Span;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// Settings of a queue to be changed.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

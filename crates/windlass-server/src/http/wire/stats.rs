@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use windlass::clock::Timestamp;
 use windlass::job::{JobType, Tenant};
-use windlass::store::minute_stats::{LatencyHistogram, Minute};
+use windlass::store::documents::minute_stats::{LatencyHistogram, Minute};
 use windlass::store::query::stats::{ByState, Omitted, Stats};
 
 use super::text::Text;

@@ -11,7 +11,7 @@ use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::schedules::NewSchedule;
+use windlass::store::documents::schedules::NewSchedule;
 
 use super::browser::Browser;
 use super::fixture::{Site, new, queue};

@@ -9,7 +9,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::attempt_writes::LeaseRef;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::pause::{Pause, Target};
-use windlass::store::schedules::NewSchedule;
+use windlass::store::documents::schedules::NewSchedule;
 
 use super::auth::sign_in;
 use super::browser::Browser;

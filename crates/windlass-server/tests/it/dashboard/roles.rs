@@ -10,7 +10,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::JobAction;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::schedules::NewSchedule;
+use windlass::store::documents::schedules::NewSchedule;
 
 use super::auth::sign_in;
 use super::browser::{Browser, Window};

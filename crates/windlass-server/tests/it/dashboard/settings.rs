@@ -8,9 +8,9 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
-use windlass::store::config::Scope;
-use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch};
-use windlass::store::settings::{QueueSettings, Rate};
+use windlass::store::documents::config::Scope;
+use windlass::store::documents::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch};
+use windlass::store::documents::settings::{QueueSettings, Rate};
 
 use super::auth::cookie;
 use super::browser::Browser;

@@ -11,7 +11,7 @@ use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::{PartialTimeouts, QueueSettings, Retention, TypeSettings};
+use windlass::store::documents::config::{PartialTimeouts, QueueSettings, Retention, TypeSettings};
 use windlass::store::environment::StoreOptions;
 
 use crate::fixture::{On, Serving, secs};

@@ -16,8 +16,8 @@ use crate::job::{
 };
 use crate::limits;
 use crate::store::caller::Caller;
-use crate::store::cascade::Task;
-use crate::store::write_tx::WriteTx;
+use crate::store::documents::cascade::Task;
+use crate::store::tx::write_tx::WriteTx;
 
 /// A job after an action, and whether the action changed it.
 #[derive(Debug, Clone, PartialEq)]

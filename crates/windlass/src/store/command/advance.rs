@@ -8,11 +8,11 @@ use crate::job::{
     AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, Event, GroupStrategy, JobRecord, JobState, Parent,
     Seq, Transition, acts_at, spared, timer, transition,
 };
-use crate::store::attempt::AttemptRecord;
-use crate::store::cascade::Task;
-use crate::store::config::{encode, parse};
+use crate::store::documents::attempt::AttemptRecord;
+use crate::store::documents::cascade::Task;
+use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{EngineResult, JobData, JobDataKind, JobDataWrite, Key, KeyKind};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Lets an event happen to a job, with all that follows. Says whether the job changed.

@@ -11,9 +11,9 @@ use crate::error::{FieldProblem, Invalid, WorkError};
 use crate::job::{Fence, JobId, JobRecord, Progress, WorkerId, check_text, cut, start as start_job};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::encode;
+use crate::store::documents::config::encode;
 use crate::store::engine::{JobData, JobDataKind, JobDataWrite};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// The right to write for a job: who holds it, with which fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use crate::job::{
 };
 use crate::key::KeyId;
 use crate::store::caller::Caller;
-use crate::store::config::TypeSettings;
-use crate::store::write_tx::WriteTx;
+use crate::store::documents::config::TypeSettings;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Who or what is behind a change, and why.
 #[derive(Debug, Clone)]

@@ -4,10 +4,10 @@
 use crate::audit::{Seal, SealPoint};
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::config::{encode, parse};
+use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{DocumentKind, Read, RecordQuery};
-use crate::store::read_tx::ReadTx;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::read_tx::ReadTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Records between two points of the chain that are kept; between them only the newest is.
 const SEAL_EVERY: u64 = 10_000;

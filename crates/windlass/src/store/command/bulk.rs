@@ -14,7 +14,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::query::list::Cursor;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// What is to be done to each job.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,10 +12,10 @@ use crate::callback;
 use crate::error::{StoreError, SubmitError};
 use crate::job::{JobRecord, Tenant};
 use crate::store::caller::Caller;
-use crate::store::config::{encode, parse};
+use crate::store::documents::config::{encode, parse};
+use crate::store::documents::webhook::{WebhookSecret, WebhookSecrets};
 use crate::store::engine::{DocumentKind, JobDataKind, JobDataQuery};
-use crate::store::webhook::{WebhookSecret, WebhookSecrets};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Submits the report of a job's end.

@@ -13,10 +13,10 @@ use super::audit::RecordActor;
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, Event, JobId, JobRecord, Need, Priority, Seq};
 use crate::limits;
-use crate::store::cascade::{Cascade, KEYS_END, Task};
+use crate::store::documents::cascade::{Cascade, KEYS_END, Task};
 use crate::store::engine::{ClaimOrder, Document, DocumentKind, Edge, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// What follows from the changes made so far.
 #[derive(Default)]

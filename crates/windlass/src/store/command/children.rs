@@ -11,10 +11,10 @@ use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
 use crate::job::{ChildGroup, Decided, Dependency, Event, GroupStrategy, JobRecord, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::parse;
+use crate::store::documents::config::parse;
 use crate::store::engine::{JobDataKind, JobDataQuery};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Children to be spawned.
 #[derive(Debug, Clone, PartialEq)]

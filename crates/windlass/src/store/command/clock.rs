@@ -10,9 +10,9 @@ use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::{Worker, encode, parse};
+use crate::store::documents::config::{Worker, encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// The only document of its kind.
 const KEY: &str = "accepted";

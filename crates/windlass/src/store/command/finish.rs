@@ -9,11 +9,11 @@ use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{Event, Failure, Fence, JobId, JobRecord, JobState, Seq, Wait, WorkerId};
 use crate::limits;
-use crate::store::budget::{self, BudgetUsage};
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::{encode, parse};
+use crate::store::documents::budget::{self, BudgetUsage};
+use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{DocumentKind, JobData, JobDataKind, JobDataWrite};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// How an attempt ended, in its worker's words.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,7 +13,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::move_store::rows::SequenceNumbers;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// A generation of the store that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{Category, Fence, JobId, JobRecord, JobState, Lease, Progress, Seq, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::PauseMode;
-use crate::store::write_tx::WriteTx;
+use crate::store::documents::config::PauseMode;
+use crate::store::tx::write_tx::WriteTx;
 
 /// A sign of life for one job.
 #[derive(Debug, Clone, PartialEq)]

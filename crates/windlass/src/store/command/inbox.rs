@@ -9,7 +9,7 @@ use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
 use crate::job::{Event, Failure, JobMetadata, NewJob, Payload};
 use crate::store::caller::{Caller, Role};
 use crate::store::engine::InboxEntry;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// The code of a job that was refused after its caller had been given its id.
 pub const REFUSED: &str = "refused_at_door";

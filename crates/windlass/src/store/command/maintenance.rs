@@ -9,13 +9,13 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, Seq, WorkerId};
 use crate::limits;
-use crate::store::cascade::LeaseEnd;
-use crate::store::config::Worker;
+use crate::store::api::pruning::SeqRange;
+use crate::store::documents::cascade::LeaseEnd;
+use crate::store::documents::config::Worker;
+use crate::store::documents::minute_stats::minute_of;
 use crate::store::engine::{ClaimOrder, DocumentKind};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::minute_stats::minute_of;
-use crate::store::pruning::SeqRange;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// What one round of maintenance did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,7 +4,7 @@
 use crate::error::StoreError;
 use crate::job::{JobRecord, NeededBy, Seq};
 use crate::limits;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// The first job that still needs this one, if any does.
 pub(crate) fn needed_by(tx: &mut WriteTx<'_>, job: &JobRecord) -> Result<Option<NeededBy>, StoreError> {

@@ -11,10 +11,10 @@ use crate::error::{ActError, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::cascade::LeaseEnd;
-use crate::store::config::{PauseMode, PauseRecord, Resumption, Scope, encode};
+use crate::store::documents::cascade::LeaseEnd;
+use crate::store::documents::config::{PauseMode, PauseRecord, Resumption, Scope, encode};
 use crate::store::engine::DocumentKind;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// What to pause or resume.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use crate::error::ActError;
 use crate::job::{JobRecord, Version};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Which versions of a job an action is meant for; any other version is refused and nothing changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -14,10 +14,10 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{Bucket, ConcurrencyKey, JobRecord, JobState, QueueName, Rate, Seq};
 use crate::limits;
-use crate::store::config::{encode, parse};
+use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{ClaimOrder, DocumentKind};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// How much of its rate a concurrency key has used in one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

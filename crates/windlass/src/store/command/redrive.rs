@@ -14,7 +14,7 @@ use crate::job::{Action, Event, JobFlags, JobId, JobRecord, RareFields, Seq, Spe
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// How a job is submitted again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

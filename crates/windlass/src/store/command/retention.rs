@@ -7,11 +7,11 @@ use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::{RETENTION_KEY, encode};
+use crate::store::documents::config::{RETENTION_KEY, encode};
+use crate::store::documents::settings::Retention;
+use crate::store::documents::settings::patch::RetentionPatch;
 use crate::store::engine::DocumentKind;
-use crate::store::settings::Retention;
-use crate::store::settings::patch::RetentionPatch;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// What a change of the retention came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,13 +14,13 @@ use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError, SubmitError
 use crate::job::{JobRecord, NewJob, ScheduleName, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::encode;
-use crate::store::engine::DocumentKind;
-use crate::store::query::schedules::find;
-use crate::store::schedules::{
+use crate::store::documents::config::encode;
+use crate::store::documents::schedules::{
     NewSchedule, PauseSchedule, PutSchedule, Schedule, SchedulePause, ScheduleRef,
 };
-use crate::store::write_tx::WriteTx;
+use crate::store::engine::DocumentKind;
+use crate::store::query::schedules::find;
+use crate::store::tx::write_tx::WriteTx;
 use crate::webhook_url::TargetPolicy;
 
 /// Checks everything about a schedule that can be seen without the store.

@@ -11,12 +11,12 @@ use crate::error::{ActError, FieldProblem, Invalid};
 use crate::job::{JobType, QueueName, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::{encode, queue_key};
+use crate::store::documents::config::{encode, queue_key};
+use crate::store::documents::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
+use crate::store::documents::settings::{Push, QueueSettings, TenantSettings, TypeSettings};
 use crate::store::engine::DocumentKind;
 use crate::store::query::payload::without_query;
-use crate::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
-use crate::store::settings::{Push, QueueSettings, TenantSettings, TypeSettings};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// All settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,7 @@ use crate::job::{Action, Event, JobId, JobRecord, JobState, Seq, Wait};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Sends a signal to a job.
 pub(crate) fn signal(

@@ -17,7 +17,7 @@ use crate::error::{FieldProblem, Invalid, SubmitError};
 use crate::job::{JobId, JobRecord, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 use crate::webhook_url::TargetPolicy;
 
 /// What became of one job of a submission.

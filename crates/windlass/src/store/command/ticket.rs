@@ -9,7 +9,7 @@ use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::StoreError;
 use crate::job::{Event, Failure, JobRecord, RareFields, Seq, Spec};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 use crate::ticket::{Subject, Ticket, TicketFault, TicketPublicKey};
 
 fn subject<'a>(job: &'a JobRecord, spec: &'a Spec) -> Subject<'a> {

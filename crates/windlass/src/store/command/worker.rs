@@ -10,10 +10,10 @@ use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{JobType, QueueName, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission, Role};
-use crate::store::cascade::{LeaseEnd, Task};
-use crate::store::config::{Scope, Worker, encode};
+use crate::store::documents::cascade::{LeaseEnd, Task};
+use crate::store::documents::config::{Scope, Worker, encode};
 use crate::store::engine::DocumentKind;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// A worker that presents itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

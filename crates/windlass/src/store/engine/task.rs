@@ -6,8 +6,8 @@ use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::job::JobId;
 use crate::store::asker::ReadSource;
-use crate::store::read_tx::ReadTx;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::read_tx::ReadTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Work to be done inside a commit, together with whatever else is waiting.
 pub trait WriteTask: Send {

@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 use super::batch::{Batch, Rows};
 use super::cursor::PARTS;
 use crate::audit::Record;
-use crate::store::config::encode;
+use crate::store::documents::config::encode;
 use crate::store::engine::{JobData, Key, KeyHolder, NewRow};
-use crate::store::sql::codec::{Head, pack};
-use crate::store::sql::columns::{
+use crate::store::engines::sql::codec::{Head, pack};
+use crate::store::engines::sql::columns::{
     SpecColumns, SpecParts, document_kind_code, event_code, facet_kind_code, key_columns, need_code,
     state_code_of,
 };

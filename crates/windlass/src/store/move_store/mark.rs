@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cursor::Cursor;
 use crate::clock::Timestamp;
-use crate::store::config::{encode, parse};
+use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult, Read, Write};
 
 /// The only document of its kind.

@@ -19,9 +19,9 @@ use crate::store::Store;
 use crate::store::command::inbox;
 use crate::store::engine::DocumentKind;
 use crate::store::environment::{Environment, StoreOptions};
-use crate::store::read_tx::ReadTx;
-use crate::store::request::Kind;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::read_tx::ReadTx;
+use crate::store::tx::request::Kind;
+use crate::store::tx::write_tx::WriteTx;
 
 /// One end of a move.
 #[derive(Debug, Clone)]
@@ -374,11 +374,11 @@ fn refuse_in_use(end: &End, wait: Duration) -> Result<(), MoveError> {
 fn is_in_use(address: &str) -> Result<bool, OpenError> {
     #[cfg(feature = "sqlite")]
     if let Some(path) = address.strip_prefix("sqlite:") {
-        return Ok(crate::store::sqlite::transfer::is_in_use(Path::new(path))?);
+        return Ok(crate::store::engines::sqlite::transfer::is_in_use(Path::new(path))?);
     }
     #[cfg(feature = "postgres")]
     if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-        return crate::store::postgres::transfer::is_in_use(address);
+        return crate::store::engines::postgres::transfer::is_in_use(address);
     }
     Err(OpenError::UnknownAddress(address.to_owned()))
 }

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use crate::clock::whole_millis;
 use crate::error::StoreError;
 use crate::job::{Bucket, JobRecord, JobState, Rate, Suspension, Wait};
-use crate::store::budget::{self, BudgetUsage};
-use crate::store::cascade;
 use crate::store::command::rate_limit::{KeyBucket, key_bucket_key};
-use crate::store::config::{Config, PauseMode, PauseRecord, Scope, parse};
+use crate::store::documents::budget::{self, BudgetUsage};
+use crate::store::documents::cascade;
+use crate::store::documents::config::{Config, PauseMode, PauseRecord, Scope, parse};
 use crate::store::engine::{DocumentKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::read_tx::ReadTx;
+use crate::store::tx::read_tx::ReadTx;
 
 /// One reason why a job does not run.
 #[derive(Debug, Clone, PartialEq)]

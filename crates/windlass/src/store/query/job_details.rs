@@ -10,14 +10,14 @@ use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, JobId, JobRecord, Need, Seq};
 use crate::limits;
-use crate::store::attempt::{self, AttemptRecord};
 use crate::store::caller::Caller;
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::command::claim::Checkpoint;
-use crate::store::config::parse;
+use crate::store::documents::attempt::{self, AttemptRecord};
+use crate::store::documents::config::parse;
 use crate::store::engine::{ClaimOrder, Edge, JobData, JobDataKind, JobDataQuery, Side};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::read_tx::ReadTx;
+use crate::store::tx::read_tx::ReadTx;
 use crate::store::{Store, ask_server};
 
 /// An attempt of a job (M17).

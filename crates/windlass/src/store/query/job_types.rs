@@ -7,9 +7,9 @@ use super::stats::{ByState, minutes_by_lane};
 use crate::error::StoreError;
 use crate::job::{JobState, JobType};
 use crate::store::caller::Caller;
-use crate::store::config::{PauseRecord, Scope, TypeSettings};
-use crate::store::minute_stats::Minute;
-use crate::store::read_tx::ReadTx;
+use crate::store::documents::config::{PauseRecord, Scope, TypeSettings};
+use crate::store::documents::minute_stats::Minute;
+use crate::store::tx::read_tx::ReadTx;
 
 /// All about one type, as far as a caller may see.
 #[derive(Debug, Clone, PartialEq)]

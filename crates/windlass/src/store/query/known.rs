@@ -7,8 +7,8 @@ use crate::error::StoreError;
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::similar::similar;
 use crate::store::caller::Caller;
-use crate::store::config::{Config, Scope};
-use crate::store::read_tx::ReadTx;
+use crate::store::documents::config::{Config, Scope};
+use crate::store::tx::read_tx::ReadTx;
 
 /// A name of something that is made by being used.
 #[derive(Debug, Clone, PartialEq, Eq)]

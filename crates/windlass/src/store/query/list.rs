@@ -13,7 +13,7 @@ use crate::store::caller::Caller;
 use crate::store::command::bulk::{narrowed, seen};
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
-use crate::store::read_tx::ReadTx;
+use crate::store::tx::read_tx::ReadTx;
 
 /// A place in a list, to go on from. Its text is for passing back, not for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

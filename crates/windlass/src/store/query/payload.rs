@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, Payload, Spec};
 use crate::store::caller::{Caller, KeyBinding, Permission};
-use crate::store::config::{Config, QueueSettings};
-use crate::store::read_tx::ReadTx;
-use crate::store::schedules::Schedule;
+use crate::store::documents::config::{Config, QueueSettings};
+use crate::store::documents::schedules::Schedule;
+use crate::store::tx::read_tx::ReadTx;
 
 /// Decides for one caller which jobs' payloads it reads: those of a job that it is tied to, and those of the job's children,
 /// whose results the parent's worker and owner need.

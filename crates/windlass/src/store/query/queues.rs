@@ -9,10 +9,10 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, QueueName, Tenant};
 use crate::store::caller::Caller;
-use crate::store::config::{Config, PauseRecord, QueueSettings, Resumption, Scope};
+use crate::store::documents::config::{Config, PauseRecord, QueueSettings, Resumption, Scope};
+use crate::store::documents::minute_stats::Minute;
 use crate::store::engine::LimitScope;
-use crate::store::minute_stats::Minute;
-use crate::store::read_tx::ReadTx;
+use crate::store::tx::read_tx::ReadTx;
 
 /// All about one queue, as far as a caller may see.
 #[derive(Debug, Clone, PartialEq)]

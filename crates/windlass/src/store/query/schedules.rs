@@ -6,9 +6,9 @@ use super::payload::seen_schedule;
 use crate::error::StoreError;
 use crate::job::Tenant;
 use crate::store::caller::Caller;
-use crate::store::config::Config;
-use crate::store::read_tx::ReadTx;
-use crate::store::schedules::{Schedule, ScheduleRef};
+use crate::store::documents::config::Config;
+use crate::store::documents::schedules::{Schedule, ScheduleRef};
+use crate::store::tx::read_tx::ReadTx;
 
 /// The schedule that is meant, if it exists for this caller.
 pub(crate) fn get(

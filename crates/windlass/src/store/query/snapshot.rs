@@ -5,7 +5,7 @@ use super::payload::{PayloadReader, redact};
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, Seq, Spec, Version};
 use crate::store::caller::Caller;
-use crate::store::read_tx::ReadTx;
+use crate::store::tx::read_tx::ReadTx;
 
 /// A job as it was at one moment.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,15 +8,15 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, JobType, Lane, QueueName, Seq, Tenant};
 use crate::limits;
-use crate::store::budget::{self, BudgetUsage, Period};
 use crate::store::caller::Caller;
-use crate::store::cascade::KEYS_END;
-use crate::store::config::parse;
-use crate::store::counters::StateCounts;
+use crate::store::documents::budget::{self, BudgetUsage, Period};
+use crate::store::documents::cascade::KEYS_END;
+use crate::store::documents::config::parse;
+use crate::store::documents::counters::StateCounts;
+use crate::store::documents::minute_stats::Minute;
+use crate::store::documents::stats_cache::LaneMinute;
 use crate::store::engine::{ClaimOrder, DocumentKind, LaneCursor};
-use crate::store::minute_stats::Minute;
-use crate::store::read_tx::ReadTx;
-use crate::store::stats_cache::LaneMinute;
+use crate::store::tx::read_tx::ReadTx;
 
 /// Counts by state, all states named.
 pub type ByState = BTreeMap<JobState, u64>;

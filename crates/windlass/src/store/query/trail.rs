@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::RecordQuery;
-use crate::store::read_tx::ReadTx;
+use crate::store::tx::read_tx::ReadTx;
 
 /// A page of the audit trail, oldest record first.
 #[derive(Debug, Clone, PartialEq, Default)]

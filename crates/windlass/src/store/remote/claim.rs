@@ -23,7 +23,7 @@ use crate::job::{
 use crate::limits;
 use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, Claimed};
 use crate::store::command::worker::NewWorker;
-use crate::store::config::Worker;
+use crate::store::documents::config::Worker;
 use crate::ticket::Ticket;
 
 /// Says how many jobs a worker that leaves has given back.

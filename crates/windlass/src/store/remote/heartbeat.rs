@@ -13,7 +13,7 @@ use crate::error::WorkError;
 use crate::job::{Fence, JobId, Progress, WorkerId};
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, check_step};
 use crate::store::command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
-use crate::store::config::PauseMode;
+use crate::store::documents::config::PauseMode;
 
 #[derive(Serialize)]
 struct HeartbeatBody<'a> {

@@ -11,7 +11,7 @@ use super::text::{Moment, Span};
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::key::{KeyHash, KeyId, KeySecret};
-use crate::store::auth::{ApiKey, CreatedKey};
+use crate::store::api::auth::{ApiKey, CreatedKey};
 use crate::store::caller::Role;
 use crate::store::command::key::NewKey;
 

@@ -17,11 +17,13 @@ use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId};
 use crate::store::command::pause::{Pause, Target};
 use crate::store::command::settings::{Configured, Settings};
-use crate::store::config::{Config, PauseMode, PauseRecord, QueueSettings, Resumption, Scope, Worker};
-use crate::store::minute_stats::minute_of;
+use crate::store::documents::config::{
+    Config, PauseMode, PauseRecord, QueueSettings, Resumption, Scope, Worker,
+};
+use crate::store::documents::minute_stats::minute_of;
+use crate::store::documents::settings::patch::SettingsPatch;
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
-use crate::store::settings::patch::SettingsPatch;
 
 /// A pause as it is shown.
 #[derive(Deserialize)]

@@ -22,9 +22,9 @@ use crate::job::{
     JobType, Need, Parent, Seq, WorkerId,
 };
 use crate::limits;
-use crate::store::attempt::AttemptRecord;
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::command::claim::Checkpoint;
+use crate::store::documents::attempt::AttemptRecord;
 use crate::store::engine::RecordQuery;
 use crate::store::query::explain::Reason;
 use crate::store::query::job_details::{Attempt, Group, JobResult, Neighbours};

@@ -19,7 +19,7 @@ use crate::job::{
     JobId, JobMetadata, JobRecord, JobType, NewJob, Priority, QueueName, RetryPolicy, ScheduleName, Tenant,
 };
 use crate::schedule::{CatchUp, Overlap, ScheduleSpec};
-use crate::store::schedules::{
+use crate::store::documents::schedules::{
     NewSchedule, PauseSchedule, PutSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause, ScheduleRef,
 };
 

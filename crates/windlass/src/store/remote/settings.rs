@@ -8,10 +8,10 @@ use super::submission::RetryBody;
 use super::text::Span;
 use crate::audit::AuditLevel;
 use crate::job::{Priority, RetryPolicy};
-use crate::store::settings::patch::{
+use crate::store::documents::settings::patch::{
     Field, QueuePatch, RetentionPatch, TenantPatch, TimeoutsPatch, TypePatch,
 };
-use crate::store::settings::{
+use crate::store::documents::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
 };
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::text::Moment;
 use crate::job::{JobType, QueueName, Tenant};
-use crate::store::minute_stats::{Minute, minute_of};
+use crate::store::documents::minute_stats::{Minute, minute_of};
 use crate::store::query::stats::{ByState, Omitted, Stats};
 
 /// What happened in some time.

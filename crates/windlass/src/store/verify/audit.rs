@@ -10,9 +10,9 @@ use crate::error::StoreError;
 use crate::job::{JobId, JobState, LIFECYCLE};
 use crate::limits;
 use crate::store::command::audit_chain::kept_head;
-use crate::store::config::parse;
+use crate::store::documents::config::parse;
 use crate::store::engine::{DocumentKind, RecordQuery};
-use crate::store::read_tx::ReadTx;
+use crate::store::tx::read_tx::ReadTx;
 use crate::ticket::TicketPublicKey;
 
 /// Calls `each` for every record, oldest first.

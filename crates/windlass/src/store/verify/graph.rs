@@ -8,12 +8,12 @@ use super::{VerifyCounts, VerifyReport};
 use crate::error::StoreError;
 use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq};
 use crate::limits;
-use crate::store::cascade::{self, Cascade};
 use crate::store::command::rate_limit::{KeyBucket, key_bucket_key};
-use crate::store::config::parse;
+use crate::store::documents::cascade::{self, Cascade};
+use crate::store::documents::config::parse;
 use crate::store::engine::{ClaimOrder, DocumentKind, Edge, JobDataKind, JobDataQuery, Key, KeyKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::read_tx::ReadTx;
+use crate::store::tx::read_tx::ReadTx;
 
 pub(super) struct Graph {
     keys: VerifyReport,

@@ -12,7 +12,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::config::{QueueSettings, TypeSettings};
+use windlass::store::documents::config::{QueueSettings, TypeSettings};
 use windlass::store::engine::RecordQuery;
 
 use crate::fixture::{Fixture, caller, new_job, on_every_engine, queue, secs, tenant};

@@ -4,7 +4,7 @@ use windlass::audit::{AuditEvent, Seal};
 use windlass::job::{Failure, JobType, NewJob};
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::settings::Settings;
-use windlass::store::config::TypeSettings;
+use windlass::store::documents::config::TypeSettings;
 use windlass::store::engine::RecordQuery;
 use windlass::store::query::trail::RecordPage;
 

@@ -9,7 +9,7 @@ use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
-use windlass::store::config::{QueueSettings, TenantSettings};
+use windlass::store::documents::config::{QueueSettings, TenantSettings};
 use windlass::store::filter::Filter;
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, queue, tenant};

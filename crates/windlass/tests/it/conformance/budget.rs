@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::job::{NewJob, WorkerId};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::config::{BudgetPeriod, TenantSettings};
+use windlass::store::documents::config::{BudgetPeriod, TenantSettings};
 
 use super::concurrency::submit_many;
 use crate::fixture::{Fixture, just_before, new_job, on_every_engine, tenant};

@@ -13,7 +13,7 @@ use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::config::{Push, QueueSettings, TenantSettings};
+use windlass::store::documents::config::{Push, QueueSettings, TenantSettings};
 use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;

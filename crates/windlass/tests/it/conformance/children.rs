@@ -204,7 +204,7 @@ async fn a_child_that_ends_at_once_counts_like_any_other(t: &Fixture) {
 /// M64 M110
 async fn a_parked_parent_holds_no_slot(t: &Fixture) {
     use windlass::store::command::settings::Settings;
-    use windlass::store::config::QueueSettings;
+    use windlass::store::documents::config::QueueSettings;
     let one = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
     t.store.configure(&t.me, Settings::Queue(queue("default"), one)).await.unwrap();
     let family = family(t).await;

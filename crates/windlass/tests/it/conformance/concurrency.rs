@@ -9,7 +9,7 @@ use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::pause::{Pause, Target};
-use windlass::store::config::{PauseMode, QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::documents::config::{PauseMode, QueueSettings, TenantSettings, TypeSettings};
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, priority, queue, tenant};
 

@@ -264,7 +264,7 @@ async fn a_changed_checkpoint_or_result_is_never_served() {
 /// What was redriven before it was listed apart is found after the migration.
 #[tokio::test]
 async fn what_was_redriven_before_is_listed_apart_by_the_migration() {
-    let step = include_str!("../../../src/store/sqlite/migrations/0002_recovery.sql");
+    let step = include_str!("../../../src/store/engines/sqlite/migrations/0002_recovery.sql");
     let from = step.find("UPDATE hot SET order_key = 1").expect("the step moves what was redriven");
     let step = &step[from..=from + step[from..].find(';').expect("a statement ends")];
     let t = Fixture::new(On::Sqlite);

@@ -134,7 +134,7 @@ async fn nobody_replaces_the_job_of_another_who_may_not_manage_it(t: &Fixture) {
 
 /// M113
 async fn a_debounced_submission_does_not_make_the_queue_deeper(t: &Fixture) {
-    let one = windlass::store::config::QueueSettings { max_depth: Some(1), ..Default::default() };
+    let one = windlass::store::documents::config::QueueSettings { max_depth: Some(1), ..Default::default() };
     t.set_queue("default", one).await;
     submit(t, save(1, 60)).await;
     assert!(submit(t, save(2, 60)).await.1);

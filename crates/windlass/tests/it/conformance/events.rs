@@ -8,7 +8,7 @@ use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::StoreOptions;
-use windlass::store::events::EventFeed;
+use windlass::store::notify::events::EventFeed;
 
 use crate::fixture::{Fixture, On, new_job, on_every_engine, tenant};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass::job::{JobId, JobRecord, NewJob, WorkerId};
 use windlass::limits::BATCH_JOBS_MAX;
-use windlass::store::config::{FairBy, QueueSettings, TenantSettings};
+use windlass::store::documents::config::{FairBy, QueueSettings, TenantSettings};
 use windlass::store::engine::ClaimOrder;
 use windlass::store::environment::StoreOptions;
 

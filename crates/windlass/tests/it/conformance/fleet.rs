@@ -13,7 +13,7 @@ use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::{PartialTimeouts, QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TenantSettings, TypeSettings};
 
 use super::concurrency::submit_many;
 use crate::fixture::{Everything, Fixture, new_job, on_every_engine, queue, tenant};

@@ -3,7 +3,7 @@
 use windlass::error::{FieldProblem, SubmitError};
 use windlass::job::{JobState, NewJob};
 use windlass::limits::STATS_NAMES_MAX;
-use windlass::store::config::TenantSettings;
+use windlass::store::documents::config::TenantSettings;
 use windlass::store::query::stats::Omitted;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, queue, tenant};

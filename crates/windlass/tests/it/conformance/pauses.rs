@@ -15,7 +15,7 @@ use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::PauseMode;
+use windlass::store::documents::config::PauseMode;
 use windlass::store::environment::{Environment, StoreOptions};
 
 use crate::fixture::{Fixture, ids, job_type, just_before, new_job, on_every_engine, queue, tenant};

@@ -6,7 +6,7 @@ use windlass::job::{Failure, JobId, JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::settings::Settings;
-use windlass::store::config::{QueueSettings, Rate, TypeSettings};
+use windlass::store::documents::config::{QueueSettings, Rate, TypeSettings};
 
 use super::concurrency::{key, submit_many};
 use crate::fixture::{Fixture, ids, new_job, on_every_engine, priority, queue, tenant};

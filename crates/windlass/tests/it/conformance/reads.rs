@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass::job::{Failure, JobId, JobState, NewJob};
-use windlass::store::minute_stats::{Minute, minute_of};
+use windlass::store::documents::minute_stats::{Minute, minute_of};
 use windlass::store::query::list::ListRequest;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs, tenant};

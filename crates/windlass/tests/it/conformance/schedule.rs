@@ -13,9 +13,9 @@ use windlass::job::{JobRecord, JobState, NewJob, Payload, ScheduleName};
 use windlass::limits;
 use windlass::schedule::{CatchUp, Overlap, ScheduleSpec};
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::QueueSettings;
+use windlass::store::documents::config::QueueSettings;
+use windlass::store::documents::schedules::{NewSchedule, PutSchedule, RetriedRun, Schedule};
 use windlass::store::engine::RecordQuery;
-use windlass::store::schedules::{NewSchedule, PutSchedule, RetriedRun, Schedule};
 
 use crate::fixture::{Fixture, just_before, new_job, on_every_engine, secs};
 

@@ -9,7 +9,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::JobAction;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::config::{PartialTimeouts, QueueSettings, TypeSettings};
+use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TypeSettings};
 use windlass::store::environment::StoreOptions;
 
 use crate::fixture::{Fixture, after, job_type, named, new_job, on_every_engine, priority, queue, tenant};

@@ -8,7 +8,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{Debounce, Failure, JobId, JobRecord, JobState, Lane, NewJob, Payload, RareFields, Spec};
 use windlass::store::command::actions::{JobAction, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
-use windlass::store::config::QueueSettings;
+use windlass::store::documents::config::QueueSettings;
 use windlass::store::engine::RecordQuery;
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::testing::tamper;

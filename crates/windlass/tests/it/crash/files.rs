@@ -10,8 +10,8 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::engine::Engine;
+use windlass::store::engines::sqlite::SqliteEngine;
 use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::sqlite::SqliteEngine;
 
 use super::ledger::{Ack, Ledger};
 use super::load::new_job;

@@ -20,11 +20,11 @@ use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::{BudgetPeriod, QueueSettings, Rate, TenantSettings, TypeSettings};
+use windlass::store::documents::config::{BudgetPeriod, QueueSettings, Rate, TenantSettings, TypeSettings};
+use windlass::store::documents::schedules::NewSchedule;
 use windlass::store::engine::RecordQuery;
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::store::query::list::ListRequest;
-use windlass::store::schedules::NewSchedule;
 use windlass::ticket::TicketKey;
 
 use super::moved;

@@ -102,7 +102,7 @@ async fn a_place_that_does_not_follow_from_its_record_is_found() {
 /// What was redriven before it was listed apart is found afterwards.
 #[tokio::test]
 async fn what_was_redriven_before_is_listed_apart_by_the_migration() {
-    let step = include_str!("../../../src/store/postgres/migrations/0004_recovery.sql");
+    let step = include_str!("../../../src/store/engines/postgres/migrations/0004_recovery.sql");
     let from = step.find("DELETE FROM @.states").expect("the step moves what was redriven");
     let step = step[from..].split_once("\n\n").expect("other parts follow").0.replace("@.", "");
     let address = new_schema();

@@ -9,10 +9,10 @@ use windlass::clock::{Clock, SystemClock, Timestamp};
 use windlass::context::Cx;
 use windlass::job::{AttemptOutcome, JobState};
 use windlass::store::Store;
-use windlass::store::attempt::AttemptRecord;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::worker::NewWorker;
+use windlass::store::documents::attempt::AttemptRecord;
 use windlass::worker::Worker;
 
 use super::{LONG, open, verify};

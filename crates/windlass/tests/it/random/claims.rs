@@ -4,7 +4,7 @@ use windlass::job::{JobRecord, JobState};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
-use windlass::store::config::Config;
+use windlass::store::documents::config::Config;
 use windlass::store::engine::ClaimOrder;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;

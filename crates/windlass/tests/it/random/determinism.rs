@@ -2,7 +2,7 @@
 
 use windlass::audit::{AuditLevel, Seal};
 use windlass::store::command::settings::Settings;
-use windlass::store::config::QueueSettings;
+use windlass::store::documents::config::QueueSettings;
 use windlass::store::environment::StoreOptions;
 
 use super::model::World;

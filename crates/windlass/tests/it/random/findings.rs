@@ -8,7 +8,7 @@ use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::config::QueueSettings;
+use windlass::store::documents::config::QueueSettings;
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, queue, tenant};
 

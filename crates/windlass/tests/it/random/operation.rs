@@ -25,7 +25,7 @@ use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::{Configured, Settings};
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::{Config, Worker};
+use windlass::store::documents::config::{Config, Worker};
 use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::{ListRequest, Page};

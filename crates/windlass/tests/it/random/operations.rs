@@ -10,7 +10,7 @@ use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
-use windlass::store::config::{
+use windlass::store::documents::config::{
     BudgetPeriod, FairBy, PartialTimeouts, PauseMode, Push, QueueSettings, Rate, Retention, TenantSettings,
     TypeSettings,
 };

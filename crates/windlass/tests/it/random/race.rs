@@ -16,7 +16,7 @@ use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::command::pause::Target;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::QueueSettings;
+use windlass::store::documents::config::QueueSettings;
 use windlass::store::environment::StoreOptions;
 use windlass::store::filter::Filter;
 

@@ -7,8 +7,18 @@ use super::tree::SourceFile;
 /// The modules of the library from the bottom up. `lib.rs` stands above them all.
 const LAYERS: [&[&str]; 3] = [
     &[
-        "job", "callback", "key", "schedule", "ticket", "clock", "limits", "error", "audit", "entropy",
-        "similar", "webhook_url",
+        "job",
+        "callback",
+        "key",
+        "schedule",
+        "ticket",
+        "clock",
+        "limits",
+        "error",
+        "audit",
+        "entropy",
+        "similar",
+        "webhook_url",
     ],
     &["store"],
     &["client", "handler", "context", "worker", "maintenance", "testing", "doctests", "bench"],
@@ -108,7 +118,10 @@ mod tests {
         assert_eq!(violations(path, "use super::super::client;"), 1);
         assert_eq!(violations(path, "fn f(store: &crate::store::Store) {}"), 1);
         assert_eq!(
-            violations("crates/windlass/src/store/sqlite/claim.rs", "use crate::{\n    worker::Lane,\n};"),
+            violations(
+                "crates/windlass/src/store/engines/sqlite/claim.rs",
+                "use crate::{\n    worker::Lane,\n};"
+            ),
             1
         );
         assert_eq!(violations("crates/windlass/src/clock.rs", "use super::store;"), 1);
@@ -123,7 +136,10 @@ mod tests {
             ),
             0
         );
-        assert_eq!(violations("crates/windlass/src/store/sqlite.rs", "use crate::{job, store::engine};"), 0);
+        assert_eq!(
+            violations("crates/windlass/src/store/engines/sqlite.rs", "use crate::{job, store::engine};"),
+            0
+        );
         assert_eq!(
             violations("crates/windlass/src/worker/fetch_loop.rs", "use crate::{store, client, context};"),
             0

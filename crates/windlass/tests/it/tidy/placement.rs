@@ -28,7 +28,8 @@ const SQL_WORDS: [&str; 10] =
     ["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "PRAGMA", "BEGIN", "WITH"];
 
 /// The engines: the only homes of SQL.
-const ENGINES: [&str; 2] = ["crates/windlass/src/store/sqlite", "crates/windlass/src/store/postgres"];
+const ENGINES: [&str; 2] =
+    ["crates/windlass/src/store/engines/sqlite", "crates/windlass/src/store/engines/postgres"];
 
 /// SQL outside the engines, as a string or as a file of its own.
 pub(super) fn stray_sql(tree: &[SourceFile]) -> Vec<String> {
@@ -185,8 +186,8 @@ mod tests {
         assert_eq!(count(queue, "let sql = \"\\\n    INSERT INTO job\";"), 1);
         assert_eq!(count(queue, r#"bail!("Select a queue"); "DELETED"; "selects"; // "SELECT 1""#), 0);
         assert_eq!(count("crates/windlass-server/src/report.sql", ""), 1);
-        assert_eq!(count("crates/windlass/src/store/sqlite.rs", r#""PRAGMA user_version""#), 0);
-        assert_eq!(count("crates/windlass/src/store/postgres/claim.rs", r#""SELECT 1""#), 0);
+        assert_eq!(count("crates/windlass/src/store/engines/sqlite.rs", r#""PRAGMA user_version""#), 0);
+        assert_eq!(count("crates/windlass/src/store/engines/postgres/claim.rs", r#""SELECT 1""#), 0);
         assert_eq!(count("crates/windlass/tests/it/crash.rs", r#""SELECT 1""#), 0);
     }
 
@@ -196,15 +197,19 @@ mod tests {
             let tree: Vec<_> = paths.iter().map(|path| SourceFile::sample(path, "")).collect();
             unequal_engine_folders(&tree)
         };
-        let (sqlite, postgres) =
-            ("crates/windlass/src/store/sqlite/a.rs", "crates/windlass/src/store/postgres/a.rs");
-        let alone = "crates/windlass/src/store/sqlite/b.rs";
-        let migration = "crates/windlass/src/store/sqlite/migrations/1.sql";
+        let (sqlite, postgres) = (
+            "crates/windlass/src/store/engines/sqlite/a.rs",
+            "crates/windlass/src/store/engines/postgres/a.rs",
+        );
+        let alone = "crates/windlass/src/store/engines/sqlite/b.rs";
+        let migration = "crates/windlass/src/store/engines/sqlite/migrations/1.sql";
         assert!(of(&[sqlite, alone]).is_empty());
         assert!(of(&[sqlite, postgres, migration]).is_empty());
         assert_eq!(
             of(&[sqlite, alone, postgres]),
-            ["crates/windlass/src/store/postgres/b.rs: missing, crates/windlass/src/store/sqlite has it"]
+            [
+                "crates/windlass/src/store/engines/postgres/b.rs: missing, crates/windlass/src/store/engines/sqlite has it"
+            ]
         );
     }
 

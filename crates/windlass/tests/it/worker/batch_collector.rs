@@ -10,7 +10,7 @@ use windlass::client::Suspend;
 use windlass::context::{CancelReason, Cx};
 use windlass::handler::{BatchOptions, State};
 use windlass::job::{AttemptOutcome, JobState, RetryPolicy};
-use windlass::store::config::PauseMode;
+use windlass::store::documents::config::PauseMode;
 use windlass::worker::Worker;
 
 use super::harness::{Bench, Heard, PROMPTLY, Started, Told, events, on_every_engine, state, within};

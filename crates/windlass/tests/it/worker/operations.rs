@@ -9,7 +9,7 @@ use windlass::job::{Action, Failure, JobState, Priority, SuspendMode};
 use windlass::store::command::actions::{Patch, Suspend};
 use windlass::store::command::pause::Pause;
 use windlass::store::command::redrive::Redrive;
-use windlass::store::config::{QueueSettings, TypeSettings};
+use windlass::store::documents::config::{QueueSettings, TypeSettings};
 use windlass::testing::TestClient;
 use windlass::worker::Worker;
 

@@ -11,7 +11,7 @@ use windlass::handler::State;
 use windlass::job::{AttemptOutcome, JobId, JobState, SuspendMode, WorkerId};
 use windlass::store::command::actions::Suspend;
 use windlass::store::command::pause::Pause;
-use windlass::store::config::PauseMode;
+use windlass::store::documents::config::PauseMode;
 use windlass::worker::Worker;
 
 use super::harness::{

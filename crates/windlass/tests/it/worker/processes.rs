@@ -13,7 +13,7 @@ use windlass::handler::State;
 use windlass::job::{AttemptOutcome, GroupStrategy, JobState, RetryPolicy};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::config::PauseMode;
+use windlass::store::documents::config::PauseMode;
 use windlass::store::environment::StoreOptions;
 use windlass::worker::Worker;
 

@@ -10,7 +10,7 @@ use windlass::error::{StoreError, WorkError};
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, JobState};
 use windlass::store::caller::Caller;
-use windlass::store::config::PauseMode;
+use windlass::store::documents::config::PauseMode;
 
 use super::harness::{Bench, PROMPTLY, Started, Told, events, on_every_engine, state, within};
 use super::job_types::{Greet, greet};

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use super::{Consequences, Rest};
 use crate::clock::Timestamp;
 use crate::job::{Event, JobRecord, JobState, Seq, WorkerId};
-use crate::store::cascade::{LeaseEnd, Task};
 use crate::store::command::audit::RecordActor;
+use crate::store::documents::cascade::{LeaseEnd, Task};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     pub(super) fn end_leases(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {

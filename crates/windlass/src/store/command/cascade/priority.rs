@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::{Consequences, Rest};
 use crate::job::{JobRecord, Need, Priority, Seq};
 use crate::limits;
-use crate::store::cascade::Task;
+use crate::store::documents::cascade::Task;
 use crate::store::engine::{EngineResult, Side};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Jobs that wait inherit the highest priority of those they wait for (M24).

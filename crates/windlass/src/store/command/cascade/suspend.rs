@@ -2,12 +2,12 @@
 
 use super::{Consequences, Rest};
 use crate::job::{Event, JobRecord, JobState, SuspendMode, Suspension};
-use crate::store::cascade::Task;
 use crate::store::command::audit::RecordActor;
-use crate::store::config::{PauseRecord, Scope};
+use crate::store::documents::cascade::Task;
+use crate::store::documents::config::{PauseRecord, Scope};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Begins to suspend what runs in a queue that this call has just paused.

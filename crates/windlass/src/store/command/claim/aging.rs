@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::job::{Lane, Seq};
 use crate::limits;
 use crate::store::engine::{ClaimOrder, LaneCursor};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Ranks that there are: one for each priority.
 const RANKS: usize = 101;

@@ -14,9 +14,9 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobRecord, JobState, Lane, QueueName, Seq};
 use crate::limits;
-use crate::store::config::{Config, Worker};
+use crate::store::documents::config::{Config, Worker};
 use crate::store::engine::{ClaimOrder, LaneCursor, StateCounts};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// How many jobs of a lane are read on at once when there are several lanes.
 const READ_AHEAD: usize = 16;

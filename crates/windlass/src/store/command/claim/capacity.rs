@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{Bucket, Lane, Rate, Tenant};
-use crate::store::budget::{self, BudgetUsage};
-use crate::store::config::Config;
+use crate::store::documents::budget::{self, BudgetUsage};
+use crate::store::documents::config::Config;
 use crate::store::engine::LimitScope;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Room in one part for one reason.
 struct Slot {

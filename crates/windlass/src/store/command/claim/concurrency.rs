@@ -6,8 +6,8 @@ use std::collections::hash_map::Entry;
 use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, Lane, QueueName};
 use crate::store::command::rate_limit::KeyBucket;
-use crate::store::config::Config;
-use crate::store::write_tx::WriteTx;
+use crate::store::documents::config::Config;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Whether a job may run as far as its key is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::job::{QueueName, Tenant};
-use crate::store::config::Config;
+use crate::store::documents::config::Config;
 use crate::store::engine::ClaimOrder;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Whose turn it was last, and how many jobs it has started in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

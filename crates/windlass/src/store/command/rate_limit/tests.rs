@@ -13,7 +13,7 @@ use crate::store::command::claim::ClaimRequest;
 use crate::store::command::settings::Settings;
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
-use crate::store::config::QueueSettings;
+use crate::store::documents::config::QueueSettings;
 use crate::store::engine::DocumentKind;
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::filter::Filter;

@@ -13,9 +13,9 @@ use crate::schedule::Overlap;
 use crate::store::caller::{Caller, Role};
 use crate::store::command::audit::RecordActor;
 use crate::store::command::submit::{self, SubmitOptions};
-use crate::store::config::Config;
-use crate::store::schedules::{RefusedRun, RetriedRun, Schedule};
-use crate::store::write_tx::WriteTx;
+use crate::store::documents::config::Config;
+use crate::store::documents::schedules::{RefusedRun, RetriedRun, Schedule};
+use crate::store::tx::write_tx::WriteTx;
 
 /// What one round of firing did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

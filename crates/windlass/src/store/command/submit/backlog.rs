@@ -10,7 +10,7 @@ use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
 use crate::store::engine::LimitScope;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Names that a submission brings into a tenant.
 #[derive(Default)]

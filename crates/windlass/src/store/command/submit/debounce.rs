@@ -13,7 +13,7 @@ use crate::clock::Timestamp;
 use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{Debounce, JobRecord, JobState, Lane, NewJob, Seq};
 use crate::store::command::audit::RecordActor;
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// The job that later submissions with a key are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

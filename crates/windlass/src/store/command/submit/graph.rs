@@ -9,7 +9,7 @@ use crate::error::{FieldProblem, SubmitError};
 use crate::job::{Dependency, JobId, Lane, Need, NewJob, Seq, depth_of, find_cycle};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 impl Batch<'_> {
     /// Whoever waits for a duplicate waits for the job it stands for, which may be deeper in the graph.

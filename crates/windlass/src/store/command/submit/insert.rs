@@ -13,9 +13,9 @@ use crate::job::{
 };
 use crate::store::caller::Caller;
 use crate::store::command::audit::RecordActor;
-use crate::store::config::Config;
+use crate::store::documents::config::Config;
 use crate::store::engine::{Edge, KeyHolder, KeyHolderCache, KeyKind};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 impl Batch<'_> {
     pub(super) fn insert(

@@ -9,7 +9,7 @@ use super::{Batch, SubmitOptions, Target, invalid};
 use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{ConcurrencyKey, JobId, NewJob, Payload, Tenant};
 use crate::store::engine::{Key, KeyHolder, KeyHolderCache, KeyKind};
-use crate::store::write_tx::WriteTx;
+use crate::store::tx::write_tx::WriteTx;
 
 /// An earlier job with the same idempotency or debounce key.
 pub(super) struct Duplicate {

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use crate::error::WorkError;
 use crate::job::{JobType, QueueName, WorkerId};
 use crate::limits;
-use crate::store::config::Worker;
-use crate::store::write_tx::WriteTx;
+use crate::store::documents::config::Worker;
+use crate::store::tx::write_tx::WriteTx;
 
 /// Bytes that a worker's texts take in memory.
 pub(super) fn bytes_of<'a>(

@@ -8,8 +8,8 @@ use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
-use windlass::store::config::QueueSettings;
-use windlass::store::schedules::NewSchedule;
+use windlass::store::documents::config::QueueSettings;
+use windlass::store::documents::schedules::NewSchedule;
 
 use crate::fixture::{Fixture, after, hand, new_job, on_every_engine, queue, secs};
 

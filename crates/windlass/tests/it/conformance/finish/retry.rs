@@ -9,7 +9,7 @@ use windlass::job::{
 use windlass::store::command::finish::Finish;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::config::{QueueSettings, TypeSettings};
+use windlass::store::documents::config::{QueueSettings, TypeSettings};
 
 use crate::fixture::{Fixture, MOMENT, just_under, new_job, on_every_engine, queue, secs};
 

@@ -4,7 +4,7 @@ use windlass::audit::AuditEvent;
 use windlass::job::{Category, Failure, JobState, NewJob};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::pause::{Pause, Target};
-use windlass::store::config::{PartialTimeouts, QueueSettings, TypeSettings};
+use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TypeSettings};
 
 use crate::fixture::{Fixture, MOMENT, after, just_under, new_job, on_every_engine, queue, secs};
 

@@ -7,7 +7,7 @@ use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Park;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::settings::Settings;
-use windlass::store::config::{QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::documents::config::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::query::explain::Reason;
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, queue, secs, tenant};

@@ -3,8 +3,8 @@
 use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::caller::Role;
 use windlass::store::command::pause::{Pause, Target};
-use windlass::store::config::TypeSettings;
-use windlass::store::minute_stats::Minute;
+use windlass::store::documents::config::TypeSettings;
+use windlass::store::documents::minute_stats::Minute;
 
 use crate::fixture::{Fixture, caller, job_type, new_job, on_every_engine, secs, tenant};
 

@@ -10,11 +10,11 @@ use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::finish::{Finish, Outcome};
-use windlass::store::config::{QueueSettings, Retention, TypeSettings};
+use windlass::store::documents::config::{QueueSettings, Retention, TypeSettings};
+use windlass::store::documents::settings::patch::{Field, RetentionPatch};
 use windlass::store::engine::RecordQuery;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::filter::Filter;
-use windlass::store::settings::patch::{Field, RetentionPatch};
 
 use crate::fixture::{Fixture, MOMENT, On, START, just_under, new_job, on_every_engine, queue, secs};
 

@@ -16,7 +16,7 @@ use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::{QueueSettings, TenantSettings};
+use windlass::store::documents::config::{QueueSettings, TenantSettings};
 use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;

@@ -8,9 +8,9 @@ use windlass::entropy::Entropy;
 use windlass::limits;
 use windlass::schedule::CatchUp;
 use windlass::store::Store;
+use windlass::store::documents::schedules::NewSchedule;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::list::ListRequest;
-use windlass::store::schedules::NewSchedule;
 
 use super::{cron, every, get, jobs, put};
 use crate::fixture::{Fixture, On, secs};

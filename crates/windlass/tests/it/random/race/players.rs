@@ -12,7 +12,7 @@ use windlass::store::command::finish::{Outcome, Park, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::config::PauseMode;
+use windlass::store::documents::config::PauseMode;
 
 use super::super::rng::Dice;
 use super::Arena;

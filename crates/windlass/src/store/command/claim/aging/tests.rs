@@ -13,9 +13,9 @@ use crate::store::command::claim::ClaimRequest;
 use crate::store::command::settings::Settings;
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
-use crate::store::config::QueueSettings;
+use crate::store::documents::config::QueueSettings;
 use crate::store::environment::{Environment, StoreOptions};
-use crate::store::request::Kind;
+use crate::store::tx::request::Kind;
 
 const LANES: usize = 1_000;
 const PRIORITIES: i64 = 50;

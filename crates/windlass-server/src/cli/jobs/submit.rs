@@ -1,0 +1,296 @@
+//! `windlass submit`: one job, and its result if that is waited for.
+
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use base64::Engine as _;
+use clap::Args;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::cli::color::Paint;
+use crate::cli::connection::client::{Call, Client};
+use crate::cli::connection::connect::ConnectArgs;
+use crate::cli::connection::reconnect::JobEventStream;
+use crate::cli::error::Failure;
+use crate::cli::exit_code::Exit;
+use crate::cli::output::{self, escaped};
+use crate::http::Span;
+use crate::limits::JOB_POLL_INTERVAL;
+
+/// Which job to submit.
+#[derive(Args)]
+pub(in crate::cli) struct SubmitArgs {
+    /// Which handler runs it
+    #[arg(value_name = "TYPE")]
+    job_type: String,
+    /// The work: JSON, or @FILE, or - for standard input
+    payload: Option<String>,
+    #[command(flatten)]
+    options: JobOptions,
+    /// The payload is not JSON but this
+    #[arg(long, value_name = "MIME", requires = "payload")]
+    content_type: Option<String>,
+    /// Wait for the end, and print the result
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Everything else that can be said of a job.
+#[derive(Args, Clone)]
+pub(in crate::cli) struct JobOptions {
+    /// Where it waits
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+    /// How urgent it is: 0 to 100, or low, normal, high, critical
+    #[arg(long, value_name = "PRIORITY")]
+    priority: Option<String>,
+    /// Run it after this time, such as 10s or 1h30m
+    #[arg(long, value_name = "DURATION", conflicts_with = "at")]
+    delay: Option<Span>,
+    /// Run it at this time, RFC 3339
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Hold it until it is submitted by id
+    #[arg(long)]
+    hold: bool,
+    /// The same key gives the same job
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// For how long
+    #[arg(long, value_name = "DURATION", requires = "idempotency_key")]
+    idempotency_window: Option<Span>,
+    /// One unfinished job at a time with this key
+    #[arg(long, value_name = "KEY")]
+    unique_key: Option<String>,
+    /// Not to run beside others with this key
+    #[arg(long, value_name = "KEY")]
+    concurrency_key: Option<String>,
+    /// A word to find it by; may be repeated
+    #[arg(long = "tag", value_name = "NAME:VALUE")]
+    tags: Vec<String>,
+    /// Your own name for what it belongs to
+    #[arg(long, value_name = "ID")]
+    correlation_id: Option<String>,
+    /// Longest attempt
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<Span>,
+    /// How long a lease holds without a heartbeat
+    #[arg(long, visible_alias = "visibility", value_name = "DURATION")]
+    lease: Option<Span>,
+    /// From submission to a final state
+    #[arg(long, value_name = "DURATION")]
+    lifetime: Option<Span>,
+    /// From the moment it can be claimed to its first start; it fails if it is not started in time
+    #[arg(long, value_name = "DURATION")]
+    start_timeout: Option<Span>,
+    /// Starts in all, the first included
+    #[arg(long, value_name = "COUNT")]
+    attempts: Option<u32>,
+    /// When to try again: standard, fixed, backoff, or a policy in JSON
+    #[arg(long, value_name = "POLICY")]
+    retry: Option<String>,
+    /// Jobs that must complete first; may be repeated
+    #[arg(long, value_name = "ID")]
+    after: Vec<String>,
+    /// Jobs of which one must end first; may be repeated
+    #[arg(long, value_name = "ID")]
+    after_any: Vec<String>,
+    /// Where to report the end
+    #[arg(long, value_name = "URL")]
+    callback: Option<String>,
+    /// Whose job it is, for keys that may say so
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+}
+
+impl JobOptions {
+    /// The submission without its payload.
+    pub(in crate::cli) fn body(&self, job_type: &str) -> anyhow::Result<Map<String, Value>> {
+        let mut body = Map::from_iter([("type".to_owned(), job_type.into())]);
+        let texts = [
+            ("queue", &self.queue),
+            ("run_at", &self.at),
+            ("idempotency_key", &self.idempotency_key),
+            ("unique_key", &self.unique_key),
+            ("concurrency_key", &self.concurrency_key),
+            ("correlation_id", &self.correlation_id),
+            ("callback_url", &self.callback),
+            ("tenant", &self.tenant),
+        ];
+        for (name, text) in texts {
+            body.extend(text.iter().map(|text| (name.to_owned(), text.clone().into())));
+        }
+        let spans = [("delay", &self.delay), ("idempotency_window", &self.idempotency_window)];
+        for (name, span) in spans {
+            body.extend(span.iter().map(|span| (name.to_owned(), span.to_string().into())));
+        }
+        if let Some(priority) = &self.priority {
+            body.insert("priority".into(), urgency(priority));
+        }
+        if self.hold {
+            body.insert("hold".into(), true.into());
+        }
+        let timeouts = [
+            ("execution", &self.timeout),
+            ("lease", &self.lease),
+            ("lifetime", &self.lifetime),
+            ("start", &self.start_timeout),
+        ];
+        let timeouts =
+            timeouts.into_iter().filter_map(|(name, span)| Some((name, span.as_ref()?.to_string())));
+        let timeouts: Map<String, Value> = timeouts.map(|(name, span)| (name.into(), span.into())).collect();
+        let lists = [("after", &self.after), ("after_any", &self.after_any)];
+        for (name, ids) in lists.into_iter().filter(|(_, ids)| !ids.is_empty()) {
+            body.insert(name.into(), ids.clone().into());
+        }
+        let mut tags = Map::new();
+        for tag in &self.tags {
+            let pair = tag.split_once(':').or_else(|| tag.split_once('='));
+            let (name, value) =
+                pair.ok_or_else(|| Failure::usage(format!("the tag `{tag}` is not NAME:VALUE")))?;
+            tags.insert(name.to_owned(), value.into());
+        }
+        for (name, fields) in [("timeouts", timeouts), ("tags", tags)] {
+            if !fields.is_empty() {
+                body.insert(name.into(), fields.into());
+            }
+        }
+        if let Some(retry) = retry_policy(self.retry.as_deref(), self.attempts)? {
+            body.insert("retry".into(), retry);
+        }
+        Ok(body)
+    }
+}
+
+/// A policy of retries: a preset or an object, and how many attempts there are.
+pub(in crate::cli) fn retry_policy(
+    retry: Option<&str>,
+    attempts: Option<u32>,
+) -> anyhow::Result<Option<Value>> {
+    let mut policy = match retry {
+        None => Map::new(),
+        Some(text) if text.trim_start().starts_with('{') => serde_json::from_str(text)
+            .map_err(|error| Failure::usage(format!("--retry is not a policy in JSON: {error}")))?,
+        Some(preset) => Map::from_iter([("preset".to_owned(), preset.into())]),
+    };
+    if let Some(attempts) = attempts {
+        policy.insert("max_attempts".into(), attempts.into());
+    }
+    Ok((!policy.is_empty()).then(|| policy.into()))
+}
+
+/// A priority as the API takes it: a number or a word.
+pub(in crate::cli) fn urgency(text: &str) -> Value {
+    text.parse::<i64>().map_or_else(|_| text.into(), Value::from)
+}
+
+/// What an argument means: itself, a file's bytes, or those of standard input.
+pub(in crate::cli) fn content(argument: &str) -> anyhow::Result<Vec<u8>> {
+    if argument == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
+        return Ok(bytes);
+    }
+    match argument.strip_prefix('@') {
+        Some(path) => {
+            std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))
+        }
+        None => Ok(argument.as_bytes().to_vec()),
+    }
+}
+
+/// A payload as the field of a body: JSON byte for byte, anything else in base64.
+pub(in crate::cli) fn payload_field(bytes: &[u8], content_type: Option<&str>) -> anyhow::Result<String> {
+    if let Some(content_type) = content_type {
+        let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+        return Ok(format!(r#""payload_base64":{},"content_type":{}"#, json!(text), json!(content_type)));
+    }
+    let raw: Box<RawValue> = serde_json::from_slice(bytes).map_err(|error| {
+        Failure::usage(format!(
+            "the payload is not JSON ({error}); a text needs quotes of its own, '\"like this\"', and anything \
+             else --content-type"
+        ))
+    })?;
+    Ok(format!(r#""payload":{}"#, raw.get()))
+}
+
+/// A body with its payload, which is not touched.
+pub(in crate::cli) fn with_payload(body: &Map<String, Value>, payload: Option<&str>) -> String {
+    let text = Value::Object(body.clone()).to_string();
+    match payload {
+        Some(payload) => format!("{},{payload}}}", &text[..text.len() - 1]),
+        None => text,
+    }
+}
+
+pub(in crate::cli) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
+    let body = args.options.body(&args.job_type)?;
+    let payload = args.payload.as_deref().map(content).transpose()?;
+    let payload = payload.map(|bytes| payload_field(&bytes, args.content_type.as_deref())).transpose()?;
+    let client = args.connect.client()?;
+    let job = client.value(Call::post(&["jobs"]).raw(with_payload(&body, payload.as_deref()))).await?;
+    let id = job["id"].as_str().unwrap_or_default();
+    if job["duplicate"] == true {
+        let differs = if job["payload_differs"] == true { " with another payload" } else { "" };
+        let gone = if job["deleted"] == true { " and was deleted since" } else { "" };
+        output::note(&format!("it was submitted before{differs}{gone}; nothing new was made"));
+        if job["deleted"] == true && args.wait {
+            return Err(Failure::usage(format!("job {id} was deleted: there is nothing to wait for")));
+        }
+    }
+    if args.wait {
+        output::note(&format!("submitted {id}"));
+        return wait(&client, id, args.connect.json).await;
+    }
+    if args.connect.json {
+        output::json(&job)?;
+    } else {
+        output::line(id)?;
+    }
+    Ok(Exit::Done.into())
+}
+
+/// Waits for a job's end, shows how far it is, and prints its result.
+async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCode> {
+    let job = ended(client, id).await?;
+    let state = job["state"].as_str().unwrap_or_default();
+    if is_json {
+        output::json(&job)?;
+    } else if state == "completed" {
+        output::json(&job["result"])?;
+    } else {
+        let error = job["error"]["message"].as_str().map(|error| format!(": {}", escaped(error)));
+        let state = Paint::for_talk().state(state);
+        output::note(&format!("{state}{}; `windlass show {id}` tells more", error.unwrap_or_default()));
+    }
+    Ok(if state == "completed" { Exit::Done } else { Exit::No }.into())
+}
+
+/// The job once it is over. Its events tell when to look; only how far a running one is, is looked for, and only if a
+/// person is there to see it.
+async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
+    let is_watched = std::io::stderr().is_terminal();
+    let mut news = JobEventStream::open(client, id).await?;
+    let mut last = String::new();
+    loop {
+        let looked = client.value(Call::get(&["jobs", id])).await;
+        let Some(job) = news.retry_while_away(looked).await? else { continue };
+        if job["completed_at"].is_string() {
+            return Ok(job);
+        }
+        let progress = job["progress"]["percent"].as_f64().map(|percent| format!(" {percent:.0}%"));
+        let said = job["progress"]["message"].as_str().or_else(|| job["why"]["message"].as_str());
+        let state = job["state"].as_str().unwrap_or_default();
+        let now = format!("{state}{} {}", progress.unwrap_or_default(), escaped(said.unwrap_or_default()));
+        if now != last {
+            output::note(now.trim_end());
+            last = now;
+        }
+        let is_moving = is_watched && state == "running";
+        news.wait(is_moving.then_some(JOB_POLL_INTERVAL)).await?;
+    }
+}

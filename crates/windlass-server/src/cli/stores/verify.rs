@@ -1,0 +1,104 @@
+//! `windlass verify`: proves that what is stored is sound, or says what is not.
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use windlass::store::verify::{Checked, VerifyReport};
+
+use crate::cli::color::{Colour, Paint};
+use crate::cli::exit_code::Exit;
+use crate::cli::output;
+use crate::cli::progress::Progress;
+use crate::cli::table::{cut_end, room};
+use crate::cli::{Missing, ReportArgs};
+use crate::number::grouped;
+
+pub(in crate::cli) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let store = args.store.open(Missing::Refuse)?;
+    let bar = Bar::new("jobs and records", args.json);
+    let verdicts = store.verify_with_progress(bar.teller()).await;
+    bar.remove();
+    let generation = store.generation().await;
+    store.close();
+    let generation = generation?;
+    if !args.json {
+        output::note(&format!("the store is in generation {generation}"));
+    }
+    report(&verdicts?, args.json)
+}
+
+/// How far a check is, shown by whoever does it.
+pub(in crate::cli) struct Bar {
+    what: &'static str,
+    is_unwanted: bool,
+    shown: Arc<Mutex<Option<Progress>>>,
+}
+
+impl Bar {
+    pub(in crate::cli) fn new(what: &'static str, is_unwanted: bool) -> Bar {
+        Bar { what, is_unwanted, shown: Arc::default() }
+    }
+
+    /// What draws it.
+    pub(in crate::cli) fn teller(&self) -> impl FnMut(Checked) + Send + 'static {
+        let (what, is_unwanted, shown) = (self.what, self.is_unwanted, self.shown.clone());
+        move |checked| {
+            let mut shown = shown.lock().expect("nothing panics while it draws");
+            let start = || Progress::start(what, Some(checked.expected)).unless(is_unwanted);
+            shown.get_or_insert_with(start).set(checked.done);
+        }
+    }
+
+    /// Takes it away, before anything else is said.
+    pub(in crate::cli) fn remove(self) {
+        self.shown.lock().expect("nothing panics while it draws").take();
+    }
+}
+
+/// Prints verdicts; the exit code says whether all promises hold.
+pub(in crate::cli) fn report(verdicts: &[VerifyReport], is_json: bool) -> anyhow::Result<ExitCode> {
+    let paint = Paint::for_data();
+    let broken = verdicts.iter().filter(|verdict| !verdict.holds()).count();
+    if is_json {
+        let all: Vec<_> = verdicts.iter().map(as_json).collect();
+        output::json(&json!({"invariants": all, "broken": broken}))?;
+    } else {
+        for verdict in verdicts {
+            let (word, colour) =
+                if verdict.holds() { ("holds ", Colour::Good) } else { ("BROKEN", Colour::Bad) };
+            let word = paint.paint(word, Some(colour));
+            let VerifyReport { code, promise, checked, .. } = verdict;
+            let looked = format!("({} checked)", grouped(*checked));
+            // A promise is cut rather than broken into two lines.
+            let used = 8 + 6 + looked.len() + 1;
+            let promise = room().map_or_else(
+                || (*promise).to_owned(),
+                |room| cut_end(promise, room.saturating_sub(used).max(20)),
+            );
+            output::line(&format!("{word}  {code:<5} {promise} {looked}"))?;
+            for finding in &verdict.findings {
+                output::line(&format!("          {}", output::escaped(finding)))?;
+            }
+            let untold = verdict.broken.saturating_sub(verdict.findings.len() as u64);
+            if untold > 0 {
+                output::line(&format!("          … and {untold} more"))?;
+            }
+        }
+        match broken {
+            0 => output::note(&format!("all {} invariants hold", verdicts.len())),
+            broken => output::note(&format!("{broken} of {} invariants are broken", verdicts.len())),
+        }
+    }
+    Ok(if broken == 0 { Exit::Done } else { Exit::No }.into())
+}
+
+fn as_json(verdict: &VerifyReport) -> serde_json::Value {
+    json!({
+        "code": verdict.code,
+        "promise": verdict.promise,
+        "checked": verdict.checked,
+        "broken": verdict.broken,
+        "findings": verdict.findings,
+    })
+}

@@ -1,0 +1,136 @@
+//! Numbers with their meaning, as they stand side by side at the head of a page.
+
+use windlass::clock::Timestamp;
+use windlass::job::{JobRecord, JobState};
+use windlass::store::documents::config::{Config, Scope, Worker};
+use windlass::store::documents::minute_stats::Minute;
+use windlass::store::query::list::CountResult;
+use windlass::store::query::stats::Stats;
+
+use crate::dashboard::pages::health::at_least;
+use crate::dashboard::pages::workers::is_built_in;
+use crate::dashboard::parts::format::{compact, count, span};
+
+/// A number with its meaning.
+pub(in crate::dashboard) struct StatCard {
+    pub(in crate::dashboard) name: &'static str,
+    pub(in crate::dashboard) value: String,
+    pub(in crate::dashboard) exact: String,
+    pub(in crate::dashboard) note: String,
+    /// Where the number is told in full; none for one that stands for itself.
+    pub(in crate::dashboard) link: Option<&'static str>,
+    pub(in crate::dashboard) class: &'static str,
+}
+
+impl StatCard {
+    pub(in crate::dashboard) fn new(
+        name: &'static str,
+        number: u64,
+        note: impl Into<String>,
+        class: &'static str,
+    ) -> StatCard {
+        StatCard { name, value: compact(number), exact: count(number), note: note.into(), link: None, class }
+    }
+
+    pub(in crate::dashboard) fn to(self, link: &'static str) -> StatCard {
+        StatCard { link: Some(link), ..self }
+    }
+}
+
+/// What the first page's tiles are made of.
+pub(in crate::dashboard) struct StatCards<'a> {
+    pub(in crate::dashboard) stats: &'a Stats,
+    pub(in crate::dashboard) config: &'a Config,
+    /// The last hour.
+    pub(in crate::dashboard) hour: &'a Minute,
+    /// Dead letters that nobody redrove.
+    pub(in crate::dashboard) dead: CountResult,
+    /// When retrying jobs come next; empty when they are too many to look at.
+    pub(in crate::dashboard) retries: String,
+    pub(in crate::dashboard) now: Timestamp,
+}
+
+/// How soon a retry must come to be named.
+const SOON: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// The tiles of the first page.
+pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
+    let (stats, config, now) = (numbers.stats, numbers.config, numbers.now);
+    let of = |states: &[JobState]| -> u64 { states.iter().filter_map(|state| stats.states.get(state)).sum() };
+    let known: Vec<&Worker> = config.workers.values().filter(|worker| !is_built_in(worker)).collect();
+    let live = known.iter().filter(|worker| !worker.is_lost && !worker.is_silent(now));
+    let slots: u64 = live.clone().map(|worker| u64::from(worker.concurrency)).sum();
+    let live = live.count();
+    let ready = of(&[JobState::Scheduled]).saturating_sub(stats.paused);
+    let workers = match (live, known.len() - live) {
+        (0, 0) => "none has come by".to_owned(),
+        (_, 0) => "all answer".to_owned(),
+        (_, lost) => format!("{lost} lost"),
+    };
+    let failed = numbers.hour.failed;
+    let retrying = of(&[JobState::Retrying]);
+    let retries =
+        if numbers.retries.is_empty() { "failed, will run again".into() } else { numbers.retries.clone() };
+    let letters = StatCard {
+        value: at_least(numbers.dead),
+        exact: at_least(numbers.dead),
+        ..StatCard::new(
+            "Dead letters",
+            0,
+            if numbers.dead.jobs > 0 { "need a person" } else { "none, or all redriven" },
+            if numbers.dead.jobs > 0 { "dead_letter" } else { "quiet" },
+        )
+    };
+    vec![
+        StatCard::new("Running", of(&[JobState::Running]), format!("of {} slots", compact(slots)), "running")
+            .to("/jobs?state=running"),
+        StatCard::new("Ready", ready, held(numbers), "scheduled").to("/jobs?state=scheduled&order=claim"),
+        StatCard::new(
+            "Later",
+            of(&[JobState::Delayed, JobState::Pending, JobState::Waiting]),
+            "delayed, blocked or parked",
+            "delayed",
+        )
+        .to("/jobs?state=delayed,pending,waiting"),
+        StatCard::new("Retrying", retrying, retries, "retrying").to("/jobs?state=retrying"),
+        StatCard::new(
+            "Held",
+            of(&[JobState::Suspended, JobState::Created]),
+            "suspended or not submitted",
+            "suspended",
+        )
+        .to("/jobs?state=suspended,created"),
+        StatCard::new("Failed", failed, "for good, last hour", if failed > 0 { "failed" } else { "quiet" })
+            .to("/jobs?state=failed"),
+        letters.to("/dead"),
+        StatCard::new("Workers", live as u64, workers, "quiet").to("/workers"),
+    ]
+}
+
+/// What keeps ready jobs from starting, if anything does.
+fn held(numbers: &StatCards<'_>) -> String {
+    let gate = numbers.config.holds.get(&Scope::Gate);
+    match numbers.stats.paused {
+        0 => "wait for a free worker".to_owned(),
+        held if gate.is_some_and(|hold| hold.is_active(numbers.now)) => {
+            format!("{} held by the gate", compact(held))
+        }
+        held => format!("{} held by pauses", compact(held)),
+    }
+}
+
+/// When these retrying jobs come next.
+pub(in crate::dashboard) fn retries<'a>(
+    jobs: impl IntoIterator<Item = &'a JobRecord>,
+    now: Timestamp,
+) -> String {
+    let mut due: Vec<Timestamp> = jobs.into_iter().filter_map(|job| job.retry_at).collect();
+    due.sort_unstable();
+    let Some(first) = due.first() else { return String::new() };
+    let next =
+        if *first <= now { "next now".to_owned() } else { format!("next in {}", span(first.since(now))) };
+    match due.iter().filter(|at| **at <= now.plus(SOON)).count() {
+        0 | 1 => next,
+        soon => format!("{next}, {soon} within 5 min"),
+    }
+}

@@ -1,0 +1,58 @@
+//! What a page says was done stands in the address that the action led to. A seal shows that this server made that address
+//! for this session: a link from elsewhere cannot make a page say that jobs were deleted.
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::dashboard::requests::form::{Fields, address};
+
+/// The field that says what was done, and the one that seals it.
+const DONE: &str = "done";
+const SEAL: &str = "seal";
+
+fn of(token: &str, fields: &Fields) -> String {
+    let mut hasher = Sha256::new();
+    let sealed = fields.pairs().filter(|(name, _)| *name != SEAL);
+    for text in [token].into_iter().chain(sealed.flat_map(|(name, value)| [name, value])) {
+        // With its length, so that no two lists of texts are one.
+        hasher.update(text.len().to_le_bytes());
+        hasher.update(text);
+    }
+    hasher.finalize().iter().take(16).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// Whether these fields of an address were sealed with this token.
+pub(in crate::dashboard) fn holds(token: &str, fields: &Fields) -> bool {
+    let seal = fields.get(SEAL).unwrap_or_default();
+    !token.is_empty() && seal.as_bytes().ct_eq(of(token, fields).as_bytes()).into()
+}
+
+/// The address with a seal; none if it says nothing of what was done.
+pub(in crate::dashboard) fn put(token: &str, location: &str) -> Option<String> {
+    let (path, query) = location.split_once('?')?;
+    let fields = Fields::parse(query.as_bytes());
+    fields.get(DONE)?;
+    let seal = of(token, &fields);
+    let pairs = fields.pairs().map(|(name, value)| (name, value.to_owned()));
+    Some(address(path, pairs.chain([(SEAL, seal)])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seal_holds_for_its_address_and_session_alone() {
+        let sealed = put("token", "/dead?done=redriven&n=3").unwrap();
+        let read = |address: &str| Fields::parse(address.split_once('?').unwrap().1.as_bytes());
+        assert!(holds("token", &read(&sealed)));
+        assert!(!holds("another", &read(&sealed)));
+        assert!(!holds("token", &read(&sealed.replace("n=3", "n=30000"))));
+        assert!(!holds("token", &read("/dead?done=redriven&n=3")));
+        assert!(
+            !holds("", &read(&put("", "/dead?done=redriven").unwrap())),
+            "without a session nothing is done"
+        );
+        assert_eq!(put("token", "/jobs?state=failed"), None);
+    }
+}

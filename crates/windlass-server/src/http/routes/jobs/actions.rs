@@ -1,0 +1,252 @@
+//! What is done to one job: submit a held one, suspend, resume, cancel, priority, labels, redrive, signal.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::job::{JobId, SuspendMode};
+use windlass::store::caller::Caller;
+use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::precondition::ActOptions;
+use windlass::store::command::redrive::Redrive;
+use windlass::store::documents::settings::patch::Field;
+
+use super::{StrictQuery, with_result};
+use crate::http::app::App;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::etag::{Expected, Tagged};
+use crate::http::reply::response::{Accepted, Created, JsonOk};
+use crate::http::request::auth::CurrentCaller;
+use crate::http::request::json::Body;
+use crate::http::request::path::{JobPath, NamePath};
+use crate::http::request::query::Query;
+use crate::http::wire::Json;
+use crate::http::wire::expires::Expiry;
+use crate::http::wire::job::{ActedJob, JobView};
+use crate::http::wire::priority::PriorityInput;
+use crate::http::wire::tags::Tags;
+use crate::http::wire::text::Text;
+
+type Answer = Result<Tagged<JsonOk<ActedJob>>, ApiError>;
+
+async fn act(app: &App, caller: &Caller, id: JobId, act: JobAction, options: ActOptions) -> Answer {
+    let (is_resume, strict) = (matches!(act, JobAction::Resume { .. }), options.strict);
+    let options = ActOptions { strict: strict && !is_resume, ..options };
+    let acted = app.store().act_shown(caller, id, act, options).await?;
+    if is_resume && strict && !acted.is_changed {
+        return Err(ApiError::conflict("not_suspended", format!("job {id} is not suspended"))
+            .with("state", acted.snapshot.job.state.as_str())
+            .with("action", "resume"));
+    }
+    let job = with_result(app, caller, acted.snapshot).await?;
+    let tag = job.tag();
+    Ok(Tagged(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
+}
+
+/// Nothing is to be said.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct EmptyBody {}
+
+/// `POST /jobs/{id}/submit`
+pub(crate) async fn submit(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(EmptyBody {}): Body<EmptyBody>,
+) -> Answer {
+    act(&app, &caller, id, JobAction::Submit, ActOptions { strict: false, if_match }).await
+}
+
+/// How to suspend.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SuspendBody {
+    reason: Option<String>,
+    /// What happens to a running attempt.
+    mode: Option<SuspendWord>,
+    /// When it lifts itself.
+    expires: Option<Expiry>,
+}
+
+/// What happens to a running attempt (M50).
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SuspendWord {
+    IdleOnly,
+    Graceful,
+    Aggressive,
+}
+
+impl From<SuspendWord> for SuspendMode {
+    fn from(word: SuspendWord) -> SuspendMode {
+        match word {
+            SuspendWord::IdleOnly => SuspendMode::IdleOnly,
+            SuspendWord::Graceful => SuspendMode::Graceful,
+            SuspendWord::Aggressive => SuspendMode::Aggressive,
+        }
+    }
+}
+
+/// `POST /jobs/{id}/suspend`
+pub(crate) async fn suspend(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Query(query): Query<StrictQuery>,
+    Body(body): Body<SuspendBody>,
+) -> Answer {
+    let suspend = Suspend {
+        mode: body.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from),
+        reason: body.reason,
+        expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
+    };
+    act(&app, &caller, id, JobAction::Suspend(suspend), ActOptions { strict: query.strict, if_match }).await
+}
+
+/// Why.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ReasonBody {
+    pub(crate) reason: Option<String>,
+}
+
+/// `POST /jobs/{id}/resume`
+pub(crate) async fn resume(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Query(query): Query<StrictQuery>,
+    Body(body): Body<ReasonBody>,
+) -> Answer {
+    let options = ActOptions { strict: query.strict, if_match };
+    act(&app, &caller, id, JobAction::Resume { reason: body.reason }, options).await
+}
+
+/// `POST /jobs/{id}/cancel`
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(body): Body<ReasonBody>,
+) -> Answer {
+    let options = ActOptions { strict: false, if_match };
+    act(&app, &caller, id, JobAction::Cancel { reason: body.reason }, options).await
+}
+
+/// How urgent a job is to be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PriorityBody {
+    value: PriorityInput,
+}
+
+/// `POST /jobs/{id}/priority`
+pub(crate) async fn priority(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(body): Body<PriorityBody>,
+) -> Answer {
+    act(&app, &caller, id, JobAction::Priority(body.value.0), ActOptions { strict: false, if_match }).await
+}
+
+/// What is to be changed; what is not named stays, and null clears.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PatchBody {
+    priority: Option<PriorityInput>,
+    /// All tags.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    tags: Field<Tags>,
+    #[schemars(with = "Option<String>")]
+    correlation_id: Field<String>,
+    #[schemars(with = "Option<String>")]
+    callback_url: Field<String>,
+}
+
+/// What was given for a field: nothing, null, or a value.
+#[allow(clippy::option_option, reason = "the library tells the three apart this way")]
+fn given<T>(field: Field<T>) -> Option<Option<T>> {
+    match field {
+        Field::Keep => None,
+        Field::Clear => Some(None),
+        Field::Set(value) => Some(Some(value)),
+    }
+}
+
+/// `PATCH /jobs/{id}`
+pub(crate) async fn patch(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(body): Body<PatchBody>,
+) -> Answer {
+    let patch = Patch {
+        priority: body.priority.map(|priority| priority.0),
+        tags: given(body.tags).map(|tags| tags.unwrap_or_default().0),
+        correlation_id: given(body.correlation_id),
+        callback_url: given(body.callback_url),
+    };
+    act(&app, &caller, id, JobAction::Patch(patch), ActOptions { strict: false, if_match }).await
+}
+
+/// How to submit a final job again.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RedriveBody {
+    /// Run every step again instead of going on after the last one that was saved.
+    reset_checkpoints: bool,
+    /// Refuse if another job was submitted in its place already.
+    only_once: bool,
+}
+
+/// `POST /jobs/{id}/redrive`
+pub(crate) async fn redrive(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(body): Body<RedriveBody>,
+) -> Result<Tagged<Created<JobView>>, ApiError> {
+    let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once };
+    let snapshot = app.store().redrive_shown(&caller, id, how, if_match).await?;
+    let job = JobView::of(snapshot, None);
+    let tag = job.tag();
+    Ok(Tagged(Created(job), tag))
+}
+
+/// A signal's value.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SignalBody {
+    /// Any JSON; null if not given.
+    value: Option<Json>,
+}
+
+/// A signal that was taken.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SignalTaken {
+    id: Text<JobId>,
+    signal: String,
+}
+
+/// `POST /jobs/{id}/signals/{name}`
+pub(crate) async fn signal(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    NamePath(signal): NamePath,
+    Body(body): Body<SignalBody>,
+) -> Result<Accepted<SignalTaken>, ApiError> {
+    let value = body.value.as_ref().map_or(&b"null"[..], Json::bytes).to_vec();
+    app.store().signal(&caller, id, &signal, value).await?;
+    Ok(Accepted(SignalTaken { id: Text(id), signal }))
+}

@@ -1,0 +1,218 @@
+//! API keys at the door: who may come in, and as whom (M90, M91). Keys are part of the configuration; this process trusts
+//! what it last read for a moment, so that a request costs no look at the database.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{Deadline, Timestamp, WaitLimit};
+use crate::error::{ActError, StoreError};
+use crate::job::Tenant;
+use crate::key::{KeyHash, KeyId, KeySecret};
+use crate::limits;
+use crate::store::caller::{Caller, Permission, Role};
+use crate::store::command::key::{self, NewKey};
+use crate::store::documents::config::Config;
+use crate::store::tx::read_tx::ReadTx;
+use crate::store::tx::request::{Command, Kind};
+use crate::store::tx::write_tx::WriteTx;
+use crate::store::{Store, ask_server};
+
+/// A key as kept: everything but its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiKey {
+    /// Identity.
+    pub id: KeyId,
+    /// Who its holder is: the actor in the audit trail and the owner of what it submits. Two keys of one name are one
+    /// actor, so that a key can be replaced without losing what it owns.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Whose jobs it reaches; those of all tenants for an admin.
+    pub tenant: Option<Tenant>,
+    /// What is kept of its secret.
+    pub hash: KeyHash,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Who made it.
+    pub created_by: String,
+    /// When it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// When it was last used, to the minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Timestamp>,
+}
+
+impl ApiKey {
+    /// Whether it still opens anything.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|at| at > now)
+    }
+}
+
+/// A key that was just made, with its secret: the only time that it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatedKey {
+    /// The key.
+    pub key: ApiKey,
+    /// Its secret.
+    pub secret: KeySecret,
+}
+
+/// What this process remembers of the keys.
+#[derive(Debug, Default)]
+pub struct KeyRing(Mutex<CachedKey>);
+
+#[derive(Debug, Default)]
+struct CachedKey {
+    /// Grows with every change by this process, so that what was read before one is not remembered after it.
+    generation: u64,
+    known: Option<(WaitLimit, Arc<Config>)>,
+    /// When each key's last use was written.
+    used: HashMap<KeyId, Timestamp>,
+}
+
+impl KeyRing {
+    fn remembered(&self) -> MutexGuard<'_, CachedKey> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clear(&self) {
+        let mut remembered = self.remembered();
+        remembered.generation += 1;
+        remembered.known = None;
+    }
+
+    /// Whether the use of a key now is worth writing down.
+    fn is_use_due(&self, key: &ApiKey, now: Timestamp) -> bool {
+        let mut remembered = self.remembered();
+        let last = remembered.used.get(&key.id).copied().max(key.last_used_at);
+        let is_due = last.is_none_or(|last| now.since(last) >= limits::KEY_USE_WRITTEN_EVERY);
+        if is_due {
+            if remembered.used.len() >= limits::API_KEYS_MAX {
+                remembered.used.clear();
+            }
+            remembered.used.insert(key.id.clone(), now);
+        }
+        is_due
+    }
+}
+
+impl Store {
+    /// Makes a key; admins only. Its secret is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// [`ActError`] when the caller is no admin or a value is not allowed.
+    pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActError> {
+        ask_server!(self.create_key(new));
+        let caller = caller.clone();
+        let work = move |tx: &mut WriteTx<'_>| key::create(tx, &caller, &new);
+        let created = self.write("create_key", Kind::Ordinary, work).await;
+        self.env.keys.clear();
+        created
+    }
+
+    /// Makes the admin key `bootstrap` of this secret if the store never had a key, and returns whether it did.
+    ///
+    /// # Errors
+    /// [`ActError`] when the caller is not an admin, or the store is served by another process.
+    pub async fn bootstrap_key(&self, caller: &Caller, secret: KeySecret) -> Result<bool, ActError> {
+        let caller = caller.clone();
+        let work = move |tx: &mut WriteTx<'_>| key::bootstrap(tx, &caller, &secret);
+        let is_made = self.write("bootstrap_key", Kind::Ordinary, work).await;
+        self.env.keys.clear();
+        is_made
+    }
+
+    /// Makes a key worthless: in this process at once, elsewhere within a second; admins only.
+    ///
+    /// # Errors
+    /// [`ActError::NoSuchKey`] when there is none with this id.
+    pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActError> {
+        ask_server!(self.revoke_key(id));
+        let caller = caller.clone();
+        let work = move |tx: &mut WriteTx<'_>| key::revoke(tx, &caller, &id);
+        let revoked = self.write("revoke_key", Kind::Ordinary, work).await;
+        self.env.keys.clear();
+        if revoked.is_ok() && self.keys_in_force().await.is_ok_and(|config| config.keys.is_empty()) {
+            tracing::warn!(
+                "the last API key was revoked: nobody is let in until one is made on the store itself"
+            );
+        }
+        revoked
+    }
+
+    /// Records in the audit trail that an address has shown keys which are not valid, so many since that was last recorded.
+    /// A server does so, at most once a minute for each address.
+    pub async fn record_refused_keys(&self, from: &str, count: u32) -> Result<(), StoreError> {
+        let from = from.to_owned();
+        let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
+            key::record_refused(tx, &from, count);
+            Ok(())
+        };
+        self.write("record_refused_keys", Kind::Ordinary, work).await
+    }
+
+    /// All keys, the oldest first; admins only.
+    pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActError> {
+        ask_server!(self.keys());
+        caller.require(Permission::Administer)?;
+        let mut keys: Vec<ApiKey> = self.config(caller).await?.keys.values().cloned().collect();
+        keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        Ok(keys)
+    }
+
+    /// Whether callers need a key: from the first key on, also after the last one was revoked or has expired. Only making
+    /// another one, on the store itself, lets anybody in again.
+    pub async fn has_keys(&self) -> Result<bool, StoreError> {
+        Ok(self.keys_in_force().await?.had_keys)
+    }
+
+    /// Whom a secret makes of its bearer; none if it is no secret, or its key was revoked or has expired.
+    pub async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, StoreError> {
+        let Some(secret) = KeySecret::parse(secret) else { return Ok(None) };
+        let config = self.keys_in_force().await?;
+        let now = self.env.clock.now();
+        let known =
+            config.keys.get(&secret.id()).filter(|key| key.hash.matches(&secret) && key.is_valid(now));
+        let Some(key) = known else { return Ok(None) };
+        if self.env.keys.is_use_due(key, now) {
+            self.write_use(key.id.clone(), now);
+        }
+        let caller = Caller::new(key.name.clone(), key.role, key.tenant.clone());
+        Ok(Some(Caller { key: Some(key.id.clone()), ..caller }))
+    }
+
+    /// The keys as this process last read them, at most [`limits::KEY_CACHE_TTL`] ago.
+    async fn keys_in_force(&self) -> Result<Arc<Config>, StoreError> {
+        let generation = {
+            let remembered = self.env.keys.remembered();
+            if let Some((trust, config)) = &remembered.known
+                && !trust.is_over()
+            {
+                return Ok(config.clone());
+            }
+            remembered.generation
+        };
+        // What is read from here on is at least as new as this moment.
+        let trust = WaitLimit::for_duration(limits::KEY_CACHE_TTL);
+        let config = self.read("keys", |view: &mut ReadTx<'_>| view.config()).await?;
+        let mut remembered = self.env.keys.remembered();
+        if remembered.generation == generation {
+            remembered.known = Some((trust, config.clone()));
+        }
+        Ok(config)
+    }
+
+    /// Notes the use of a key; nobody waits for it, and nothing hangs on it.
+    fn write_use(&self, id: KeyId, at: Timestamp) {
+        let work = move |tx: &mut WriteTx<'_>| key::note_use(tx, &id, at);
+        let deadline = Deadline::after(self.env.timing.request_max);
+        let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, deadline, work);
+        if let Ok(engine) = self.engine("note_use") {
+            engine.write(task);
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! What operators and maintenance ask of a store: pauses, settings, bulk actions, lists, numbers, the audit trail.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+
+use crate::audit::{Record, Seal};
+use crate::clock::{ClockReport, Timestamp};
+use crate::error::{ActError, StoreError};
+use crate::job::{JobId, JobState, QueueName};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::command::attempt_writes::LogLine;
+use crate::store::command::audit_chain::{self, SealReport};
+use crate::store::command::bulk::{self, BulkAction, BulkCursor, BulkReport};
+use crate::store::command::claim::Checkpoint;
+use crate::store::command::clock;
+use crate::store::command::generation::{self, NewGeneration};
+use crate::store::command::maintenance::{self, TickReport};
+use crate::store::command::pause::{self, Pause, Target};
+use crate::store::command::retention::{self, RetentionSet};
+use crate::store::command::schedule::fire;
+use crate::store::command::settings::{self, Configured};
+use crate::store::documents::config::{Config, PushTargets};
+use crate::store::documents::settings::Retention;
+use crate::store::documents::settings::patch::{RetentionPatch, SettingsPatch};
+use crate::store::engine::RecordQuery;
+use crate::store::filter::Filter;
+use crate::store::notify::events::EventFeed;
+use crate::store::notify::feed::Change;
+use crate::store::query::explain::{self, Reason};
+use crate::store::query::job_details::{self, Attempt, JobResult, Neighbours};
+use crate::store::query::job_types::{self, TypeInfo};
+use crate::store::query::known::{self, KnownNames, Named};
+use crate::store::query::list::{self, CountResult, ListRequest, Page, WorkerLoad};
+use crate::store::query::queues::{self, QueueInfo};
+use crate::store::query::snapshot;
+use crate::store::query::stats::{self, Stats};
+use crate::store::query::trail::{self, RecordPage};
+use crate::store::tx::read_tx::ReadTx;
+use crate::store::tx::request::Kind;
+use crate::store::{Store, ask_server};
+
+impl Store {
+    /// Pauses something; says whether it was not paused before.
+    pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
+        ask_server!(self.pause(target, pause));
+        let caller = caller.clone();
+        self.write("pause", Kind::Urgent, move |tx| pause::pause(tx, &caller, &target, &pause)).await
+    }
+
+    /// Begins a new generation of the store, as after a restore: no fence given out before is accepted any more, and the
+    /// jobs that were running are claimable again, without that counting as a failure.
+    pub async fn begin_generation(&self, caller: &Caller, reason: &str) -> Result<NewGeneration, ActError> {
+        let (caller, reason) = (caller.clone(), reason.to_owned());
+        let begin =
+            move |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| generation::begin(tx, &caller, &reason);
+        let number = self.write("begin_generation", Kind::Urgent, begin).await?;
+        let mut released = 0;
+        loop {
+            let sweep = |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| tx.sweep_leases();
+            let swept = self.write::<_, StoreError>("begin_generation", Kind::Ordinary, sweep).await?;
+            released += swept.released as u64;
+            if !swept.has_more {
+                return Ok(NewGeneration { number, released });
+            }
+        }
+    }
+
+    /// The store's generation (M8).
+    pub async fn generation(&self) -> Result<u64, StoreError> {
+        self.read("generation", |view| Ok(view.db.numbers()?.generation)).await
+    }
+
+    /// Lifts a pause; says whether there was one.
+    pub async fn resume(
+        &self,
+        caller: &Caller,
+        target: Target,
+        reason: Option<String>,
+    ) -> Result<bool, ActError> {
+        ask_server!(self.resume(target, reason));
+        let caller = caller.clone();
+        let work = move |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| {
+            pause::resume(tx, &caller, &target, reason.as_deref())
+        };
+        self.write("resume", Kind::Urgent, work).await
+    }
+
+    /// Changes settings: fields that are not named stay as they are. Whole [`Settings`](settings::Settings) replace all.
+    ///
+    /// # Errors
+    /// [`ActError::Invalid`] names the field that was refused; nothing changed.
+    pub async fn configure(
+        &self,
+        caller: &Caller,
+        patch: impl Into<SettingsPatch>,
+    ) -> Result<Configured, ActError> {
+        ask_server!(self.configure(patch.into()));
+        let (caller, patch) = (caller.clone(), patch.into());
+        self.write("configure", Kind::Ordinary, move |tx| settings::configure(tx, &caller, &patch)).await
+    }
+
+    /// Settings, pauses and workers in force, as far as this caller may see (M90).
+    pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
+        ask_server!(self.config());
+        let caller = caller.clone();
+        self.read("config", move |view: &mut ReadTx<'_>| Ok(view.config_with_liveness()?.seen_by(&caller)))
+            .await
+    }
+
+    /// Where servers send jobs: by queue, and by tenant where a tenant has its own target and nobody set one for all.
+    /// Cheap enough to be asked every second.
+    pub async fn push_targets(&self) -> Result<PushTargets, StoreError> {
+        self.read("push_targets", |view: &mut ReadTx<'_>| view.config().map(|config| config.push_targets()))
+            .await
+    }
+
+    /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
+    pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueInfo, StoreError> {
+        ask_server!(self.queue(&queue));
+        let caller = caller.clone();
+        self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
+    }
+
+    /// The same about every queue that has jobs, settings or a pause, by name.
+    pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueInfo>, StoreError> {
+        ask_server!(self.queues());
+        let caller = caller.clone();
+        self.read("queues", move |view| queues::queues(view, &caller, None, usize::MAX)).await
+    }
+
+    /// The first `limit` of them by name that come after `after`.
+    pub async fn queues_after(
+        &self,
+        caller: &Caller,
+        after: Option<QueueName>,
+        limit: usize,
+    ) -> Result<Vec<QueueInfo>, StoreError> {
+        let caller = caller.clone();
+        self.read("queues", move |view| queues::queues(view, &caller, after.as_ref(), limit)).await
+    }
+
+    /// Whether anything that this caller may see has ever used a name, and what looks like it.
+    pub async fn known(&self, caller: &Caller, named: Named) -> Result<KnownNames, StoreError> {
+        let caller = caller.clone();
+        self.read("known", move |view| known::known(view, &caller, &named)).await
+    }
+
+    /// All about every type that has jobs, settings or a pause and that this caller may see, by name.
+    pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
+        let caller = caller.clone();
+        self.read("job_types", move |view| job_types::job_types(view, &caller)).await
+    }
+
+    /// Does something to all jobs that fit, in bounded commits.
+    pub async fn bulk(
+        &self,
+        caller: &Caller,
+        filter: &Filter,
+        action: BulkAction,
+    ) -> Result<BulkReport, ActError> {
+        ask_server!(self.bulk(filter, action));
+        self.bulk_some(caller, filter, action, None, u64::MAX).await.map(|(done, _)| done)
+    }
+
+    /// The same to at most `max` of them, from a place in it; gives the place to go on from, none when all is done. Jobs
+    /// that were submitted after it began are left alone.
+    pub async fn bulk_some(
+        &self,
+        caller: &Caller,
+        filter: &Filter,
+        action: BulkAction,
+        from: Option<BulkCursor>,
+        max: u64,
+    ) -> Result<(BulkReport, Option<BulkCursor>), ActError> {
+        caller.require(Permission::ManageJob)?;
+        let filter = bulk::narrowed(caller, filter);
+        let last = match from {
+            Some(from) => from.last,
+            None => match self.read::<_, StoreError>("newest", list::newest).await? {
+                Some(last) => last,
+                None => return Ok((BulkReport::default(), None)),
+            },
+        };
+        // On a full disk nothing may add jobs, in bulk or not.
+        let jobs = limits::BULK_JOBS_PER_COMMIT;
+        let kind =
+            if matches!(action, BulkAction::Redrive(_)) { Kind::Batch(jobs) } else { Kind::Bulk(jobs) };
+        let (mut total, mut after) = (BulkReport::default(), from.map(|from| from.after));
+        loop {
+            let (caller, filter, action) = (caller.clone(), filter.clone(), action.clone());
+            let left = max - total.matched;
+            let work = move |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| {
+                bulk::round(tx, &caller, &filter, &action, (after, last), left)
+            };
+            let round = self.write("bulk", kind.clone(), work).await?;
+            total.matched += round.bulk.matched;
+            total.changed += round.bulk.changed;
+            total.skipped += round.bulk.skipped;
+            match round.next {
+                None => return Ok((total, None)),
+                Some(next) if total.matched >= max => {
+                    return Ok((total, Some(BulkCursor { after: next, last })));
+                }
+                Some(next) => after = Some(next),
+            }
+        }
+    }
+
+    /// How many jobs a bulk action would look at; changes nothing.
+    pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
+        ask_server!(self.bulk_dry_run(filter));
+        caller.require(Permission::ManageJob)?;
+        let (caller, filter) = (caller.clone(), filter.clone());
+        let work = move |view: &mut ReadTx<'_>| list::matching(view, &caller, &filter);
+        self.read("dry_run", work).await.map_err(ActError::Store)
+    }
+
+    /// How many jobs that this caller sees fit, up to `max`, without looking at more than somebody who waits would wait for.
+    pub async fn count_up_to(
+        &self,
+        caller: &Caller,
+        filter: &Filter,
+        max: usize,
+    ) -> Result<CountResult, StoreError> {
+        let (caller, filter) = (caller.clone(), filter.clone());
+        self.read("count_up_to", move |view| list::count_up_to(view, &caller, &filter, max)).await
+    }
+
+    /// How many jobs each worker runs, as far as this caller sees; of running jobs the newest `max` are looked at.
+    pub async fn busy(&self, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
+        let caller = caller.clone();
+        self.read("busy", move |view| list::busy(view, &caller, max)).await
+    }
+
+    /// A page of jobs that exist for this caller.
+    pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
+        ask_server!(self.list(&request));
+        let caller = caller.clone();
+        self.read("list", move |view| list::list(view, &caller, &request)).await
+    }
+
+    /// Every reason why a job does not run; none if there is no such job (M102).
+    pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
+        ask_server!(self.explain(id));
+        let caller = caller.clone();
+        self.read("explain", move |view| {
+            let Some(job) = snapshot::visible(view, &caller, id)? else { return Ok(None) };
+            explain::reasons(view, &job, explain::Depth::All).map(Some)
+        })
+        .await
+    }
+
+    /// A job's attempts, the running one last (M17).
+    pub async fn attempts(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
+        ask_server!(self.attempts(id));
+        let caller = caller.clone();
+        self.read("attempts", move |view| job_details::attempts(view, &caller, id)).await
+    }
+
+    /// A job's checkpoints, by name.
+    pub async fn checkpoints(
+        &self,
+        caller: &Caller,
+        id: JobId,
+    ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+        ask_server!(self.checkpoints(id));
+        let caller = caller.clone();
+        self.read("checkpoints", move |view| job_details::checkpoints(view, &caller, id)).await
+    }
+
+    /// The first of a job's checkpoints by name, so many at most.
+    pub async fn first_checkpoints(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        max: usize,
+    ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+        let caller = caller.clone();
+        self.read("first_checkpoints", move |view| job_details::first_checkpoints(view, &caller, id, max))
+            .await
+    }
+
+    /// A job's log lines with a number above `after`.
+    pub async fn logs(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        after: u64,
+    ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
+        ask_server!(self.logs(id, after));
+        let caller = caller.clone();
+        self.read("logs", move |view| job_details::logs(view, &caller, id, after)).await
+    }
+
+    /// A job's result; none if there is no such job.
+    pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<JobResult>, StoreError> {
+        ask_server!(self.result(id));
+        let caller = caller.clone();
+        self.read("result", move |view| job_details::result(view, &caller, id)).await
+    }
+
+    /// A job's neighbours in the dependency graph.
+    pub async fn neighbours(&self, caller: &Caller, id: JobId) -> Result<Option<Neighbours>, StoreError> {
+        ask_server!(self.neighbours(id));
+        let caller = caller.clone();
+        self.read("neighbours", move |view| job_details::neighbours(view, &caller, id)).await
+    }
+
+    /// Counts, rates and costs of everything this caller may see.
+    pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
+        ask_server!(self.stats());
+        let caller = caller.clone();
+        self.read("stats", move |view| stats::stats(view, &caller)).await
+    }
+
+    /// Counts and costs alone, as [`Store::stats`] has them: its `minutes` stay empty.
+    pub async fn totals(&self, caller: &Caller) -> Result<Stats, StoreError> {
+        ask_server!(self.stats());
+        let caller = caller.clone();
+        self.read("totals", move |view| stats::totals(view, &caller)).await
+    }
+
+    /// When the job that has waited longest in a queue became claimable.
+    pub async fn oldest_ready(
+        &self,
+        caller: &Caller,
+        queue: QueueName,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        ask_server!(self.oldest_ready(&queue));
+        let caller = caller.clone();
+        self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
+    }
+
+    /// Audit records, oldest first; at most [`limits::PAGE_RECORDS_MAX`] of them (M92). A search for something rare goes
+    /// through as many bounded pages as it takes; [`audit_page`](Store::audit_page) gives one of them.
+    pub async fn audit(&self, caller: &Caller, query: RecordQuery) -> Result<Vec<Record>, StoreError> {
+        let limit = query.limit.clamp(1, limits::PAGE_RECORDS_MAX);
+        let (mut found, mut query) = (Vec::new(), query);
+        loop {
+            query.limit = limit - found.len();
+            let page = self.audit_page(caller, query.clone()).await?;
+            found.extend(page.records);
+            match page.next.filter(|_| found.len() < limit) {
+                Some(next) => query.after = next,
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// One page of the audit trail, oldest record first, after a bounded look at it.
+    pub async fn audit_page(&self, caller: &Caller, query: RecordQuery) -> Result<RecordPage, StoreError> {
+        ask_server!(self.audit_page(query));
+        let mut query = RecordQuery { limit: query.limit.clamp(1, limits::PAGE_RECORDS_MAX), ..query };
+        if let Some(own) = &caller.tenant {
+            if query.tenant.as_ref().is_some_and(|wanted| wanted != own) {
+                return Ok(RecordPage::default());
+            }
+            query.tenant = Some(own.clone());
+        }
+        self.read("audit", move |view| trail::page(view, &query)).await
+    }
+
+    /// Events that this caller may see, from the durable trail after number `after` and then live (see [`EventFeed`]).
+    pub fn events(&self, caller: &Caller, after: u64) -> EventFeed {
+        EventFeed::new(self.clone(), caller.clone(), after)
+    }
+
+    /// Events that this caller may see, from now on.
+    ///
+    /// # Errors
+    /// When the store could not be asked where the trail ends.
+    pub async fn events_from_now(&self, caller: &Caller) -> Result<EventFeed, StoreError> {
+        EventFeed::from_now(self.clone(), caller.clone()).await
+    }
+
+    /// Everything that happens in this process from now on, as it is committed; kept records carry their number.
+    pub fn live_events(&self) -> broadcast::Receiver<Arc<Record>> {
+        self.env.feed.subscribe()
+    }
+
+    /// Whose jobs change in this process from now on, commit by commit: far less to build than what happened to them.
+    pub fn changes(&self) -> broadcast::Receiver<Arc<Change>> {
+        self.env.feed.changes()
+    }
+
+    /// How many commits of this process have changed anything: if it is the same later, nothing happened here between.
+    pub fn changed(&self) -> u64 {
+        self.env.feed.changed()
+    }
+
+    /// One bounded round of maintenance: promote, reap, expire, lift, and submit the jobs of schedules (M35).
+    ///
+    /// When the disk is full, schedules wait and the rest goes on.
+    pub async fn tick(&self) -> Result<TickReport, StoreError> {
+        let mut ticked =
+            self.write("tick", Kind::Bulk(limits::TICK_JOBS_PER_COMMIT), maintenance::tick).await?;
+        if ticked.has_due_schedules {
+            match self.write("fire", Kind::Batch(limits::TICK_SCHEDULES_PER_COMMIT), fire::fire).await {
+                Ok(fired) => {
+                    ticked.scheduled = fired.jobs;
+                    // Time may act on the new jobs too, sooner than on anything else.
+                    ticked.has_more |= fired.has_more || fired.jobs > 0;
+                    ticked.next_at = ticked.next_at.into_iter().chain(fired.next_at).min();
+                }
+                Err(StoreError::Full) => tracing::warn!("the disk is full: schedules wait"),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ticked)
+    }
+
+    /// For how long jobs are kept where neither their type nor their queue says so (M96): one setting for all processes on the
+    /// store.
+    pub async fn retention(&self, _caller: &Caller) -> Result<Retention, StoreError> {
+        let own = self.env.options.retention();
+        self.read("retention", move |view: &mut ReadTx<'_>| Ok(view.config()?.retention.or(own))).await
+    }
+
+    /// Changes it; what is cleared goes back to what this process was started with. It counts at once, also for jobs that
+    /// ended before.
+    ///
+    /// # Errors
+    /// [`ActError::Forbidden`] for everybody but administrators.
+    pub async fn set_retention(
+        &self,
+        caller: &Caller,
+        patch: RetentionPatch,
+    ) -> Result<RetentionSet, ActError> {
+        let caller = caller.clone();
+        let work =
+            move |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| retention::set(tx, &caller, &patch);
+        self.write("set_retention", Kind::Ordinary, work).await
+    }
+
+    /// How store time stands to the wall clock, as this process sees it.
+    pub fn clock(&self) -> ClockReport {
+        self.env.clock.report()
+    }
+
+    /// Believes the wall clock as it is now, although it jumped. If it is ahead, store time goes there at once; if it is
+    /// behind, store time runs slowly until they meet. Other processes on the store follow within a second or with their
+    /// next commit.
+    ///
+    /// # Errors
+    /// [`ActError::Forbidden`] for everybody but administrators.
+    pub async fn accept_clock(&self, caller: &Caller) -> Result<ClockReport, ActError> {
+        let accepting = caller.clone();
+        let work = move |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| clock::accept(tx, &accepting);
+        let accepted = self.write("accept_clock", Kind::Urgent, work).await?;
+        self.env.clock.accept(accepted.number);
+        Ok(self.env.clock.report())
+    }
+
+    /// One bounded round of sealing the audit trail (M93).
+    pub async fn seal(&self) -> Result<SealReport, StoreError> {
+        self.seal_unless_moved(None).await
+    }
+
+    /// The same, but only if the trail is still sealed up to where it was `left`: otherwise somebody else is at it.
+    pub(crate) async fn seal_unless_moved(&self, left: Option<Seal>) -> Result<SealReport, StoreError> {
+        let found = self.read("seal", move |view| audit_chain::read_backlog(view, left.as_ref())).await?;
+        match found.nothing() {
+            Some(sealed) => Ok(sealed),
+            None => self.write("seal", Kind::Ordinary, move |tx| audit_chain::put(tx, &found)).await,
+        }
+    }
+
+    /// Removes jobs that ended longer ago than they are kept (M96), and idempotency keys that have outlived their jobs and
+    /// come to their own end (M13); says how many jobs.
+    pub async fn prune(&self) -> Result<usize, StoreError> {
+        self.seed_retention().await?;
+        let mut removed = 0;
+        for state in JobState::FINAL {
+            removed += self.prune_state(state).await?.removed;
+        }
+        let max = crate::limits::BULK_JOBS_PER_COMMIT;
+        let work = move |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| -> Result<usize, StoreError> {
+            let now = tx.now;
+            tx.db()?.remove_expired_keys(now, max)
+        };
+        while self.write("prune_keys", Kind::Ordinary, work).await? == max {}
+        Ok(removed)
+    }
+
+    /// Copies the store to a new file while it is in use; an existing file is refused.
+    pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        let (engine, to) = (self.engine("backup")?.clone(), to.to_owned());
+        let copied = tokio::task::spawn_blocking(move || engine.backup(&to)).await;
+        copied.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
+    }
+}

@@ -1,0 +1,46 @@
+//! Proofs that what is stored is sound, and the head of the audit trail for proofs elsewhere.
+
+use crate::audit::SealPoint;
+use crate::error::{ActError, StoreError};
+use crate::store::Store;
+use crate::store::caller::{Caller, Permission};
+use crate::store::command::audit_chain;
+use crate::store::verify::{self, AuditCheck, Checked, VerifyReport};
+
+impl Store {
+    /// Checks every invariant on what is stored and says what it found.
+    pub async fn verify(&self) -> Result<Vec<VerifyReport>, StoreError> {
+        self.verify_with_progress(|_| {}).await
+    }
+
+    /// The same, telling how far it has come, from another thread.
+    pub async fn verify_with_progress(
+        &self,
+        mut tell: impl FnMut(Checked) + Send + 'static,
+    ) -> Result<Vec<VerifyReport>, StoreError> {
+        self.read("verify", move |view| verify::verify(view, &mut tell)).await
+    }
+
+    /// Checks the audit trail's chain; the text says where it is broken (M93).
+    pub async fn verify_audit(&self) -> Result<VerifyReport, StoreError> {
+        self.verify_audit_telling(AuditCheck::default(), |_| {}).await
+    }
+
+    /// The same, compared with what is kept elsewhere, telling how far it has come, from another thread.
+    pub async fn verify_audit_telling(
+        &self,
+        check: AuditCheck,
+        mut tell: impl FnMut(Checked) + Send + 'static,
+    ) -> Result<VerifyReport, StoreError> {
+        self.read("verify_audit", move |view| verify::verify_audit(view, &check, &mut tell)).await
+    }
+
+    /// The newest seal of the audit trail, to be kept elsewhere; none if nothing was sealed yet. A caller of one tenant is
+    /// refused: the trail is everybody's.
+    pub async fn audit_head(&self, caller: &Caller) -> Result<Option<SealPoint>, ActError> {
+        if caller.tenant.is_some() {
+            caller.require(Permission::Administer)?;
+        }
+        Ok(self.read("audit_head", |view| audit_chain::newest_point(view.db)).await?)
+    }
+}

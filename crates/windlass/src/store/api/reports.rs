@@ -1,0 +1,155 @@
+//! Verbs that answer with the job as people see it, as it is in the very commit that did it: nothing that happens a moment
+//! later, such as a waiting worker's claim, shows in the answer.
+
+use crate::error::{ActError, StoreError, SubmitError};
+use crate::job::{JobId, JobRecord, NewJob, Seq, Spec};
+use crate::store::Store;
+use crate::store::caller::Caller;
+use crate::store::command::actions::{self, JobAction};
+use crate::store::command::precondition::{ActOptions, IfMatch};
+use crate::store::command::redrive::{self, Redrive};
+use crate::store::command::submit::{self, Receipt, SubmitOptions};
+use crate::store::query::payload::PayloadReader;
+use crate::store::query::snapshot::{self, Snapshot};
+use crate::store::tx::request::Kind;
+use crate::store::tx::write_tx::WriteTx;
+
+/// A job of a submission, and whether it was there before.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
+pub struct SubmitReport {
+    /// The job: the new one, or the one that has had this idempotency key before.
+    pub snapshot: Snapshot,
+    /// Whether it is an earlier job with the same idempotency key (M13).
+    pub is_duplicate: bool,
+    /// Whether that earlier job had another payload (M13).
+    pub payload_differs: bool,
+    /// Whether that earlier job was deleted since: the snapshot then has only what
+    /// [`Receipt::job`](submit::Receipt::job) says is known.
+    pub is_deleted: bool,
+    /// Whether it is a waiting job with the same debounce key, whose payload and delay were replaced.
+    pub is_debounced: bool,
+}
+
+/// A job after an action, and whether the action changed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionSnapshot {
+    /// The job as it is now.
+    pub snapshot: Snapshot,
+    /// Whether anything changed; if not, nothing was audited either.
+    pub is_changed: bool,
+}
+
+impl Store {
+    /// As [`submit`](Store::submit), answering with snapshots.
+    pub async fn submit_shown(
+        &self,
+        caller: &Caller,
+        jobs: Vec<NewJob>,
+        options: SubmitOptions,
+    ) -> Result<Vec<SubmitReport>, SubmitError> {
+        submit::check(
+            &jobs,
+            self.environment().options.payload_bytes_max,
+            &self.environment().options.targets,
+        )?;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let caller = caller.clone();
+        self.write("submit", Kind::Batch(jobs.len()), move |tx| {
+            let receipts = submit::submit(tx, &caller, &jobs, options, None)?;
+            let shown = shown_receipts(tx, &caller, &receipts)?.into_iter().zip(receipts);
+            Ok(shown
+                .map(|(snapshot, receipt)| SubmitReport {
+                    snapshot,
+                    is_duplicate: receipt.is_duplicate,
+                    payload_differs: receipt.payload_differs,
+                    is_deleted: receipt.is_deleted,
+                    is_debounced: receipt.is_debounced,
+                })
+                .collect())
+        })
+        .await
+    }
+
+    /// As [`act_with`](Store::act_with), answering with a snapshot.
+    pub async fn act_shown(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        act: JobAction,
+        options: ActOptions,
+    ) -> Result<ActionSnapshot, ActError> {
+        let caller = caller.clone();
+        self.write("act", Kind::Ordinary, move |tx| {
+            let acted = actions::act_with(tx, &caller, id, &act, &options)?;
+            let snapshot = snapshot(tx, &caller, acted.job)?;
+            Ok(ActionSnapshot { snapshot, is_changed: acted.is_changed })
+        })
+        .await
+    }
+
+    /// As [`redrive_if`](Store::redrive_if), answering with a snapshot of the new job.
+    pub async fn redrive_shown(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        how: Redrive,
+        if_match: IfMatch,
+    ) -> Result<Snapshot, ActError> {
+        let caller = caller.clone();
+        self.write("redrive", Kind::Submission, move |tx| {
+            let job = redrive::redrive(tx, &caller, id, how, &if_match)?;
+            Ok(snapshot(tx, &caller, job)?)
+        })
+        .await
+    }
+}
+
+/// The jobs of receipts as this commit leaves them, in their order; deleted ones with what is known of them.
+fn shown_receipts(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    receipts: &[Receipt],
+) -> Result<Vec<Snapshot>, StoreError> {
+    let stored = receipts.iter().filter(|receipt| !receipt.is_deleted).map(|receipt| receipt.job.clone());
+    let mut stored = snapshots(tx, caller, stored.collect())?.into_iter();
+    let shown = receipts.iter().map(|receipt| {
+        if receipt.is_deleted {
+            return Some(Snapshot {
+                job: receipt.job.clone(),
+                spec: Spec::unknown(),
+                why: None,
+                is_redacted: false,
+                shown_version: None,
+            });
+        }
+        stored.next()
+    });
+    Ok(shown.flatten().collect())
+}
+
+fn snapshot(tx: &mut WriteTx<'_>, caller: &Caller, job: JobRecord) -> Result<Snapshot, StoreError> {
+    Ok(snapshots(tx, caller, vec![job])?.pop().expect("one job has one snapshot"))
+}
+
+/// Jobs as this commit leaves them, with what was submitted and why they do not run; as this caller sees them.
+fn snapshots(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    jobs: Vec<JobRecord>,
+) -> Result<Vec<Snapshot>, StoreError> {
+    let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
+    let specs = tx.specs(&seqs)?;
+    let mut view = tx.view();
+    let mut reader = PayloadReader::new(caller);
+    let mut shown = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        // Two jobs of a batch with one idempotency key are one job.
+        let spec = specs.get(&job.seq).cloned().ok_or_else(lost)?;
+        shown.push(snapshot::seen(&mut view, &mut reader, job, spec)?);
+    }
+    Ok(shown)
+}

@@ -1,0 +1,169 @@
+//! A backup becomes a store again: copied, checked, and fenced. Between the backup and the loss jobs were claimed that the
+//! copy knows nothing of, and their workers may still be there: a new generation makes every fence of theirs stale.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::clock::{Clock, ManualClock, SystemClock, Timestamp};
+use crate::entropy::Entropy;
+use crate::error::{ActError, RestoreError, StoreError};
+use crate::job::JobState;
+use crate::store::Store;
+use crate::store::caller::Caller;
+use crate::store::documents::counters::Counts;
+use crate::store::engine::RecordQuery;
+use crate::store::engines::sqlite::{backup, migrate};
+use crate::store::environment::{Environment, StoreOptions};
+use crate::store::tx::read_tx::ReadTx;
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restoring {
+    /// The file is copied.
+    Copying,
+    /// The copy is checked.
+    Checking,
+    /// A new generation begins, and jobs that were running are released.
+    Fencing,
+}
+
+/// What a restoration came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restored {
+    /// How many jobs there are.
+    pub jobs: u64,
+    /// How many are not final.
+    pub open: u64,
+    /// The generation that began.
+    pub generation: u64,
+    /// How many were running in the backup, and run again.
+    pub released: u64,
+    /// How many invariants hold.
+    pub invariants: usize,
+}
+
+/// What stands beside a database.
+const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-head", "-reserve"];
+
+/// Makes a store at `to` of the backup at `from`.
+///
+/// # Errors
+/// [`RestoreError`] says what is in the way or wrong with the backup; there is nothing at `to` then.
+pub async fn restore(
+    from: &Path,
+    to: &Path,
+    mut told: impl FnMut(Restoring),
+) -> Result<Restored, RestoreError> {
+    refuse_leftovers(to)?;
+    if !from.is_file() {
+        return Err(RestoreError::NoBackup(from.display().to_string()));
+    }
+    if migrate::is_blank_file(from)? {
+        return Err(RestoreError::NotAStore(from.display().to_string()));
+    }
+    // Under another name until it is whole: a store that was not checked must never pass for one.
+    let draft = beside(to, "-restoring");
+    clear(&draft)?;
+    told(Restoring::Copying);
+    copy(from, &draft)?;
+    let outcome = check_and_fence(&draft, &mut told).await.and_then(|restored| {
+        refuse_leftovers(to)?;
+        for ending in BESIDE.into_iter().rev() {
+            let part = beside(&draft, ending);
+            if part.exists() {
+                std::fs::rename(&part, beside(to, ending)).map_err(|error| trouble(&part, &error))?;
+            }
+        }
+        backup::keep_name(to)?;
+        Ok(restored)
+    });
+    if outcome.is_err() {
+        clear(&draft)?;
+    }
+    outcome
+}
+
+async fn check_and_fence(draft: &Path, told: &mut impl FnMut(Restoring)) -> Result<Restored, RestoreError> {
+    told(Restoring::Checking);
+    let store = open(draft, Arc::new(SystemClock::new()))?;
+    let written = store.read::<_, StoreError>("restore", last_moment).await?;
+    store.close();
+    // As of when it was written: what should have happened since has not, and is no fault of the copy.
+    let store = open(draft, Arc::new(ManualClock::new(written.unwrap_or(Timestamp::MIN))))?;
+    let verdicts = store.verify().await?;
+    store.close();
+    let broken = verdicts.iter().filter(|verdict| !verdict.holds());
+    let broken: Vec<String> =
+        broken.map(|verdict| format!("{}: {}", verdict.promise, verdict.findings.join(", "))).collect();
+    if !broken.is_empty() {
+        return Err(RestoreError::Broken { promises: broken });
+    }
+    let store = open(draft, Arc::new(SystemClock::new()))?;
+    told(Restoring::Fencing);
+    let begun = store.begin_generation(&Caller::system(), "restored from a backup").await;
+    let counted = store.read::<_, StoreError>("restore", |view| Ok(count(view.db.counts()?))).await;
+    store.close();
+    let (begun, (jobs, open)) = (begun.map_err(store_trouble)?, counted?);
+    let (generation, released) = (begun.number, begun.released);
+    Ok(Restored { jobs, open, generation, released, invariants: verdicts.len() })
+}
+
+/// How many jobs there are, and how many of them are not final.
+fn count(counts: &Counts) -> (u64, u64) {
+    let by_state = |state: JobState| counts.lanes.values().map(|lane| lane[state as usize]).sum::<u64>();
+    let open = JobState::ALL.into_iter().filter(|state| !state.is_final()).map(by_state).sum();
+    (JobState::ALL.into_iter().map(by_state).sum(), open)
+}
+
+fn store_trouble(error: ActError) -> StoreError {
+    match error {
+        ActError::Store(error) => error,
+        other => StoreError::Database(other.to_string()),
+    }
+}
+
+fn open(draft: &Path, clock: Arc<dyn Clock>) -> Result<Store, RestoreError> {
+    let environment = Environment::new(clock, Entropy::from_system(), StoreOptions::default());
+    Ok(Store::open_in(&format!("sqlite:{}", draft.display()), environment)?)
+}
+
+/// The time of the last audit record.
+fn last_moment(view: &mut ReadTx<'_>) -> Result<Option<Timestamp>, StoreError> {
+    let after = view.db.numbers()?.record.saturating_sub(2);
+    let last = view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?;
+    Ok(last.first().map(|record| record.at))
+}
+
+fn copy(from: &Path, draft: &Path) -> Result<(), RestoreError> {
+    if beside(from, "-wal").exists() {
+        // It was not closed, or is in use: what is in its log belongs to it.
+        return Ok(backup::backup(from, draft)?);
+    }
+    std::fs::copy(from, draft).map_err(|error| trouble(from, &error))?;
+    Ok(())
+}
+
+fn refuse_leftovers(to: &Path) -> Result<(), RestoreError> {
+    let found =
+        BESIDE.into_iter().map(|ending| beside(to, ending)).find(|part| part.symlink_metadata().is_ok());
+    found.map_or(Ok(()), |part| Err(RestoreError::Exists(part.display().to_string())))
+}
+
+fn clear(draft: &Path) -> Result<(), RestoreError> {
+    for part in BESIDE.map(|ending| beside(draft, ending)) {
+        if part.exists() {
+            std::fs::remove_file(&part).map_err(|error| trouble(&part, &error))?;
+        }
+    }
+    Ok(())
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn trouble(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Database(format!("cannot copy, name or remove `{}`: {error}", path.display()))
+}

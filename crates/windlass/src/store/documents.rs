@@ -1,0 +1,14 @@
+//! What is stored beside jobs: settings, pauses, workers, schedules, counters and attempts.
+
+pub mod attempt;
+pub(crate) mod budget;
+pub(crate) mod cascade;
+pub mod config;
+pub mod counters;
+pub(in crate::store) mod key_holder;
+pub(crate) mod liveness;
+pub mod minute_stats;
+pub mod schedules;
+pub mod settings;
+pub(in crate::store) mod stats_cache;
+pub mod webhook;

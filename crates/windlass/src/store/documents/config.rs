@@ -1,0 +1,465 @@
+//! Configuration that lives in the store: settings of queues, types and tenants, pauses, workers. Small documents, parsed
+//! once and kept in memory; consulted inside every claim.
+
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::worker::Worker;
+use crate::audit::AuditLevel;
+use crate::clock::{SharedGrace, Timestamp};
+use crate::error::StoreError;
+use crate::job::{
+    JobState, JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, Tenant, WorkerId,
+};
+use crate::key::KeyId;
+use crate::limits;
+use crate::store::api::auth::ApiKey;
+use crate::store::caller::Caller;
+use crate::store::documents::schedules::Schedule;
+use crate::store::documents::settings::shorter;
+pub use crate::store::documents::settings::{
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
+};
+use crate::store::engine::{DocumentKind, EngineResult, LimitScope, Read};
+use crate::store::query::payload::redact_config;
+
+/// How a pause treats running jobs (M54, M55).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseMode {
+    /// They end by themselves.
+    #[default]
+    Graceful,
+    /// They are cut off now.
+    Aggressive,
+}
+
+/// What a pause holds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Everything (M56).
+    Gate,
+    /// A tenant (M56).
+    Tenant(Tenant),
+    /// A type, of one tenant or of all (M56, M90).
+    Type {
+        /// The type.
+        job_type: JobType,
+        /// Whose; everybody's if none.
+        tenant: Option<Tenant>,
+    },
+    /// A queue, of one tenant or of all (M54, M90).
+    Queue {
+        /// The queue.
+        queue: QueueName,
+        /// Whose; everybody's if none.
+        tenant: Option<Tenant>,
+    },
+    /// A worker (M55).
+    Worker(WorkerId),
+}
+
+impl Scope {
+    /// Every scope that holds jobs of this lane.
+    fn all_over(lane: &Lane) -> Vec<Scope> {
+        let (queue, job_type) = (&lane.queue, &lane.job_type);
+        let mut scopes = vec![Scope::Gate, Scope::Tenant(lane.tenant.clone())];
+        let tenants = [None, Some(lane.tenant.clone())];
+        scopes.extend(tenants.clone().map(|tenant| Scope::Type { job_type: job_type.clone(), tenant }));
+        scopes.extend(tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant }));
+        scopes
+    }
+}
+
+/// A pause or a closed gate: who, since when, why, until when (M54–M57).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseRecord {
+    /// What it holds.
+    pub scope: Scope,
+    /// How running jobs were treated.
+    pub mode: PauseMode,
+    /// Why.
+    pub reason: Option<String>,
+    /// Who.
+    pub by: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// When it lifts itself.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl PauseRecord {
+    /// Whether it still holds.
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|at| at > now)
+    }
+}
+
+/// The end of a queue's last pause: who resumed it, when, why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumption {
+    /// What was resumed.
+    pub scope: Scope,
+    /// Who.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Settings of queues, by queue and tenant; no tenant means everybody.
+    pub queues: BTreeMap<(QueueName, Option<Tenant>), QueueSettings>,
+    /// Settings of types.
+    pub types: BTreeMap<JobType, TypeSettings>,
+    /// Settings of tenants.
+    pub tenants: BTreeMap<Tenant, TenantSettings>,
+    /// Pauses, by what they hold.
+    pub holds: BTreeMap<Scope, PauseRecord>,
+    /// For how long jobs are kept where neither their type nor their queue says so; empty until the first pruning.
+    pub retention: Retention,
+    /// The ends of queues' last pauses.
+    pub resumed: BTreeMap<Scope, Resumption>,
+    /// Workers.
+    pub workers: BTreeMap<WorkerId, Worker>,
+    /// API keys.
+    pub keys: BTreeMap<KeyId, ApiKey>,
+    /// Whether there ever was a key: without any left, nobody is let in.
+    pub had_keys: bool,
+    /// Schedules.
+    pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
+    /// What nodes must know of gaps and of leaps of store time.
+    pub grace: SharedGrace,
+}
+
+/// Push targets by queue and tenant; no tenant means everybody.
+pub type PushTargets = BTreeMap<(QueueName, Option<Tenant>), Push>;
+
+/// The kinds of documents that it is made of, in the order in which they are read.
+const KINDS: [DocumentKind; 11] = [
+    DocumentKind::Queue,
+    DocumentKind::Type,
+    DocumentKind::Tenant,
+    DocumentKind::Hold,
+    DocumentKind::Retention,
+    DocumentKind::Resumption,
+    DocumentKind::Worker,
+    DocumentKind::ApiKey,
+    DocumentKind::Closed,
+    DocumentKind::Schedule,
+    DocumentKind::Grace,
+];
+
+/// The key under which the store's retention is kept.
+pub(crate) const RETENTION_KEY: &str = "store";
+
+/// The key under which a queue's settings are kept.
+pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
+    tenant.map_or_else(|| queue.to_string(), |tenant| format!("{queue} {tenant}"))
+}
+
+/// How many queues, types and lanes with jobs a tenant may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamesMax {
+    /// Queues.
+    pub queues: u64,
+    /// Types.
+    pub types: u64,
+    /// Pairs of a queue and a type.
+    pub lanes: u64,
+}
+
+impl Config {
+    /// Reads and parses all documents.
+    pub fn load(db: &mut (impl Read + ?Sized)) -> EngineResult<Config> {
+        let mut config = Config::default();
+        let mut found = db.documents_of(&KINDS)?.into_iter();
+        let mut next = || found.next().unwrap_or_default();
+        for document in next() {
+            let (queue, tenant) = match document.key.split_once(' ') {
+                Some((queue, tenant)) => (queue, Some(name(Tenant::new(tenant))?)),
+                None => (document.key.as_str(), None),
+            };
+            config.queues.insert((name(QueueName::new(queue))?, tenant), parse(&document.body)?);
+        }
+        for document in next() {
+            config.types.insert(name(JobType::new(&document.key))?, parse(&document.body)?);
+        }
+        for document in next() {
+            config.tenants.insert(name(Tenant::new(&document.key))?, parse(&document.body)?);
+        }
+        for document in next() {
+            let hold: PauseRecord = parse(&document.body)?;
+            config.holds.insert(hold.scope.clone(), hold);
+        }
+        for document in next() {
+            config.retention = parse(&document.body)?;
+        }
+        for document in next() {
+            let resumption: Resumption = parse(&document.body)?;
+            config.resumed.insert(resumption.scope.clone(), resumption);
+        }
+        for document in next() {
+            let worker: Worker = parse(&document.body)?;
+            config.workers.insert(worker.id, worker);
+        }
+        for document in next() {
+            let key: ApiKey = parse(&document.body)?;
+            config.keys.insert(key.id.clone(), key);
+        }
+        let closed = next();
+        config.had_keys = !config.keys.is_empty() || closed.iter().any(|document| document.key == "keys");
+        for document in next() {
+            let schedule: Arc<Schedule> = parse(&document.body)?;
+            config.schedules.insert((schedule.tenant.clone(), schedule.name.clone()), schedule);
+        }
+        for document in next() {
+            config.grace = parse(&document.body)?;
+        }
+        Ok(config)
+    }
+
+    /// As much of it as this caller may see: what counts for everybody, and its own tenant's (M90).
+    #[must_use]
+    pub fn seen_by(&self, caller: &Caller) -> Config {
+        let mut seen = self.clone();
+        redact_config(caller, &mut seen);
+        let Some(own) = &caller.tenant else { return seen };
+        let is_own = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| tenant == own);
+        seen.keys.clear();
+        seen.queues.retain(|(_, tenant), _| is_own(tenant));
+        seen.tenants.retain(|tenant, _| tenant == own);
+        seen.schedules.retain(|(tenant, _), _| tenant == own);
+        seen.workers.retain(|_, worker| is_own(&worker.tenant));
+        let workers = &seen.workers;
+        let is_seen = |scope: &Scope| match scope {
+            Scope::Gate => true,
+            Scope::Tenant(tenant) => tenant == own,
+            Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => is_own(tenant),
+            Scope::Worker(worker) => workers.contains_key(worker),
+        };
+        seen.holds.retain(|scope, _| is_seen(scope));
+        seen.resumed.retain(|scope, _| is_seen(scope));
+        seen
+    }
+
+    /// A queue's settings as they count for a tenant: its own, then everybody's. Without a tenant: everybody's.
+    pub fn queue_in_force(&self, queue: &QueueName, tenant: Option<&Tenant>) -> QueueSettings {
+        let of = |tenant: Option<&Tenant>| self.queues.get(&(queue.clone(), tenant.cloned()));
+        let everybody = of(None).cloned().unwrap_or_default();
+        tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
+    }
+
+    /// The push targets in force.
+    pub fn push_targets(&self) -> PushTargets {
+        let is_in_force = |(queue, tenant): &(QueueName, Option<Tenant>)| {
+            let everybodys = self.queues.get(&(queue.clone(), None));
+            tenant.is_none() || everybodys.is_none_or(|settings| settings.push.is_none())
+        };
+        let found = self.queues.iter().filter(|(key, _)| is_in_force(key));
+        found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect()
+    }
+
+    /// How many queues, types and lanes with jobs a tenant may have.
+    pub fn names_max(&self, tenant: &Tenant) -> NamesMax {
+        let own = self.tenants.get(tenant);
+        NamesMax {
+            queues: own.and_then(|own| own.max_queues).unwrap_or(limits::QUEUES_PER_TENANT_MAX),
+            types: own.and_then(|own| own.max_types).unwrap_or(limits::TYPES_PER_TENANT_MAX),
+            lanes: own.and_then(|own| own.max_lanes).unwrap_or(limits::LANES_PER_TENANT_MAX),
+        }
+    }
+
+    /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many
+    /// pauses as tenants.
+    pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a PauseRecord> {
+        let scopes = if self.holds.is_empty() { Vec::new() } else { Scope::all_over(lane) };
+        let holds = scopes.into_iter().filter_map(|scope| self.holds.get(&scope));
+        holds.filter(move |hold| hold.is_active(now))
+    }
+
+    /// The pause of a worker, if it is paused now.
+    pub fn hold_on_worker(&self, worker: WorkerId, now: Timestamp) -> Option<&PauseRecord> {
+        self.holds.get(&Scope::Worker(worker)).filter(|hold| hold.is_active(now))
+    }
+
+    /// The settings that count for a lane's queue, the tenant's own before everybody's.
+    pub fn queue_settings<'a>(&'a self, lane: &'a Lane) -> impl Iterator<Item = &'a QueueSettings> {
+        [Some(lane.tenant.clone()), None]
+            .into_iter()
+            .filter_map(move |tenant| self.queues.get(&(lane.queue.clone(), tenant)))
+    }
+
+    /// How much of the audit trail is kept for a lane.
+    pub fn audit_level(&self, lane: &Lane) -> AuditLevel {
+        if self.queues.is_empty() {
+            return AuditLevel::default();
+        }
+        self.queue_settings(lane).find_map(|settings| settings.audit).unwrap_or_default()
+    }
+
+    /// How many jobs with one concurrency key may run at once in this lane's queue.
+    pub fn running_per_key(&self, lane: &Lane) -> u64 {
+        let default = if lane.is_internal() { limits::CALLBACKS_PER_RECEIVER } else { 1 };
+        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(default)
+    }
+
+    /// The highest of these numbers: nobody need count further.
+    pub fn running_per_key_max(&self) -> u64 {
+        let set = self.queues.values().filter_map(|settings| settings.max_running_per_key);
+        set.fold(limits::CALLBACKS_PER_RECEIVER, u64::max)
+    }
+
+    /// The tenant's settings as far as they count for a lane: for what the system does by itself, none do.
+    pub fn tenant_settings(&self, lane: &Lane) -> Option<&TenantSettings> {
+        if lane.is_internal() { None } else { self.tenants.get(&lane.tenant) }
+    }
+
+    /// The limits on running jobs that count for a lane (M110).
+    pub fn running_limits(&self, lane: &Lane) -> Vec<(LimitScope, u64)> {
+        let mut found = self.queue_limits(lane, |settings| settings.max_running);
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.max_running);
+        found.extend(kind.map(|limit| (LimitScope::Type(lane.job_type.clone()), limit)));
+        let tenant = self.tenant_settings(lane).and_then(|settings| settings.max_running);
+        found.extend(tenant.map(|limit| (LimitScope::Tenant(lane.tenant.clone()), limit)));
+        found
+    }
+
+    /// The rates that count for a lane as a whole (M111).
+    pub fn rates(&self, lane: &Lane) -> Vec<(LimitScope, Rate)> {
+        let mut found = self.queue_limits(lane, |settings| settings.rate);
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.rate);
+        found.extend(kind.map(|rate| (LimitScope::Type(lane.job_type.clone()), rate)));
+        found
+    }
+
+    /// The rate of each concurrency key in this lane's queue (M111).
+    pub fn rate_per_key(&self, lane: &Lane) -> Option<Rate> {
+        self.queue_settings(lane).find_map(|settings| settings.rate_per_key)
+    }
+
+    /// Whether any queue has a rate for each concurrency key.
+    pub fn has_rates_per_key(&self) -> bool {
+        self.queues.values().any(|settings| settings.rate_per_key.is_some())
+    }
+
+    /// How long a job in this lane waits for each point by which it then rises (M23).
+    pub fn aging(&self, lane: &Lane) -> Option<Duration> {
+        self.queue_settings(lane).find_map(|settings| settings.aging)
+    }
+
+    /// Whether tenants take turns in a queue (M112). Everybody's setting decides: a tenant alone has nobody to take turns
+    /// with.
+    pub fn is_fair(&self, queue: &QueueName) -> bool {
+        self.queues.get(&(queue.clone(), None)).is_some_and(|settings| settings.fair_by.is_some())
+    }
+
+    /// How many jobs a tenant may start in its turn (M112).
+    pub fn weight(&self, tenant: &Tenant) -> u32 {
+        self.tenants.get(tenant).and_then(|settings| settings.weight).unwrap_or(1)
+    }
+
+    /// The limits on jobs that are not final, as they count for a lane (M113).
+    pub fn depth_limits(&self, lane: &Lane) -> Vec<(LimitScope, u64)> {
+        // An end is reported whatever the limits: it must not be refused.
+        if lane.is_internal() {
+            return Vec::new();
+        }
+        let mut found = self.queue_limits(lane, |settings| settings.max_depth);
+        let tenant = self.tenants.get(&lane.tenant).and_then(|settings| settings.max_depth);
+        found.extend(tenant.map(|limit| (LimitScope::Tenant(lane.tenant.clone()), limit)));
+        found
+    }
+
+    fn queue_limits<T>(
+        &self,
+        lane: &Lane,
+        limit: impl Fn(&QueueSettings) -> Option<T>,
+    ) -> Vec<(LimitScope, T)> {
+        let mut found = Vec::new();
+        for tenant in [None, Some(lane.tenant.clone())] {
+            let key = (lane.queue.clone(), tenant);
+            if let Some(limit) = self.queues.get(&key).and_then(&limit) {
+                found.push((LimitScope::Queue(key.0, key.1), limit));
+            }
+        }
+        found
+    }
+
+    /// The policy and priority of a new job: its own wishes over its type's, its queue's, and the defaults (M34).
+    pub fn resolve(&self, new: &NewJob, lane: &Lane, defaults: &Policy) -> (Policy, Priority) {
+        let kind = self.types.get(&lane.job_type);
+        let queues: Vec<&QueueSettings> = self.queue_settings(lane).collect();
+        let mut timeouts = defaults.timeouts;
+        for settings in queues.iter().rev() {
+            timeouts = settings.timeouts.applied_to(timeouts);
+        }
+        if let Some(kind) = kind {
+            timeouts = kind.timeouts.applied_to(timeouts);
+        }
+        let retry = new
+            .retry
+            .clone()
+            .or_else(|| kind.and_then(|kind| kind.retry.clone()))
+            .or_else(|| queues.iter().find_map(|settings| settings.retry.clone()))
+            .unwrap_or_else(|| defaults.retry.clone());
+        let priority = new
+            .priority
+            .or_else(|| kind.and_then(|kind| kind.priority))
+            .or_else(|| queues.iter().find_map(|settings| settings.priority))
+            .unwrap_or_default();
+        let mut timeouts = new.timeouts_over(timeouts);
+        if let Some(cap) = self.execution_cap(lane) {
+            timeouts.execution = timeouts.execution.min(cap);
+        }
+        (Policy { retry, timeouts, crashes_max: defaults.crashes_max }, priority)
+    }
+
+    /// The longest that an attempt in this lane may take: the shortest of the limits that its queue and its type set.
+    fn execution_cap(&self, lane: &Lane) -> Option<Duration> {
+        let queues = self.queue_settings(lane).map(|settings| settings.timeouts.max_execution);
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.timeouts.max_execution);
+        queues.fold(kind, shorter)
+    }
+
+    /// For how long a job in this lane is kept after it ended in this state, if its type or its queue says so (M96).
+    pub fn retention(&self, lane: &Lane, state: JobState) -> Option<Duration> {
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.retention.of(state));
+        kind.or_else(|| self.queue_settings(lane).find_map(|settings| settings.retention.of(state)))
+    }
+
+    /// For how long a job that ended in this state is kept where neither its type nor its queue says so; `default` as long as
+    /// nobody has said it for the store.
+    pub fn store_retention(&self, state: JobState, default: Duration) -> Duration {
+        self.retention.of(state).unwrap_or(default)
+    }
+
+    /// The shortest time for which any type or queue keeps jobs that ended in this state.
+    pub fn retention_min(&self, state: JobState) -> Option<Duration> {
+        let types = self.types.values().filter_map(|settings| settings.retention.of(state));
+        types.chain(self.queues.values().filter_map(|settings| settings.retention.of(state))).min()
+    }
+}
+
+/// Parses a stored document; one that cannot be parsed is damage, not a caller's mistake.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> EngineResult<T> {
+    serde_json::from_slice(body).map_err(|error| StoreError::Damaged(error.to_string()))
+}
+
+/// Writes a document or facet; plain data always can be.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).expect("plain data with text keys is always valid JSON")
+}
+
+fn name<T>(parsed: Result<T, crate::error::FieldProblem>) -> EngineResult<T> {
+    parsed.map_err(|problem| StoreError::Damaged(problem.to_string()))
+}

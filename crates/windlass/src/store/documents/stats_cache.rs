@@ -1,0 +1,106 @@
+//! Minutes that are over, remembered: what happened in them hardly changes any more, and there is one for every lane and node
+//! of the last hour. Whoever looks at rates then reads the last two.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{JobType, Lane, QueueName, Tenant};
+use crate::limits;
+use crate::store::documents::config::parse;
+use crate::store::documents::minute_stats::{Minute, minute_of};
+use crate::store::engine::{Document, DocumentKind, Read};
+
+/// What happened in one lane in one minute, as one node counted it.
+#[derive(Debug)]
+pub(crate) struct LaneMinute {
+    pub(crate) lane: Lane,
+    /// The minute's number since 1970.
+    pub(crate) minute: i64,
+    pub(crate) counts: Minute,
+}
+
+impl LaneMinute {
+    /// A document's content; none if its key is no lane's.
+    fn read(document: &Document) -> Result<Option<LaneMinute>, StoreError> {
+        let mut words = document.key.split(' ');
+        let minute = words.next().and_then(|word| word.parse().ok());
+        let (Some(minute), Some(_node)) = (minute, words.next()) else { return Ok(None) };
+        let names = (words.next(), words.next(), words.next());
+        let (Some(tenant), Some(queue), Some(job_type)) = names else { return Ok(None) };
+        let (Ok(tenant), Ok(queue), Ok(job_type)) =
+            (Tenant::new(tenant), QueueName::new(queue), JobType::new(job_type))
+        else {
+            return Ok(None);
+        };
+        let lane = Lane { tenant, queue, job_type };
+        Ok(Some(LaneMinute { lane, minute, counts: parse(&document.body)? }))
+    }
+}
+
+/// What is remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Minutes(Mutex<CachedMinutes>);
+
+#[derive(Debug, Default)]
+struct CachedMinutes {
+    /// When this process last added to a minute that was over.
+    added_at: Option<Timestamp>,
+    /// Minutes before this one.
+    before: i64,
+    /// Since when; none if nothing is remembered.
+    read_at: Option<Timestamp>,
+    minutes: Vec<Arc<LaneMinute>>,
+}
+
+/// A minute is over for good that long after its end: whoever works writes what it counted every second. What a node that had
+/// nothing to do adds later is seen when everything is read again.
+const SETTLED_AFTER: i64 = 1;
+
+/// As long as that, somebody may still be reading what was before.
+const LOOK_MAX: Duration = Duration::from_secs(5);
+/// Lanes and minutes remembered at most, some 600 bytes each; of more, all are read every time.
+const REMEMBERED_MAX: usize = 50_000;
+
+impl Minutes {
+    /// This process has added to a minute that was over: what was remembered before is not all any more, nor is what somebody
+    /// reads who began before.
+    pub(crate) fn evict_before(&self, now: Timestamp) {
+        *self.lock() = CachedMinutes { added_at: Some(now), ..CachedMinutes::default() };
+    }
+
+    /// Everything of the last hour.
+    pub(crate) fn read(&self, db: &mut dyn Read, now: Timestamp) -> Result<Vec<Arc<LaneMinute>>, StoreError> {
+        let settled = minute_of(now) - SETTLED_AFTER;
+        let is_within = |at: Timestamp, time: Duration| now.since(at) < time;
+        let mut found = {
+            let remembered = self.lock();
+            let is_recent = remembered.read_at.is_some_and(|at| is_within(at, limits::RATES_READ_EVERY));
+            (is_recent && remembered.before == settled).then(|| remembered.minutes.clone())
+        };
+        let start = if found.is_some() { format!("{settled:012}") } else { String::new() };
+        let mut read = Vec::new();
+        for document in db.documents_from(DocumentKind::Rate, &start)? {
+            read.extend(LaneMinute::read(&document)?.map(Arc::new));
+        }
+        if found.is_none() {
+            let mut remembered = self.lock();
+            let is_old = remembered.added_at.is_none_or(|at| !is_within(at, LOOK_MAX));
+            if is_old && read.len() <= REMEMBERED_MAX {
+                let minutes = read.iter().filter(|minute| minute.minute < settled).cloned().collect();
+                let added_at = remembered.added_at;
+                *remembered = CachedMinutes { added_at, before: settled, read_at: Some(now), minutes };
+            }
+        }
+        let found = found.get_or_insert_default();
+        found.append(&mut read);
+        let oldest = minute_of(now) - limits::RATE_MINUTES_KEPT;
+        found.retain(|minute| minute.minute > oldest);
+        Ok(std::mem::take(found))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, CachedMinutes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

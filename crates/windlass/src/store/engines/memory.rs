@@ -1,0 +1,129 @@
+//! The engine that keeps everything in memory: the executable specification of the contract, for tests, simulations and
+//! programs that need no durability. It is never fast by being clever, and nothing in it survives the process.
+
+mod read;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod write;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::store::engine::{Engine, EngineResult, ReadTask, WriteTask};
+use crate::store::environment::Environment;
+use crate::store::tx::cache::ConnectionCache;
+use crate::store::tx::group_commit;
+use crate::store::tx::read_tx::ReadTx;
+use tables::Tables;
+
+/// A database in memory.
+pub struct MemoryEngine {
+    env: Arc<Environment>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    tables: Tables,
+    memo: ConnectionCache,
+    /// The latest time any task has seen.
+    last: Timestamp,
+    is_closed: bool,
+}
+
+impl MemoryEngine {
+    /// An empty database.
+    pub fn new(env: Arc<Environment>) -> MemoryEngine {
+        let inner = Inner {
+            tables: Tables::default(),
+            memo: ConnectionCache::default(),
+            last: Timestamp::MIN,
+            is_closed: false,
+        };
+        MemoryEngine { env, inner: Mutex::new(inner) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic inside a task is caught before it reaches the lock, and whatever it did has been undone.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does the work of one task as a group of one, and announces it while the lock still keeps commits in order.
+    fn commit(&self, task: &mut Box<dyn WriteTask>) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let now = inner.begin(&self.env)?;
+        let Inner { tables, memo, .. } = &mut *inner;
+        let tasks = std::slice::from_mut(task);
+        let work = AssertUnwindSafe(|| group_commit::run(tables, memo, &self.env, now, tasks));
+        let result = catch_unwind(work).unwrap_or_else(|_| {
+            memo.clear();
+            Err(panicked())
+        });
+        match result {
+            Ok(effects) => {
+                tables.commit();
+                group_commit::answer(&self.env, effects, Vec::new());
+                Ok(())
+            }
+            Err(error) => {
+                tables.roll_back();
+                Err(error)
+            }
+        }
+    }
+
+    fn run_read(&self, task: &mut dyn ReadTask) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        inner.check_open()?;
+        let now = self.env.clock.now_after(inner.last);
+        inner.last = now;
+        let Inner { tables, memo, .. } = &mut *inner;
+        catch_unwind(AssertUnwindSafe(|| {
+            task.run(&mut ReadTx::within(tables, memo, &self.env, now));
+        }))
+        .map_err(|_| panicked())
+    }
+}
+
+impl Inner {
+    /// The time of the next task, which is never before that of an earlier one, whatever the clock does.
+    fn begin(&mut self, env: &Environment) -> Result<Timestamp, StoreError> {
+        self.check_open()?;
+        self.last = env.clock.commit(self.last);
+        Ok(self.last)
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.is_closed { Err(StoreError::Stopped("it was closed".into())) } else { Ok(()) }
+    }
+}
+
+fn panicked() -> StoreError {
+    StoreError::Database("the work panicked and was undone".into())
+}
+
+impl Engine for MemoryEngine {
+    fn write(&self, mut task: Box<dyn WriteTask>) {
+        // Answered after the lock is gone: whoever is told may well come back with the next task at once.
+        let outcome = self.commit(&mut task);
+        task.done(outcome);
+    }
+
+    fn read(&self, mut task: Box<dyn ReadTask>) {
+        let outcome = self.run_read(&mut *task);
+        task.done(outcome);
+    }
+
+    fn backup(&self, _to: &Path) -> EngineResult<()> {
+        Err(StoreError::Database("a store in memory has no file to copy".into()))
+    }
+
+    fn close(&self) {
+        // Tasks run under the lock, so the one that was taken has ended by now.
+        self.lock().is_closed = true;
+    }
+}

@@ -1,0 +1,181 @@
+//! The PostgreSQL engine: one schema, as many nodes as there are, one writer at a time among them. Each node has a writer
+//! thread that commits in groups, a few readers, and a look-out for the other nodes. Rules live elsewhere; this only
+//! begins, commits and answers.
+
+mod address;
+mod advance;
+mod audit;
+#[cfg(feature = "bench")]
+pub mod baseline;
+mod change_listener;
+mod claim;
+mod cluster;
+mod connection;
+mod document;
+mod insert;
+mod integrity;
+mod job_data;
+mod keys;
+pub(in crate::store) mod migrate;
+mod news;
+mod node_cache;
+mod parameter;
+mod prefetch;
+mod prune;
+mod query;
+mod reader;
+mod row;
+mod sql_submit;
+mod tables;
+mod timer;
+mod tls;
+mod transaction;
+pub(crate) mod transactional_submit;
+pub(crate) mod transfer;
+mod waits;
+mod writer;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+pub use self::transactional_submit::SqlStatement;
+
+use self::address::Address;
+use self::change_listener::ChangeListener;
+use self::news::Notifications;
+use self::reader::Reader;
+use self::sql_submit::Inbox;
+use self::tables::Tables;
+use self::waits::Closing;
+use self::writer::Writer;
+use crate::clock::Timestamp;
+use crate::error::{OpenError, StoreError};
+use crate::limits;
+use crate::store::engine::{Engine, EngineResult, ReadTask, WriteTask};
+use crate::store::engines::sql::panic::panicked;
+use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::engines::sql::thread::{join, spawn};
+use crate::store::environment::Environment;
+use crate::store::tx::cache::ConnectionCache;
+
+/// A store in a PostgreSQL database.
+pub struct PostgresEngine {
+    writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
+    reads: Arc<TaskQueue<Box<dyn ReadTask>>>,
+    news: Arc<Notifications>,
+    closing: Closing,
+    threads: Mutex<Threads>,
+    schema: String,
+}
+
+/// The threads that are still to be waited for.
+#[derive(Default)]
+struct Threads {
+    /// Writer and readers.
+    workers: Vec<JoinHandle<()>>,
+    lookout: Option<JoinHandle<()>>,
+}
+
+impl PostgresEngine {
+    /// Opens the store at an address such as `postgres://user@host/database?schema=windlass`, or makes it there.
+    pub fn open(address: &str, env: &Arc<Environment>) -> Result<PostgresEngine, OpenError> {
+        let address = Address::parse(address)?;
+        // On a thread of its own: whoever opens a store may be inside a runtime, which must not be blocked by another.
+        let opened = std::thread::scope(|scope| scope.spawn(|| open_tables(&address, env)).join());
+        let tables = opened.map_err(|payload| panicked(payload.as_ref()))??;
+        let engine = PostgresEngine {
+            writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
+            reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
+            news: Arc::default(),
+            closing: Closing::default(),
+            threads: Mutex::default(),
+            schema: address.schema.clone(),
+        };
+        engine.start(tables, &address, env)?;
+        Ok(engine)
+    }
+
+    fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let door = Arc::new(Inbox::new(self.writes.clone()));
+        let (news, closing) = (self.news.clone(), self.closing.clone());
+        let writer = Writer::new(tables, address.clone(), env.clone(), news, door.clone(), closing);
+        let node = writer.node();
+        let inboxes = (self.writes.clone(), self.reads.clone());
+        threads.workers.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
+        let count = limits::READERS + limits::READERS_RESERVED;
+        for index in 0..count {
+            let reader = Reader::new(address.clone(), env.clone(), self.closing.clone());
+            let inbox = self.reads.clone();
+            let is_reserved = index < limits::READERS_RESERVED;
+            let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
+            threads.workers.push(spawn("windlass-reader", serve)?);
+        }
+        let watch = ChangeListener::new(address.clone(), env.clone(), self.news.clone(), door, node);
+        threads.lookout = Some(spawn("windlass-lookout", move || watch.serve())?);
+        Ok(())
+    }
+}
+
+fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
+    let mut link = connection::Connection::connect(address)?;
+    migrate::migrate(&mut link, address)?;
+    let mut tables = Tables::new(link, true);
+    let asked = env.clock.elapsed();
+    let now = tables.begin_write(address.lock_key("write"), prefetch::PrefetchHints::default)?;
+    let admitted = ConnectionCache::default().check_not_moved(&mut tables, env);
+    tables.rollback();
+    admitted?;
+    let last = Timestamp::from_millis(tables.meta.at);
+    env.clock.open_database(last, Timestamp::from_millis(now), asked);
+    tables.tell_door(env.options.payload_bytes_max)?;
+    Ok(tables)
+}
+
+impl Engine for PostgresEngine {
+    fn write(&self, task: Box<dyn WriteTask>) {
+        let is_urgent = task.is_urgent();
+        if let Err((task, refusal)) = self.writes.put(task, is_urgent) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn read(&self, task: Box<dyn ReadTask>) {
+        if let Err((task, refusal)) = self.reads.put(task, false) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn read_urgent(&self, task: Box<dyn ReadTask>) {
+        if let Err((task, refusal)) = self.reads.put(task, true) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn schema(&self) -> Option<&str> {
+        Some(&self.schema)
+    }
+
+    fn backup(&self, _to: &Path) -> EngineResult<()> {
+        Err(StoreError::Database("a store in PostgreSQL is backed up with pg_dump or pg_basebackup".into()))
+    }
+
+    fn close(&self) {
+        // Taken out first: a thread that is joined may itself be closing the store.
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.closing.begin();
+        self.reads.close();
+        self.writes.close();
+        threads.workers.into_iter().for_each(join);
+        // The look-out goes last: it tells other nodes of the last commits.
+        self.news.close();
+        threads.lookout.into_iter().for_each(join);
+    }
+}
+
+impl Drop for PostgresEngine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

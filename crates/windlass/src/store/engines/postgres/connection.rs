@@ -1,0 +1,356 @@
+//! One connection, driven from the thread that owns it. Writes do not wait for their answers one by one: they are sent as
+//! they come and answered together at the next read or at the commit. It knows no table.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row, Statement};
+
+use super::address::Address;
+use super::parameter::Parameter;
+use super::tls::Tls;
+use super::waits::Waits;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::EngineResult;
+use crate::store::engines::sql::columns::number;
+
+type Answer = Result<u64, tokio_postgres::Error>;
+type Answered = Result<Vec<Row>, tokio_postgres::Error>;
+
+/// A statement and its values.
+pub(super) type Question<'a> = (&'a str, Vec<Parameter>);
+
+/// A write that was sent and not answered yet.
+struct Sent {
+    answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    /// The table of which it must touch all the rows it names.
+    whole: Option<&'static str>,
+    is_done: Option<Answer>,
+}
+
+/// A connection.
+pub(super) struct Connection {
+    runtime: Runtime,
+    client: Arc<Client>,
+    statements: HashMap<String, Statement>,
+    keeps_statements: bool,
+    prefix: String,
+    sent: Vec<Sent>,
+    /// With what a request to cancel is sent.
+    tls: Tls,
+    /// Why nothing more can be asked of it.
+    lost: Option<String>,
+    /// How long its owner waits.
+    pub(super) waits: Waits,
+}
+
+impl Connection {
+    /// Connects, for something that no request waits for.
+    pub(super) fn connect(address: &Address) -> EngineResult<Connection> {
+        Connection::connect_within(address, Waits::default())
+    }
+
+    /// Connects, within the time limit for it.
+    pub(super) fn connect_within(address: &Address, waits: Waits) -> EngineResult<Connection> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Database(format!("cannot start a runtime: {error}")))?;
+        let most = waits.connect_max();
+        let connecting = address.config.connect(address.tls.clone());
+        let (client, connection) = match runtime.block_on(waits.give(connecting, most)) {
+            Some(Ok(connected)) => connected,
+            Some(Err(error)) => return Err(away(&error)),
+            None => return Err(StoreError::Away(format!("no connection within {most:.0?}"))),
+        };
+        runtime.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the database ended");
+            }
+        });
+        let (statements, sent) = (HashMap::new(), Vec::new());
+        let client = Arc::new(client);
+        let (prefix, keeps_statements) = (address.prefix(), address.keeps_statements);
+        let tls = address.tls.clone();
+        Ok(Connection { runtime, client, statements, keeps_statements, prefix, sent, tls, lost: None, waits })
+    }
+
+    /// Why the connection cannot be used any more, if so.
+    pub(super) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// Runs statements without values, several at once, and waits for them.
+    pub(super) fn run(&mut self, sql: &str) -> EngineResult<()> {
+        let (client, sql) = (self.client.clone(), self.named(sql));
+        self.wait(async move { client.batch_execute(&sql).await })
+    }
+
+    /// The same without waiting.
+    pub(super) fn send_plain(&mut self, sql: &'static str) {
+        let client = self.client.clone();
+        self.enqueue(async move { client.batch_execute(sql).await.map(|()| 0) }, None);
+    }
+
+    /// Sends a write. If it must touch exactly so many rows of a table, anything else is damage, and an error in the
+    /// database itself: the commit may be on its way behind it already, and must fail.
+    pub(super) fn send(
+        &mut self,
+        sql: &str,
+        values: Vec<Parameter>,
+        expected: Option<(u64, &'static str)>,
+    ) -> EngineResult<()> {
+        let client = self.client.clone();
+        let (mut values, mut sql, whole) = (values, Cow::Borrowed(sql), expected.map(|(_, table)| table));
+        if let Some((rows, _)) = expected {
+            values.push(number(rows).into());
+            let place = values.len();
+            sql = Cow::Owned(format!(
+                "WITH touched AS ({sql} RETURNING 1) SELECT 1 / (count(*) = ${place})::int FROM touched"
+            ));
+        }
+        if self.keeps_statements {
+            let statement = self.statement(&sql, &values)?;
+            self.enqueue(async move { client.execute_raw(&statement, values).await }, whole);
+        } else {
+            let sql = self.named(&sql);
+            let work = async move { client.execute_typed(&sql, &typed(&values)).await };
+            self.enqueue(work, whole);
+        }
+        Ok(())
+    }
+
+    /// Puts what was sent on the wire, so that the database works on it while more is made ready.
+    pub(super) fn flush(&mut self) {
+        self.runtime.block_on(tokio::task::yield_now());
+    }
+
+    /// Asks a question, after everything sent before.
+    pub(super) fn fetch(&mut self, sql: &str, values: Vec<Parameter>) -> EngineResult<Vec<Row>> {
+        let client = self.client.clone();
+        if self.keeps_statements {
+            let statement = self.statement(sql, &values)?;
+            return self.wait(async move { client.query(&statement, &borrowed(&values)).await });
+        }
+        let sql = self.named(sql);
+        self.wait(async move { client.query_typed(&sql, &typed(&values)).await })
+    }
+
+    /// Asks several questions in one go; the answers are in their order.
+    pub(super) fn fetch_all(&mut self, questions: Vec<Question<'_>>) -> EngineResult<Vec<Vec<Row>>> {
+        let mut asked: Vec<Pin<Box<dyn Future<Output = Answered> + Send>>> =
+            Vec::with_capacity(questions.len());
+        for (sql, values) in questions {
+            let client = self.client.clone();
+            if self.keeps_statements {
+                let statement = self.statement(sql, &values)?;
+                asked.push(Box::pin(async move { client.query(&statement, &borrowed(&values)).await }));
+            } else {
+                let sql = self.named(sql);
+                asked.push(Box::pin(async move { client.query_typed(&sql, &typed(&values)).await }));
+            }
+        }
+        self.wait(async move {
+            let mut answers: Vec<Option<Vec<Row>>> = asked.iter().map(|_| None).collect();
+            poll_fn(|context| {
+                // The first to be polled is the first on the wire.
+                for (question, answer) in
+                    asked.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none())
+                {
+                    if let Poll::Ready(rows) = question.as_mut().poll(context) {
+                        match rows {
+                            Ok(rows) => *answer = Some(rows),
+                            Err(error) => return Poll::Ready(Err(error)),
+                        }
+                    }
+                }
+                if answers.iter().all(Option::is_some) { Poll::Ready(Ok(())) } else { Poll::Pending }
+            })
+            .await?;
+            Ok(answers.into_iter().flatten().collect())
+        })
+    }
+
+    /// Waits until everything sent is answered; the first refusal is the answer, the others follow from it.
+    pub(super) fn flush_replies(&mut self) -> EngineResult<()> {
+        self.wait(async { Ok(()) })
+    }
+
+    /// Forgets what was sent: the transaction it belonged to is given up.
+    pub(super) fn abandon(&mut self) {
+        self.sent.clear();
+    }
+
+    /// Says that the connection must not be used any more.
+    pub(super) fn mark_lost(&mut self, why: &str) {
+        self.lost.get_or_insert_with(|| why.to_owned());
+    }
+
+    fn named(&self, sql: &str) -> String {
+        sql.replace("@.", &self.prefix)
+    }
+
+    fn statement(&mut self, sql: &str, values: &[Parameter]) -> EngineResult<Statement> {
+        if let Some(known) = self.statements.get(sql) {
+            return Ok(known.clone());
+        }
+        let kinds: Vec<Type> = values.iter().map(Parameter::kind).collect();
+        let (client, text) = (self.client.clone(), self.named(sql));
+        let statement = self.wait(async move { client.prepare_typed(&text, &kinds).await })?;
+        self.statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    /// Asks at once, so that the order of calls is the order on the wire; the answer is waited for later.
+    fn enqueue(&mut self, work: impl Future<Output = Answer> + Send + 'static, whole: Option<&'static str>) {
+        let mut sent = Sent { answer: Box::pin(work), whole, is_done: None };
+        sent.poll(&mut Context::from_waker(Waker::noop()));
+        self.sent.push(sent);
+    }
+
+    /// Waits for everything sent, and for `work`, which is asked last.
+    fn wait<T>(&mut self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> EngineResult<T> {
+        if let Some(why) = &self.lost {
+            return Err(StoreError::Away(why.clone()));
+        }
+        let mut sent = std::mem::take(&mut self.sent);
+        let mut work = Box::pin(work);
+        let mut answer = None;
+        let all = poll_fn(|context| {
+            if answer.is_none()
+                && let Poll::Ready(ready) = work.as_mut().poll(context)
+            {
+                answer = Some(ready);
+            }
+            // Each is polled, whatever the others say.
+            let waiting = sent.iter_mut().filter_map(|sent| (!sent.poll(context)).then_some(())).count();
+            let is_settled = waiting == 0;
+            if is_settled && answer.is_some() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let most = self.waits.call_max();
+        if self.runtime.block_on(self.waits.give(all, most)).is_none() {
+            if self.waits.asker.is_cancelled() {
+                self.cancel();
+            }
+            self.mark_lost(&format!("no answer within {most:.0?}"));
+        }
+        for sent in sent {
+            match (sent.is_done, sent.whole) {
+                (Some(Ok(_)), _) => {}
+                (Some(Err(error)), Some(table)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
+                    return Err(StoreError::Damaged(format!("a row of {table} is missing")));
+                }
+                (Some(Err(error)), _) => return Err(self.trouble(&error)),
+                (None, _) => return Err(self.silence()),
+            }
+        }
+        match answer {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => Err(self.trouble(&error)),
+            None => Err(self.silence()),
+        }
+    }
+
+    /// Asks the server to end the statement that it is at: nobody waits for its answer. The connection is not used again, since
+    /// the request may arrive after the statement has ended.
+    fn cancel(&mut self) {
+        let (request, tls) = (self.client.cancel_token(), self.tls.clone());
+        let cancelling =
+            async move { tokio::time::timeout(limits::CANCEL_MAX, request.cancel_query(tls)).await };
+        let asked = self.runtime.block_on(cancelling);
+        if !matches!(asked, Ok(Ok(()))) {
+            tracing::debug!(
+                "a statement that nobody waits for could not be cancelled: it ends by its own time limit"
+            );
+        }
+        self.mark_lost("its caller has left");
+    }
+
+    fn silence(&self) -> StoreError {
+        StoreError::Away(self.lost.clone().unwrap_or_else(|| "no answer".to_owned()))
+    }
+
+    fn trouble(&mut self, error: &tokio_postgres::Error) -> StoreError {
+        let trouble = classify_error(error);
+        // The server goes by its wall clock: if that jumps, it takes a statement's time to be over at once. It is asked again,
+        // as after a cancellation by hand, by the same means as after a broken connection.
+        let is_early = error.code() == Some(&SqlState::QUERY_CANCELED)
+            && self.waits.until.is_some_and(|until| !until.is_over());
+        if self.client.is_closed() || is_early || matches!(trouble, StoreError::Away(_)) {
+            let why = words(error);
+            self.mark_lost(&why);
+            return StoreError::Away(why);
+        }
+        trouble
+    }
+}
+
+impl Sent {
+    /// Looks for the answer; true once it is there.
+    fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        if self.is_done.is_none()
+            && let Poll::Ready(answer) = self.answer.as_mut().poll(context)
+        {
+            self.is_done = Some(answer);
+        }
+        self.is_done.is_some()
+    }
+}
+
+fn borrowed(values: &[Parameter]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+fn typed(values: &[Parameter]) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect()
+}
+
+fn away(error: &tokio_postgres::Error) -> StoreError {
+    StoreError::Away(words(error))
+}
+
+/// The database's own words rather than the driver's.
+fn words(error: &tokio_postgres::Error) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    error
+        .as_db_error()
+        .map_or_else(|| format!("{error}{}", cause.unwrap_or_default()), |answer| answer.message().to_owned())
+}
+
+/// What a failure of the database means to a store.
+pub(super) fn classify_error(error: &tokio_postgres::Error) -> StoreError {
+    let Some(code) = error.code() else { return away(error) };
+    let state = code.code();
+    if *code == SqlState::DISK_FULL {
+        return StoreError::Full;
+    }
+    if *code == SqlState::LOCK_NOT_AVAILABLE {
+        return StoreError::Overloaded { waiting: 1, retry_after: limits::OVERLOADED_RETRY_AFTER };
+    }
+    if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) {
+        return StoreError::Damaged(words(error));
+    }
+    // Connections that end (08), servers that start, stop or fail over (57P), sessions that were ended for idling, and
+    // what a server says that has become a standby. A transaction that failed earlier without being rolled back would be
+    // refused for ever: another connection is needed.
+    let is_gone = state.starts_with("08")
+        || *code == SqlState::IN_FAILED_SQL_TRANSACTION
+        || state.starts_with("57P")
+        || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+        || *code == SqlState::TOO_MANY_CONNECTIONS;
+    if is_gone { away(error) } else { StoreError::Database(words(error)) }
+}
+
+/// A column of a row; anything but what was asked for is damage.
+pub(super) fn get<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, place: usize) -> EngineResult<T> {
+    row.try_get(place).map_err(|error| StoreError::Damaged(error.to_string()))
+}

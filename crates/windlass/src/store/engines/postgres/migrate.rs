@@ -1,0 +1,148 @@
+//! Brings a schema to what this build knows, step by step. It never goes back: a newer one is worked on if the build that
+//! made it said that this one may, and refused otherwise.
+
+#[cfg(test)]
+mod tests;
+
+use super::address::Address;
+use super::connection::{Connection, get};
+use crate::error::{OpenError, StoreError};
+use crate::limits;
+use crate::store::engines::sql::panic::panicked;
+use crate::store::schema::Schema;
+
+/// One step.
+#[derive(Clone, Copy)]
+struct Step {
+    name: &'static str,
+    sql: &'static str,
+    /// The oldest schema whose builds can go on working once this step is done. A step that only adds leaves it one
+    /// behind its own number or further, so that a fleet can be replaced node by node.
+    works_with: u32,
+}
+
+/// The steps, the first of which makes an empty schema a store.
+const STEPS: [Step; 4] = [
+    Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
+    // Nothing older was ever released.
+    Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
+    Step {
+        name: "0003_inline_timers",
+        sql: include_str!("migrations/0003_inline_timers.sql"),
+        works_with: 2,
+    },
+    // Earlier builds know neither generations nor the rules of store time.
+    Step { name: "0004_recovery", sql: include_str!("migrations/0004_recovery.sql"), works_with: 4 },
+];
+
+/// From the catalogue's rows: what `to_regclass` remembers may be older than the lock.
+const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c \
+     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'migrations'), \
+     pg_is_in_recovery()";
+const VERSION: &str = "SELECT max(version), max(works_with) FROM @.migrations";
+/// `CREATE SCHEMA IF NOT EXISTS` needs the right to create schemas even where the schema exists; owning it is enough.
+const HAS_SCHEMA: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)";
+const CREATE_SCHEMA: &str = "CREATE SCHEMA \"SCHEMA\"";
+const BEGIN: &str = "CREATE TABLE IF NOT EXISTS @.migrations (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), \
+     works_with bigint NOT NULL);";
+const DONE: &str = "INSERT INTO @.migrations (version, works_with) VALUES ($1, $2)";
+
+/// Brings the schema to the last of [`STEPS`].
+pub(super) fn migrate(link: &mut Connection, address: &Address) -> Result<(), OpenError> {
+    migrate_by(&STEPS, link, address)
+}
+
+/// Takes all steps in one transaction under a lock, so that a crash leaves a whole schema and many nodes may start at once:
+/// whoever comes second finds it done.
+fn migrate_by(steps: &[Step], link: &mut Connection, address: &Address) -> Result<(), OpenError> {
+    if version(steps, link, address)? >= steps.len() {
+        return Ok(());
+    }
+    // Read-write even if the role's default is read-only.
+    link.run("BEGIN READ WRITE")?;
+    let migrated = migrate_locked(steps, link, address);
+    link.run(if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    migrated
+}
+
+/// Looks at the schema at an address, which need not be there.
+pub(crate) fn read_schema(address: &str) -> Result<Schema, OpenError> {
+    let address = Address::parse(address)?;
+    let look = || version(&STEPS, &mut Connection::connect(&address)?, &address);
+    // On a thread of its own: whoever asks may be inside a runtime.
+    let found = std::thread::scope(|scope| scope.spawn(look).join());
+    let found = found.map_err(|payload| panicked(payload.as_ref()))??;
+    Ok(Schema::at(found, STEPS.iter().map(|step| step.name)))
+}
+
+fn migrate_locked(steps: &[Step], link: &mut Connection, address: &Address) -> Result<(), OpenError> {
+    // A migration takes as long as it takes, whatever the role's own limits are; what it waits for is bounded below.
+    link.run("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")?;
+    lock(link, address, "migrate")?;
+    // Looked up again: another node may have been here while this one waited for the lock.
+    let found = version(steps, link, address)?;
+    if found == 0 {
+        let rows = link.fetch(HAS_SCHEMA, vec![address.schema.as_str().into()])?;
+        if !rows.first().map_or(Ok(false), |row| get::<bool>(row, 0))? {
+            link.run(&CREATE_SCHEMA.replace("SCHEMA\"", &format!("{}\"", address.schema)))?;
+        }
+        link.run(BEGIN)?;
+    } else if found < steps.len() {
+        // Nobody writes meanwhile: a writer and a step that locked tables in different orders would wait for each other.
+        lock(link, address, "write")?;
+    }
+    // Nobody may write until it is over: a step that has to wait for somebody's VACUUM gives way, and is tried at the next
+    // start.
+    link.run(&format!("SET LOCAL lock_timeout = {}", limits::LOCK_WAIT_MAX.as_millis()))?;
+    for (step, number) in steps.iter().zip(1_i64..).skip(found) {
+        link.run(step.sql)?;
+        link.send(DONE, vec![number.into(), i64::from(step.works_with).into()], None)?;
+    }
+    link.flush_replies()?;
+    Ok(())
+}
+
+fn lock(link: &mut Connection, address: &Address, part: &str) -> Result<(), OpenError> {
+    link.fetch("SELECT pg_advisory_xact_lock($1)", vec![address.lock_key(part).into()])?;
+    Ok(())
+}
+
+/// The schema's version, 0 if there is none; an error if a build that knows these steps cannot work on it, or the server
+/// cannot be written to.
+fn version(steps: &[Step], link: &mut Connection, address: &Address) -> Result<usize, OpenError> {
+    let rows = link.fetch(IS_THERE, vec![address.schema.as_str().into()])?;
+    let Some(row) = rows.first() else { return Ok(0) };
+    if get(row, 1)? {
+        return Err(OpenError::Standby);
+    }
+    if !get::<bool>(row, 0)? {
+        return Ok(0);
+    }
+    let rows = link.fetch(VERSION, Vec::new())?;
+    let number = |place| rows.first().map_or(Ok(None), |row| get::<Option<i64>>(row, place));
+    let (found, works_with) = (number(0)?.unwrap_or(0), number(1)?.unwrap_or(0));
+    let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
+    if found > known && works_with > known {
+        let small = |version: i64| u32::try_from(version).unwrap_or(u32::MAX);
+        return Err(OpenError::NewerSchema { found: small(found), known: small(known) });
+    }
+    Ok(usize::try_from(found).unwrap_or(0))
+}
+
+/// Refuses to go on if the schema was changed meanwhile, by a later build, in a way that this one cannot work with.
+pub(super) fn refuse_newer(works_with: i64) -> Result<(), StoreError> {
+    if works_with <= i64::try_from(STEPS.len()).unwrap_or(i64::MAX) {
+        return Ok(());
+    }
+    Err(StoreError::Stopped(
+        "a newer version of Windlass has changed the database in a way that this one cannot work with: start the newer one"
+            .to_owned(),
+    ))
+}
+
+/// Refuses a server that cannot be written to, which after a failover may be the one that answers.
+pub(super) fn refuse_standby(link: &mut Connection) -> Result<(), StoreError> {
+    let rows = link.fetch("SELECT pg_is_in_recovery()", Vec::new())?;
+    let is_standby = rows.first().map_or(Ok(false), |row| get::<bool>(row, 0))?;
+    if is_standby { Err(StoreError::Away("the server is a standby".to_owned())) } else { Ok(()) }
+}

@@ -1,0 +1,196 @@
+//! Two builds on one schema: the one before goes on working after the next has migrated, however they race, and is kept
+//! out only where the next says so. The next build is this one with a step more.
+
+#[allow(dead_code, reason = "the tests of the whole store use more of it")]
+#[path = "../../../../../tests/it/fixture/cluster.rs"]
+mod cluster;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::job::{JobType, NewJob, Payload};
+use crate::store::Store;
+use crate::store::caller::Caller;
+use crate::store::command::claim::ClaimRequest;
+use crate::store::command::finish::{Finish, Outcome, Report};
+use crate::store::command::submit::SubmitOptions;
+use crate::store::command::worker::NewWorker;
+use crate::store::environment::StoreOptions;
+
+/// Races of several nodes of each build.
+const RACES: usize = 12;
+const NODES_OF_EACH: usize = 3;
+/// Jobs that are done before, and after, the next build comes.
+const JOBS: usize = 40;
+/// Only adds, but to tables that every commit writes to.
+const ADDITION: &str = "ALTER TABLE @.hot ADD COLUMN later bigint; \
+     ALTER TABLE @.commits ADD COLUMN later bigint NOT NULL DEFAULT 7; CREATE INDEX ready_later ON @.ready (rank); \
+     CREATE TABLE @.later (id bigint PRIMARY KEY);";
+
+/// What the next build knows.
+fn next(sql: &'static str, works_with: usize) -> Vec<Step> {
+    let works_with = u32::try_from(works_with).unwrap();
+    STEPS.iter().copied().chain([Step { name: "later", sql, works_with }]).collect()
+}
+
+/// A node starts that knows these steps; says which were taken, in order. On a thread of its own: a connection is driven by
+/// the thread that waits for it, and a test may be inside a runtime.
+fn start(steps: &[Step], address: &str) -> Result<Vec<i64>, OpenError> {
+    let starting = || {
+        let address = Address::parse(address)?;
+        let mut link = Connection::connect(&address)?;
+        migrate_by(steps, &mut link, &address)?;
+        let rows = link.fetch("SELECT version FROM @.migrations ORDER BY version", Vec::new())?;
+        Ok(rows.iter().map(|row| get(row, 0)).collect::<Result<_, StoreError>>()?)
+    };
+    std::thread::scope(|scope| scope.spawn(starting).join().unwrap())
+}
+
+fn open(address: &str) -> Result<Store, OpenError> {
+    Store::open(address, StoreOptions::default())
+}
+
+/// Submits a job and does what there is to do.
+async fn work(store: &Store) {
+    let me = Caller::local();
+    let worker = store.register(&me, NewWorker::default()).await.unwrap().id;
+    let job = NewJob::new(JobType::new("count").unwrap(), Payload::json("1"));
+    store.submit(&me, vec![job], SubmitOptions::default()).await.unwrap();
+    let claimed = store.claim(&me, &ClaimRequest::new(worker, 10), Duration::ZERO).await.unwrap().jobs;
+    let reports = claimed
+        .iter()
+        .map(|claimed| Report::new(claimed.job.id, claimed.job.fence, Outcome::Completed { result: None }));
+    let answers = store.finish(&me, worker, reports.collect()).await.unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Finish::Applied(_))), "{answers:?}");
+    store.deregister(&me, worker).await.unwrap();
+}
+
+async fn verify(store: &Store) {
+    for verdict in store.verify().await.unwrap() {
+        assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
+    }
+}
+
+#[tokio::test]
+async fn two_builds_that_start_at_once_both_work_however_they_race() {
+    let steps = next(ADDITION, STEPS.len());
+    for race in 0..RACES {
+        let address = cluster::new_schema();
+        if race % 2 == 0 {
+            // The usual case: the next build finds what the one before has made.
+            open(&address).unwrap().close();
+        }
+        let gate = Barrier::new(2 * NODES_OF_EACH);
+        let stores: Vec<Store> = std::thread::scope(|scope| {
+            let (gate, address, steps) = (&gate, &address, &steps);
+            let after = |_| {
+                scope.spawn(move || {
+                    gate.wait();
+                    start(steps, address).expect("the next build starts");
+                })
+            };
+            let before = |_| {
+                scope.spawn(move || {
+                    gate.wait();
+                    open(address).expect("the build before starts")
+                })
+            };
+            let (after, before): (Vec<_>, Vec<_>) =
+                (0..NODES_OF_EACH).map(|node| (after(node), before(node))).unzip();
+            for node in after {
+                node.join().expect("it starts");
+            }
+            before.into_iter().map(|node| node.join().expect("it starts")).collect()
+        });
+        for store in &stores {
+            work(store).await;
+        }
+        verify(&stores[0]).await;
+        stores.iter().for_each(Store::close);
+        let all: Vec<i64> = (1..=i64::try_from(steps.len()).unwrap()).collect();
+        assert_eq!(start(&steps, &address).unwrap(), all, "each step was taken once");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_build_at_work_does_not_notice_that_the_next_one_migrates() {
+    let address = cluster::new_schema();
+    let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let nodes = [open(&address).unwrap(), open(&address).unwrap()];
+    let at_work = async |store: &Store| {
+        while !stop.load(Ordering::SeqCst) {
+            work(store).await;
+            done.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let reached = async |count: usize| {
+        while done.load(Ordering::SeqCst) < count {
+            // Reads beside the writes: they have locks of their own to be in the way with.
+            nodes[0].stats(&Caller::local()).await.unwrap();
+        }
+    };
+    let coming = async {
+        reached(JOBS).await;
+        let (steps, own) = (next(ADDITION, STEPS.len()), address.clone());
+        let migrated = tokio::task::spawn_blocking(move || start(&steps, &own));
+        migrated.await.unwrap().expect("the next build starts");
+        reached(done.load(Ordering::SeqCst) + JOBS).await;
+        stop.store(true, Ordering::SeqCst);
+    };
+    tokio::join!(at_work(&nodes[0]), at_work(&nodes[1]), coming);
+    nodes.iter().for_each(Store::close);
+    // Nor when it is started again.
+    let again = open(&address).expect("the build before starts");
+    work(&again).await;
+    verify(&again).await;
+    again.close();
+}
+
+#[test]
+fn a_step_that_the_build_before_cannot_work_with_keeps_it_out() {
+    let address = cluster::new_schema();
+    open(&address).unwrap().close();
+    let steps = next(ADDITION, STEPS.len() + 1);
+    start(&steps, &address).expect("the next build starts");
+    start(&steps, &address).expect("and starts again");
+    let number = |steps: usize| u32::try_from(steps).unwrap();
+    let refusal = OpenError::NewerSchema { found: number(steps.len()), known: number(STEPS.len()) };
+    assert_eq!(open(&address).err(), Some(refusal));
+    // A later step that would let it in does not undo that.
+    let later = Step { name: "latest", sql: "CREATE TABLE @.latest (id bigint)", works_with: 1 };
+    let latest: Vec<Step> = steps.iter().copied().chain([later]).collect();
+    start(&latest, &address).expect("the build after that starts");
+    assert!(matches!(open(&address).err(), Some(OpenError::NewerSchema { .. })));
+    start(&steps, &address).expect("the one before it still may");
+}
+
+#[tokio::test]
+async fn a_step_that_the_build_at_work_cannot_work_with_stops_it() {
+    let address = cluster::new_schema();
+    let store = open(&address).unwrap();
+    work(&store).await;
+    start(&next(ADDITION, STEPS.len() + 1), &address).expect("the next build starts");
+    let me = Caller::local();
+    let read = store.stats(&me).await.expect_err("it cannot know what it reads");
+    let job = NewJob::new(JobType::new("count").unwrap(), Payload::json("1"));
+    let written = store.submit(&me, vec![job], SubmitOptions::default()).await.expect_err("nor write");
+    for told in [read.to_string(), written.to_string()] {
+        assert!(told.contains("start the newer one"), "{told}");
+    }
+    store.close();
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_leaves_no_trace() {
+    let address = cluster::new_schema();
+    open(&address).unwrap().close();
+    let broken = next("CREATE TABLE @.later (id bigint); SELECT 1 / 0;", STEPS.len());
+    assert!(start(&broken, &address).is_err(), "the step fails");
+    let store = open(&address).expect("the build before starts");
+    work(&store).await;
+    verify(&store).await;
+    store.close();
+    start(&next(ADDITION, STEPS.len()), &address).expect("nothing of the failed step is in the way");
+}

@@ -1,0 +1,246 @@
+//! What one node has to tell the others, and what it was told by them. Both are sets of kinds that are merged, not lists of
+//! messages: however much happens at once, nothing is dropped and memory is bounded.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+use crate::store::tx::write_tx::Effects;
+
+/// Kinds of changes, as bits.
+pub(super) const WORK: u8 = 1;
+pub(super) const ENDS: u8 = 2;
+pub(super) const INTERRUPTS: u8 = 4;
+/// Something was committed; every change has this bit.
+const COMMITTED: u8 = 8;
+/// Anything may have changed.
+pub(super) const EVERYTHING: u8 = WORK | ENDS | INTERRUPTS | COMMITTED;
+
+/// What this node's writer committed and the other nodes were not told of yet.
+#[derive(Default)]
+pub(super) struct Notifications {
+    unannounced: AtomicU8,
+    /// Number of this node's last commit.
+    commit: AtomicI64,
+    arrived: Notify,
+    closing: CancellationToken,
+}
+
+impl Notifications {
+    /// This node made a commit.
+    pub(super) fn committed(&self, effects: &Effects, number: i64) {
+        let kinds = [
+            (!effects.work.is_empty(), WORK),
+            (effects.has_ends, ENDS),
+            (effects.has_interrupts, INTERRUPTS),
+        ];
+        let kinds = kinds.iter().filter(|(is_so, _)| *is_so).fold(COMMITTED, |all, (_, bit)| all | bit);
+        self.add(kinds);
+        // After its kinds: whoever announces this number announces them too.
+        self.commit.fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// Adds kinds of changes to those to be announced.
+    pub(super) fn add(&self, kinds: u8) {
+        self.unannounced.fetch_or(kinds, Ordering::AcqRel);
+        self.arrived.notify_one();
+    }
+
+    /// Takes what is to be announced; it is put back unless it is marked as announced.
+    pub(super) fn take(&self) -> Option<NotificationPayload<'_>> {
+        let commit = self.commit.load(Ordering::Acquire);
+        let kinds = self.unannounced.swap(0, Ordering::AcqRel);
+        (kinds != 0).then_some(NotificationPayload { news: self, kinds, commit })
+    }
+
+    /// Returns when something is to be announced, or the store is closed.
+    pub(super) async fn arrive(&self) {
+        while !self.has_unannounced() && !self.is_closed() {
+            // What this waits for is looked at above, so it does not matter who used up the permit.
+            tokio::select! {
+                () = self.arrived.notified() => {}
+                () = self.closing.cancelled() => {}
+            }
+        }
+    }
+
+    /// Whether something is still to be announced.
+    pub(super) fn has_unannounced(&self) -> bool {
+        self.unannounced.load(Ordering::Acquire) != 0
+    }
+
+    /// Ends the look-out once everything is announced.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
+    /// Returns `grace` after the store was closed.
+    pub(super) async fn closed_for(&self, grace: Duration) {
+        self.closing.cancelled().await;
+        tokio::time::sleep(grace).await;
+    }
+
+    /// Waits for so long; true once the store is closed.
+    pub(super) async fn is_closed_within(&self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.closing.cancelled()).await.is_ok()
+    }
+}
+
+/// What is being announced. Dropped before it is done, it is to be announced again: twice is harmless.
+pub(super) struct NotificationPayload<'a> {
+    news: &'a Notifications,
+    pub(super) kinds: u8,
+    /// All commits of this node up to this number are covered.
+    pub(super) commit: i64,
+}
+
+impl NotificationPayload<'_> {
+    /// The others were told.
+    pub(super) fn done(mut self) {
+        self.kinds = 0;
+    }
+}
+
+impl Drop for NotificationPayload<'_> {
+    fn drop(&mut self) {
+        if self.kinds != 0 {
+            self.news.add(self.kinds);
+        }
+    }
+}
+
+/// What other nodes announced and this one has not acted on yet.
+#[derive(Default)]
+pub(super) struct Received {
+    state: Mutex<Sent>,
+    arrived: Notify,
+}
+
+/// Announcements of other nodes, merged.
+#[derive(Default)]
+pub(super) struct Sent {
+    pub(super) kinds: u8,
+    /// Whether submissions came in through SQL.
+    pub(super) has_letters: bool,
+    /// Whether the connection has ended, and nothing more will be heard on it.
+    pub(super) is_over: bool,
+    /// The last commit that each node announced, with none forgotten.
+    pub(super) commits: HashMap<i32, i64>,
+}
+
+impl Received {
+    fn state(&self) -> MutexGuard<'_, Sent> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in the text of a notification; those of the node itself say nothing new to it.
+    pub(super) fn hear(&self, message: &str, own: i32) {
+        let mut parts = message.split(':').map(str::parse::<i64>);
+        let mut state = self.state();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(Ok(node)), Some(Ok(kinds)), commit) => {
+                let node = i32::try_from(node).unwrap_or(own);
+                if node == own {
+                    return;
+                }
+                state.kinds |= u8::try_from(kinds & i64::from(EVERYTHING)).unwrap_or(EVERYTHING) | COMMITTED;
+                // An older build does not say which commit it speaks of.
+                let commit = commit.and_then(Result::ok).unwrap_or(i64::MAX);
+                if state.commits.len() >= limits::NODES_KEPT {
+                    state.commits.clear();
+                }
+                let last = state.commits.entry(node).or_insert(commit);
+                *last = commit.max(*last);
+            }
+            // Not from a node: jobs that came in through SQL.
+            _ => state.has_letters = true,
+        }
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// Nothing more will be heard.
+    pub(super) fn end(&self) {
+        self.state().is_over = true;
+        self.arrived.notify_one();
+    }
+
+    /// Returns what was announced since the last time, as soon as there is anything.
+    pub(super) async fn next(&self) -> Sent {
+        loop {
+            {
+                let mut state = self.state();
+                if state.kinds != 0 || state.has_letters || state.is_over {
+                    let is_over = state.is_over;
+                    let taken = std::mem::take(&mut *state);
+                    state.is_over = is_over;
+                    return taken;
+                }
+            }
+            self.arrived.notified().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the look-out would announce now.
+    fn announced(news: &Notifications) -> Option<u8> {
+        news.take().map(|announcement| {
+            let kinds = announcement.kinds;
+            announcement.done();
+            kinds
+        })
+    }
+
+    #[tokio::test]
+    async fn what_was_committed_while_nobody_listened_is_announced_later() {
+        let news = Notifications::default();
+        news.add(WORK);
+        // Somebody who waits only for the end of the store hears of it, and must not use it up.
+        assert!(!news.is_closed_within(Duration::from_millis(1)).await);
+        news.arrive().await;
+        assert_eq!(announced(&news), Some(WORK));
+        assert_eq!(announced(&news), None);
+        news.add(INTERRUPTS);
+        news.arrive().await;
+        assert_eq!(announced(&news), Some(INTERRUPTS));
+    }
+
+    #[tokio::test]
+    async fn an_announcement_that_fails_is_made_again() {
+        let news = Notifications::default();
+        news.add(ENDS);
+        drop(news.take());
+        news.arrive().await;
+        assert_eq!(announced(&news), Some(ENDS));
+    }
+
+    #[tokio::test]
+    async fn however_much_is_heard_at_once_no_kind_is_dropped() {
+        let heard = Received::default();
+        for commit in 0..10_000 {
+            heard.hear(&format!("7:{WORK}:{commit}"), 1);
+        }
+        heard.hear(&format!("8:{INTERRUPTS}:10000"), 1);
+        heard.hear("not from a node", 1);
+        heard.hear(&format!("1:{ENDS}:10001"), 1);
+        let announced = heard.next().await;
+        assert_eq!(announced.kinds, WORK | INTERRUPTS | COMMITTED, "and nothing of the node's own");
+        assert!(announced.has_letters && !announced.is_over);
+        assert_eq!((announced.commits[&7], announced.commits[&8]), (9_999, 10_000));
+        heard.end();
+        assert!(heard.next().await.is_over);
+    }
+}

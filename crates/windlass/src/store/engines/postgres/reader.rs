@@ -1,0 +1,115 @@
+//! Readers: threads with connections on which nothing is written. Each look is a short transaction of its own, on one
+//! snapshot, so that no look keeps the database from cleaning up. The connection is made when it is first needed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::address::Address;
+use super::connection::Connection;
+use super::tables::Tables;
+use super::waits::{Closing, Waits};
+use crate::clock::{Deadline, Timestamp};
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::{EngineResult, ReadTask};
+use crate::store::engines::sql::panic::{catch_panic, panicked};
+use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::environment::{Environment, Timing};
+use crate::store::tx::cache::ConnectionCache;
+use crate::store::tx::read_tx::ReadTx;
+
+/// A reader.
+pub(super) struct Reader {
+    tables: Option<Tables>,
+    address: Address,
+    memo: ConnectionCache,
+    env: Arc<Environment>,
+    closing: Closing,
+}
+
+impl Reader {
+    /// A reader that is not connected yet.
+    pub(super) fn new(address: Address, env: Arc<Environment>, closing: Closing) -> Reader {
+        Reader { tables: None, address, memo: ConnectionCache::default(), env, closing }
+    }
+
+    /// Reads for others until nothing waits and nothing will.
+    pub(super) fn serve(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
+        while inbox.wait() {
+            // One at a time: another reader may be free for the next.
+            for mut task in inbox.take(1) {
+                let outcome = self.read(task.as_mut());
+                catch_panic("answering a read", || task.done(outcome));
+            }
+        }
+    }
+
+    /// Reads only what must not wait for long looks, until nothing waits and nothing will.
+    pub(super) fn serve_urgent(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
+        while let Some(mut task) = inbox.next_urgent() {
+            let outcome = self.read(task.as_mut());
+            catch_panic("answering a read", || task.done(outcome));
+        }
+    }
+
+    /// Looks until it is done, or the database has been away for too long.
+    fn read(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+        let Timing { request_max, outage_max, .. } = self.env.timing;
+        // Counted from when it was asked, not from when its turn came.
+        let asked = task.deadline().map(|until| until.minus(request_max.saturating_sub(outage_max)));
+        let patience = asked.unwrap_or_else(|| Deadline::after(outage_max));
+        let mut pause = limits::RECONNECT_EVERY_MIN;
+        loop {
+            if task.is_withdrawn() {
+                return Ok(());
+            }
+            let outcome = self.run_task(task);
+            let is_lost = self.tables.as_ref().is_none_or(|tables| tables.link.lost().is_some());
+            if !is_lost {
+                return outcome;
+            }
+            self.tables = None;
+            self.memo.clear();
+            if task.is_withdrawn() {
+                return Ok(());
+            }
+            if patience.is_over() || self.closing.deadline().is_some_and(Deadline::is_over) {
+                return Err(outcome
+                    .err()
+                    .unwrap_or_else(|| StoreError::Away("the connection broke".to_owned())));
+            }
+            std::thread::sleep(pause.min(patience.left()));
+            pause = (pause * 2).min(limits::RECONNECT_EVERY_MAX);
+        }
+    }
+
+    fn run_task(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+        let waits = Waits {
+            until: task.deadline(),
+            call_max: Some(self.env.timing.call_max),
+            closing: self.closing.clone(),
+            asker: task.asker(),
+        };
+        let tables = match &mut self.tables {
+            Some(tables) => {
+                tables.link.waits = waits;
+                tables
+            }
+            none => none.insert(Tables::new(Connection::connect_within(&self.address, waits)?, false)),
+        };
+        if let Err(error) = tables.begin_read(task.is_long()) {
+            // Else the transaction stays open, and every later one on this connection fails.
+            tables.rollback();
+            return Err(error);
+        }
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let now = self.env.clock.now_after(Timestamp::from_millis(tables.meta.at));
+            task.run(&mut ReadTx::within(tables, &mut self.memo, &self.env, now));
+        }));
+        tables.rollback();
+        outcome.map_err(|payload| {
+            self.memo.clear();
+            panicked(payload.as_ref())
+        })
+    }
+}

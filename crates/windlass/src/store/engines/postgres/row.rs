@@ -1,0 +1,126 @@
+//! Jobs as rows: what stands in `hot`, and where else a job is to be found because of the state it is in. The packing of
+//! a record is the same in every database and has its own module.
+
+use std::error::Error;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, Type};
+use uuid::Uuid;
+
+use super::connection::get;
+use crate::clock::Timestamp;
+use crate::job::{JobId, JobRecord, JobState, Seq, acts_at};
+use crate::store::engine::{ClaimOrder, EngineResult};
+use crate::store::engines::sql::codec::{Head, Shared, is_whole, unpack};
+use crate::store::engines::sql::columns::{NEVER, REDRIVEN, SET_ASIDE, TIMED, code, damaged, worker_code};
+use crate::store::engines::sql::interner::Interned;
+use crate::store::filter::is_redriven;
+
+/// Where a job stands beside its row; all of it follows from the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ColumnIndexes {
+    /// The row in `hot` itself, if it was just read: it can be changed without a search.
+    pub(super) row: Option<TupleId>,
+    /// In `ready`: rank and time.
+    pub(super) ready: Option<(i64, i64)>,
+    /// The row in `ready` itself, if it was just read: it can be taken away without a search.
+    pub(super) ready_row: Option<TupleId>,
+    /// In `slots`: key, state, rank and time. Jobs that wait for their time are there too.
+    pub(super) slot: Option<(i64, i64, i64, i64)>,
+    /// In `states`: the state, more by [`REDRIVEN`] for a final job that was redriven. Other completed jobs are not listed:
+    /// most are completed, and walking all jobs finds them as soon.
+    pub(super) listed: Option<i64>,
+    /// In `timers`: not after this.
+    pub(super) acts_at: i64,
+    /// Among the running ones of `timers`.
+    pub(super) is_running: bool,
+    /// Whose of them; see [`worker_code`].
+    pub(super) worker: i64,
+}
+
+impl ColumnIndexes {
+    /// Where a job stands.
+    pub(super) fn of(job: &JobRecord) -> ColumnIndexes {
+        let place = ClaimOrder::of(job);
+        let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
+        let (is_scheduled, is_running) = (job.state == JobState::Scheduled, job.state == JobState::Running);
+        let slot = job.concurrency.and_then(|key| match job.state {
+            // Who runs is found by key alone.
+            JobState::Running => Some((key.0, code(JobState::Running), 0, 0)),
+            JobState::Scheduled if job.is_blocked => Some((key.0, SET_ASIDE, rank, at)),
+            _ => None,
+        });
+        let timed = ClaimOrder::when_due(job).map(|due| (0, TIMED, rank, due.eligible_at.as_millis()));
+        let is_listed = !is_scheduled && !is_running && job.state != JobState::Completed;
+        let listed = if job.state.is_final() && is_redriven(job) {
+            Some(code(job.state) + REDRIVEN)
+        } else {
+            is_listed.then(|| code(job.state))
+        };
+        ColumnIndexes {
+            row: None,
+            ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
+            ready_row: None,
+            slot: slot.or(timed),
+            listed,
+            acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
+            is_running,
+            worker: worker_code(job),
+        }
+    }
+}
+
+/// Where a row is in its table: good until the transaction that read it ends, as long as nobody else writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TupleId(pub(super) [u8; 6]);
+
+impl<'r> FromSql<'r> for TupleId {
+    fn from_sql(_: &Type, raw: &'r [u8]) -> Result<TupleId, Box<dyn Error + Sync + Send>> {
+        Ok(TupleId(raw.try_into()?))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        *kind == Type::TID
+    }
+}
+
+/// The state in `hot`: with jobs that are set aside told apart.
+pub(super) fn state_code(job: &JobRecord) -> i64 {
+    if job.state == JobState::Scheduled && job.is_blocked { SET_ASIDE } else { code(job.state) }
+}
+
+/// The columns of a job, in the order in which they are read.
+pub(super) struct Parts<'r> {
+    pub(super) head: Head,
+    pub(super) record: &'r [u8],
+}
+
+impl<'r> Parts<'r> {
+    /// From a row of `seq, id, lane, policy, record`.
+    pub(super) fn read(row: &'r Row) -> EngineResult<Parts<'r>> {
+        let id: Uuid = get(row, 1)?;
+        let head = Head {
+            seq: Seq(get(row, 0)?),
+            id: JobId::from_bytes(id.into_bytes()),
+            lane: get(row, 2)?,
+            policy: get(row, 3)?,
+        };
+        Ok(Parts { head, record: get(row, 4)? })
+    }
+
+    /// The job; its lane and policy are remembered by now.
+    pub(super) fn into_job(self, interned: &Interned) -> EngineResult<JobRecord> {
+        let Parts { head, record } = self;
+        let seq = head.seq.0;
+        if !is_whole(record, &head) {
+            return Err(damaged("hot", seq, "does not match its checksum"));
+        }
+        let lane = interned.known_lane(head.lane).ok_or_else(|| damaged("lanes", head.lane, "is missing"))?;
+        let policy = interned
+            .known_policy(head.policy)
+            .ok_or_else(|| damaged("policies", head.policy, "is missing"))?;
+        let shared =
+            Shared { lane: lane.clone(), policy: policy.clone(), no_details: interned.no_details.clone() };
+        unpack(record, &head, shared).ok_or_else(|| damaged("hot", seq, "cannot be unpacked"))
+    }
+}

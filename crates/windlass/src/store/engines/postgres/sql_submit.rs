@@ -1,0 +1,395 @@
+//! The inside of the door in SQL: what callers left in `inbox` within their own transactions is taken out and made jobs
+//! of, by the writer and in its turn. It checks nothing twice that a command checks anyway.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::connection::get;
+use super::keys::key_parameters;
+use super::parameter::Column;
+use super::tables::Tables;
+use crate::clock::Timestamp;
+use crate::error::{FieldProblem, StoreError};
+use crate::job::{
+    Category, Dependency, JitterMode, JobId, JobMetadata, JobType, NewJob, Payload, Priority, QueueName,
+    RetryPolicy, Strategy, Tenant,
+};
+use crate::limits;
+use crate::store::command::inbox::deliver;
+use crate::store::engine::{EngineResult, InboxEntry, Key, KeyKind, WriteTask};
+use crate::store::engines::sql::columns::limit;
+use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::tx::write_tx::WriteTx;
+
+/// The oldest ones, as many as may be held in memory at once.
+const LETTERS: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
+     FROM (SELECT n, sum(octet_length(payload)) OVER (ORDER BY n) - octet_length(payload) AS before \
+     FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) oldest) sized \
+     JOIN @.inbox i ON i.n = sized.n WHERE sized.before < $2 ORDER BY i.n";
+const TAKE: &str = "DELETE FROM @.inbox WHERE n = ANY($1)";
+const SET_ASIDE: &str = "UPDATE @.inbox SET refusal = $2 WHERE n = $1";
+const SET_FIRST_ASIDE: &str =
+    "UPDATE @.inbox SET refusal = $1 WHERE n = (SELECT min(n) FROM @.inbox WHERE refusal IS NULL)";
+const ASIDE: &str = "SELECT id, refusal FROM @.inbox WHERE refusal IS NOT NULL ORDER BY n LIMIT $1";
+const WHOSE: &str = "SELECT tenant FROM @.inbox WHERE id = ANY($1) AND refusal IS NULL";
+const SIZE: &str = "UPDATE @.door SET payload_bytes_max = $1 WHERE payload_bytes_max <> $1";
+/// Sets of keys where nobody stands at the door, and single keys elsewhere. Apart from the look at the keys, which must see
+/// what the last holder of a lock has committed.
+const LOCKS: &str = "WITH wanted AS MATERIALIZED (SELECT place, @.key_lock(kind, tenant, type, key) AS lock \
+     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY u(kind, tenant, type, key, place)), \
+     sets AS MATERIALIZED (SELECT number, pg_try_advisory_xact_lock(hashtext('@.'), number) AS is_ours \
+     FROM (SELECT DISTINCT (lock & 63)::int AS number FROM wanted) numbers) \
+     SELECT place FROM wanted JOIN sets ON number = (lock & 63)::int \
+     WHERE NOT (is_ours OR pg_try_advisory_xact_lock(lock))";
+const UNREAD: &str = "SELECT 1 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
+     JOIN @.inbox i ON u.kind = 0 AND i.tenant = u.tenant AND i.type = u.type AND i.idempotency_key = u.key \
+     WHERE i.refusal IS NULL UNION ALL \
+     SELECT 1 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
+     JOIN @.inbox i ON u.kind = 1 AND i.tenant = u.tenant AND i.type = u.type AND i.unique_key = u.key \
+     WHERE i.refusal IS NULL LIMIT 1";
+
+/// What a transaction has met of the door.
+#[derive(Default)]
+pub(super) struct InboxState {
+    /// Whether a key was asked for that stands in a submission nobody has read yet.
+    pub(super) is_unread: bool,
+    /// Whether a key was asked for that somebody's open transaction has its hand on.
+    pub(super) is_busy: bool,
+    /// Keys of submissions that were taken out: they are this transaction's own, whoever asks for them meanwhile.
+    taken: HashSet<Key>,
+}
+
+impl InboxState {
+    /// Whether what failed may have failed for one key alone.
+    pub(super) fn is_in_the_way(&self) -> bool {
+        self.is_unread || self.is_busy
+    }
+}
+
+impl Tables {
+    /// Makes sure that nobody submits with these keys through the door before this transaction ends.
+    pub(super) fn lock_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+        let open: Vec<Key> = keys.iter().filter(|key| !self.doorstep.taken.contains(key)).cloned().collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        if !self.link.fetch(LOCKS, key_parameters(&open))?.is_empty() {
+            self.doorstep.is_busy = true;
+            return Err(busy());
+        }
+        if !self.link.fetch(UNREAD, key_parameters(&open))?.is_empty() {
+            self.doorstep.is_unread = true;
+            return Err(busy());
+        }
+        Ok(())
+    }
+
+    /// Takes out what came in by the door, oldest first. What cannot be read stays, set aside.
+    pub(super) fn read_letters(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
+        let rows =
+            self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::INBOX_BYTES_MAX).into()])?;
+        let (mut letters, mut taken) = (Vec::with_capacity(rows.len()), Column::numbers());
+        for row in &rows {
+            let n: i64 = get(row, 0)?;
+            let id = JobId::from_bytes(*get::<Uuid>(row, 1)?.as_bytes());
+            let payload = Payload::bytes(get::<&[u8]>(row, 7)?, get(row, 5)?);
+            match new_job(get(row, 4)?, get(row, 3)?, payload, get(row, 6)?) {
+                Ok(job) => {
+                    self.doorstep.taken.extend(keys_of(&job));
+                    letters.push(InboxEntry { id, owner: get(row, 2)?, job });
+                    taken.number(n);
+                }
+                Err(why) => self.write(SET_ASIDE, vec![n.into(), why.as_str().into()], None)?,
+            }
+        }
+        if !letters.is_empty() {
+            let count = letters.len() as u64;
+            self.write(TAKE, vec![taken.into()], Some((count, "inbox")))?;
+        }
+        Ok(letters)
+    }
+
+    /// Whose a submission is that was not taken in yet.
+    pub(super) fn letter_tenant(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
+        let mut ids = Column::ids();
+        ids.push(id.as_bytes());
+        let rows = self.link.fetch(WHOSE, vec![ids.into()])?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        Ok(Tenant::new(get(row, 0)?).ok())
+    }
+
+    /// Sets the oldest one aside.
+    pub(super) fn set_first_letter_aside(&mut self, why: &str) -> EngineResult<()> {
+        self.write(SET_FIRST_ASIDE, vec![why.into()], None)
+    }
+
+    /// What was set aside, in words.
+    pub(super) fn letters_aside(&mut self, max: usize) -> EngineResult<Vec<String>> {
+        let mut found = Vec::new();
+        for row in self.link.fetch(ASIDE, vec![limit(max).into()])? {
+            let (id, why): (Uuid, &str) = (get(&row, 0)?, get(&row, 1)?);
+            found.push(format!("inbox: submission {id} was set aside: {why}"));
+        }
+        Ok(found)
+    }
+
+    /// Tells the door how large payloads may be.
+    pub(super) fn tell_door(&mut self, payload_bytes_max: usize) -> EngineResult<()> {
+        self.link.send_plain("BEGIN READ WRITE");
+        self.link.send(SIZE, vec![limit(payload_bytes_max).into()], None)?;
+        self.link.run("COMMIT")
+    }
+}
+
+/// What a submission is told that meets somebody's open transaction.
+fn busy() -> StoreError {
+    StoreError::Overloaded { waiting: 1, retry_after: limits::OVERLOADED_RETRY_AFTER }
+}
+
+fn keys_of(job: &NewJob) -> impl Iterator<Item = Key> {
+    let texts = [(KeyKind::Idempotency, &job.idempotency_key), (KeyKind::Unique, &job.unique_key)].map(
+        |(kind, text)| {
+            text.clone().map(|text| Key {
+                kind,
+                tenant: job.tenant.clone().unwrap_or_default(),
+                job_type: job.job_type.clone(),
+                text,
+            })
+        },
+    );
+    texts.into_iter().flatten()
+}
+
+/// Options as the door writes them down: durations in nanoseconds, moments in milliseconds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    queue: QueueName,
+    priority: Option<Priority>,
+    delay: Option<u64>,
+    run_at: Option<i64>,
+    #[serde(default)]
+    hold: bool,
+    idempotency_key: Option<String>,
+    idempotency_window: Option<u64>,
+    unique_key: Option<String>,
+    concurrency_key: Option<String>,
+    retry: Option<RetryBody>,
+    execution: Option<u64>,
+    lease: Option<u64>,
+    lifetime: Option<u64>,
+    start: Option<u64>,
+    #[serde(default)]
+    after: Vec<JobId>,
+    #[serde(default)]
+    after_any: Vec<JobId>,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    correlation_id: Option<String>,
+    callback_url: Option<String>,
+    traceparent: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RetryBody {
+    strategy: Strategy,
+    initial_delay: u64,
+    max_delay: u64,
+    multiplier: f64,
+    jitter: f64,
+    #[serde(default)]
+    jitter_mode: JitterMode,
+    max_attempts: u32,
+    retry_on: Vec<Category>,
+}
+
+impl From<RetryBody> for RetryPolicy {
+    fn from(body: RetryBody) -> RetryPolicy {
+        RetryPolicy {
+            strategy: body.strategy,
+            initial_delay: Duration::from_nanos(body.initial_delay),
+            max_delay: Duration::from_nanos(body.max_delay),
+            multiplier: body.multiplier,
+            jitter: body.jitter,
+            jitter_mode: body.jitter_mode,
+            max_attempts: body.max_attempts,
+            retry_on: body.retry_on,
+        }
+    }
+}
+
+fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result<NewJob, String> {
+    let body: Body = serde_json::from_str(body).map_err(|error| format!("cannot be read: {error}"))?;
+    let words = |problem: FieldProblem| problem.to_string();
+    let jobs = |ids: Vec<JobId>| ids.into_iter().map(Dependency::Job).collect();
+    Ok(NewJob {
+        queue: body.queue,
+        priority: body.priority,
+        delay: body.delay.map(Duration::from_nanos),
+        run_at: body.run_at.map(Timestamp::from_millis),
+        hold: body.hold,
+        idempotency_key: body.idempotency_key,
+        idempotency_window: body.idempotency_window.map(Duration::from_nanos),
+        unique_key: body.unique_key,
+        concurrency_key: body.concurrency_key,
+        retry: body.retry.map(RetryPolicy::from),
+        execution_timeout: body.execution.map(Duration::from_nanos),
+        lease_timeout: body.lease.map(Duration::from_nanos),
+        lifetime: body.lifetime.map(Duration::from_nanos),
+        start_timeout: body.start.map(Duration::from_nanos),
+        after: jobs(body.after),
+        after_any: jobs(body.after_any),
+        labels: JobMetadata {
+            tags: body.tags,
+            correlation_id: body.correlation_id,
+            callback_url: body.callback_url,
+        },
+        tenant: Some(Tenant::new(tenant).map_err(words)?),
+        traceparent: body.traceparent,
+        ..NewJob::new(JobType::new(job_type).map_err(words)?, payload)
+    })
+}
+
+/// Calls the writer to the door.
+pub(super) struct Inbox {
+    writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
+    /// Whether the writer is called already.
+    is_called: AtomicBool,
+    /// How many are taken in at once; after trouble they are taken one by one, to find the one it comes from.
+    letters_max: AtomicUsize,
+    /// Why the oldest one cannot be taken in, if it stood alone in trouble.
+    trouble: Mutex<Option<String>>,
+}
+
+impl Inbox {
+    pub(super) fn new(writes: Arc<TaskQueue<Box<dyn WriteTask>>>) -> Inbox {
+        Inbox {
+            writes,
+            is_called: AtomicBool::new(false),
+            letters_max: AtomicUsize::new(limits::INBOX_ENTRIES_PER_COMMIT),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// Somebody is at the door.
+    pub(super) fn call(self: &Arc<Inbox>) {
+        if !self.is_called.swap(true, Ordering::AcqRel)
+            && self.writes.put(Box::new(InboxStatus::new(self.clone())), true).is_err()
+        {
+            // Too much waits, or the store is closed: the next look calls again.
+            self.is_called.store(false, Ordering::Release);
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn opened(&self) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let more = self.letters_max.load(Ordering::Relaxed).saturating_mul(2);
+        self.letters_max.store(more.min(limits::INBOX_ENTRIES_PER_COMMIT), Ordering::Relaxed);
+    }
+
+    fn stuck(&self, error: &StoreError) {
+        // What is no fault of a submission passes by itself.
+        if !matches!(error, StoreError::Damaged(_) | StoreError::Database(_)) {
+            return;
+        }
+        if self.letters_max.swap(1, Ordering::Relaxed) == 1 {
+            tracing::error!(%error, "a submission through SQL cannot be taken in and is set aside");
+            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        }
+    }
+}
+
+/// Taking in what came by the door, in one commit with whatever else waits.
+pub(super) struct InboxStatus {
+    door: Arc<Inbox>,
+    has_more: bool,
+}
+
+impl InboxStatus {
+    pub(super) fn new(door: Arc<Inbox>) -> InboxStatus {
+        InboxStatus { door, has_more: false }
+    }
+
+    fn take_in(&mut self, tx: &mut WriteTx<'_>) -> EngineResult<()> {
+        if let Some(why) = self.door.trouble() {
+            self.has_more = true;
+            return tx.db()?.quarantine_inbox_entry(&why);
+        }
+        let max = self.door.letters_max.load(Ordering::Relaxed);
+        let letters = tx.db()?.take_inbox(max)?;
+        // Fewer may have been taken because of their size; then the last look finds none.
+        self.has_more = !letters.is_empty();
+        letters.iter().try_for_each(|letter| deliver(tx, letter))
+    }
+}
+
+impl WriteTask for InboxStatus {
+    fn run(&mut self, tx: &mut WriteTx<'_>) {
+        self.door.is_called.store(false, Ordering::Release);
+        tx.begin();
+        if let Err(trouble) = self.take_in(tx) {
+            tx.abort(&trouble);
+        }
+    }
+
+    fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
+        if let Err(error) = outcome {
+            // Refused perhaps before it has run: whoever looks next must be able to call again.
+            self.door.is_called.store(false, Ordering::Release);
+            return self.door.stuck(&error);
+        }
+        self.door.opened();
+        if self.has_more {
+            self.door.call();
+        }
+    }
+
+    fn adds_jobs(&self) -> bool {
+        true
+    }
+
+    fn weight(&self) -> usize {
+        limits::INBOX_ENTRIES_PER_COMMIT
+    }
+
+    fn is_urgent(&self) -> bool {
+        true
+    }
+
+    fn claims(&self) -> usize {
+        0
+    }
+
+    fn names(&self) -> &[JobId] {
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_refused_before_it_was_heard_can_be_made_again() {
+        let writes: Arc<TaskQueue<Box<dyn WriteTask>>> = Arc::new(TaskQueue::new(8));
+        let door = Arc::new(Inbox::new(writes.clone()));
+        door.call();
+        door.call();
+        let mut called = writes.take(8);
+        assert_eq!(called.len(), 1);
+        called.pop().unwrap().done(Err(StoreError::Away("it is restarted".to_owned())));
+        door.call();
+        assert_eq!(writes.take(8).len(), 1);
+    }
+}

@@ -1,0 +1,356 @@
+//! Transactions: one writer at a time across all nodes, by a lock of the whole store that is held until the commit; and
+//! snapshots for readers. What others committed since is learned from the rows of `commits`.
+
+use std::time::Duration;
+
+use tokio_postgres::Row;
+
+use super::cluster::Loss;
+use super::connection::{Question, get};
+use super::document;
+use super::migrate;
+use super::node_cache::{Commit, Meta};
+use super::parameter::{Column, Parameter};
+use super::prefetch::{ClaimPrefetch, PrefetchHints};
+use super::query::by_id;
+use super::sql_submit::InboxState;
+use super::tables::Tables;
+use crate::clock::{Deadline, whole_millis};
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::EngineResult;
+use crate::store::engines::sql::columns::{code, limit};
+
+/// The limits are set with every transaction rather than with the connection, which a pooler may share. The plans: every
+/// statement names its rows, so the plan that goes by index is the right one however small a table was when it was made.
+const GATE: &str = "SELECT set_config('lock_timeout', $2, true), set_config('statement_timeout', $3, true), \
+     set_config('idle_in_transaction_session_timeout', $4, true), set_config('jit', 'off', true), \
+     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), \
+     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
+     set_config('enable_bitmapscan', 'off', true), set_config('enable_memoize', 'off', true), \
+     set_config('max_parallel_workers_per_gather', '0', true), \
+     set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
+     ELSE current_setting('synchronous_commit') END, true), pg_advisory_xact_lock($1)";
+const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
+     set_config('idle_in_transaction_session_timeout', $2, true), set_config('jit', 'off', true), \
+     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), \
+     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
+     set_config('enable_bitmapscan', 'off', true), set_config('enable_memoize', 'off', true), \
+     set_config('max_parallel_workers_per_gather', '0', true)";
+/// The latest commits after one that is known, and that one itself, however many there are in between.
+const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
+     has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations), \
+     generation FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
+     UNION ALL (SELECT * FROM @.commits WHERE n = $1)) latest ORDER BY n DESC";
+const FATE: &str = "SELECT nonce FROM @.commits WHERE n = $1";
+const COMMIT: &str = "INSERT INTO @.commits (n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, \
+     timer_at, has_swept, generation) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
+     SELECT $1, u.lane, u.state, u.by FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) u(lane, state, by)";
+const FOLD: &str = "WITH gone AS (DELETE FROM @.counts WHERE n >= $2 AND n < $1 RETURNING lane, state, by) \
+     INSERT INTO @.counts (n, lane, state, by) SELECT $1, lane, state, sum(by) FROM gone GROUP BY lane, state \
+     HAVING sum(by) <> 0 ON CONFLICT (n, lane, state) DO UPDATE SET by = counts.by + excluded.by";
+/// The first row there is from a number on, and the first one that is too young to be forgotten, or else the one after the
+/// last that was looked at.
+const OLDEST: &str = "SELECT min(n), coalesce(min(n) FILTER (WHERE at >= $2), max(n) + 1) \
+     FROM (SELECT n, at FROM @.commits WHERE n >= $1 ORDER BY n LIMIT $3) oldest";
+const FORGET: &str = "DELETE FROM @.commits WHERE n >= $1 AND n < $2";
+
+/// Commits of others that are read one by one; after more than that everything is looked up anew.
+const COMMITS_READ_MAX: i64 = 256;
+/// How often counts are added up and old commits forgotten, in commits.
+const TIDY_EVERY: i64 = 256;
+
+/// What became of a commit that nobody answered for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CommitFate {
+    /// It is in the database.
+    Made,
+    /// It never will be: its number is another commit's, or not taken while the lock is held.
+    NotMade,
+    /// Commits of that time have been forgotten: nobody can tell.
+    Forgotten,
+}
+
+impl Tables {
+    /// Begins a transaction that nobody else's can come between; the answer is the database's time. What is going to be
+    /// asked first in it is asked along with the beginning; beside others, who may have to be waited for, it is asked only
+    /// after the wait, when more may be needed than before.
+    pub(super) fn begin_write(
+        &mut self,
+        lock: i64,
+        needs: impl FnOnce() -> PrefetchHints,
+    ) -> EngineResult<i64> {
+        self.clear_transaction();
+        self.doorstep = InboxState::default();
+        self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+        // Whoever waits for the lock is told in time; 0 would mean for ever.
+        let patience = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
+        let lock_wait = patience.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
+        let values = vec![lock.into(), millis(lock_wait), millis(limits::CALL_MAX), millis(self.idle_max)];
+        self.link.send(GATE, values, None)?;
+        if self.is_shared {
+            self.link.flush_replies()?;
+        }
+        let needs = needs();
+        let glance = self.look_ahead(needs.claims);
+        // Alone, this connection remembers what it needs of the jobs that it claimed, and when the first timer is due.
+        let names = if self.is_shared { needs.names.as_slice() } else { &[] };
+        let timers = self.ahead.documents().filter(|_| self.is_shared && needs.claims > 0);
+        let mut questions: Vec<Question<'_>> = Vec::new();
+        questions.extend(glance.iter().map(|look| (look.sql(), look.values())));
+        questions.extend((!names.is_empty()).then(|| by_id(names)));
+        questions.extend(timers.map(document::first));
+        let (now, answers) = self.apply_foreign_commits(true, questions)?;
+        let mut answers = answers.into_iter();
+        if let Some(look) = glance {
+            self.ahead.keep(look, answers.next().unwrap_or_default());
+        }
+        if !names.is_empty() {
+            let jobs = self.read_jobs(&answers.next().unwrap_or_default())?;
+            self.ahead.keep_jobs(jobs, names);
+        }
+        if let Some(kind) = timers {
+            let rows = answers.next().unwrap_or_default();
+            // One that is damaged is told of when it is needed.
+            if let Ok(first) = rows.iter().map(|row| document::read(kind, row)).collect::<EngineResult<_>>() {
+                self.ahead.keep_document(kind, first);
+            }
+        }
+        Ok(now)
+    }
+
+    /// If somebody has added to a lane before the place where the look begins, its floor shows it by the time of the
+    /// claim, and the look does not count.
+    fn look_ahead(&self, claims: usize) -> Option<ClaimPrefetch> {
+        let (lanes, each) = self.ahead.habit(claims)?;
+        let spot = |lane: &i64| {
+            let (rank, at, seq) = self.floors.before(*lane);
+            [*lane, rank, at, seq]
+        };
+        Some(ClaimPrefetch { spots: lanes.iter().map(spot).collect(), each })
+    }
+
+    /// Begins a snapshot.
+    pub(super) fn begin_read(&mut self, is_long: bool) -> EngineResult<i64> {
+        self.clear_transaction();
+        self.link.send_plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        let patience = self.link.waits.until.map_or(limits::SNAPSHOT_MAX, Deadline::left);
+        let patience = patience.clamp(Duration::from_millis(1), limits::SNAPSHOT_MAX);
+        let look_max = if is_long { Parameter::from("0") } else { millis(patience) };
+        self.link.send(SNAPSHOT, vec![look_max, millis(limits::SNAPSHOT_MAX)], None)?;
+        Ok(self.apply_foreign_commits(false, Vec::new())?.0)
+    }
+
+    /// Ends whatever was begun, without a trace.
+    pub(super) fn rollback(&mut self) {
+        self.clear_transaction();
+        if self.link.lost().is_none() && self.link.run("ROLLBACK").is_err() {
+            // Nobody knows what is open on it.
+            self.link.mark_lost("the transaction could not be ended");
+        }
+    }
+
+    /// Learns what others committed; the answer is the database's time, and the answers to `questions`.
+    fn apply_foreign_commits(
+        &mut self,
+        is_strict: bool,
+        questions: Vec<Question<'_>>,
+    ) -> EngineResult<(i64, Vec<Vec<Row>>)> {
+        let known = self.meta;
+        let since = vec![known.commit.into(), COMMITS_READ_MAX.into()];
+        let has_counts = self.is_shared && self.counts.is_some();
+        let moved = has_counts.then(|| super::claim::counts_since(known.commit + 1));
+        let all = std::iter::once((SINCE, since)).chain(moved).chain(questions).collect();
+        let mut answers = self.link.fetch_all(all)?.into_iter();
+        let mut rows = answers.next().unwrap_or_default();
+        let moved = if has_counts { answers.next() } else { None };
+        if rows.is_empty() && !is_strict {
+            rows = self.link.fetch(SINCE, vec![(-1).into(), 1.into()])?;
+        }
+        let commits = rows.iter().map(Commit::read).collect::<EngineResult<Vec<Commit>>>()?;
+        let Some(head) = commits.first() else { return Err(self.commits_missing(known)) };
+        migrate::refuse_newer(head.works_with)?;
+        let kept = commits.last().filter(|oldest| oldest.meta.commit == known.commit);
+        if is_strict && is_lost(known, kept.map(|commit| commit.meta), head.meta) {
+            return Err(self.commits_missing(known));
+        }
+        self.is_shared = head.meta.commit != known.commit || kept.is_none();
+        if self.is_shared {
+            self.generation += 1;
+            let foreign = &commits[..commits.len() - usize::from(kept.is_some())];
+            let is_seamless = kept.is_some() && limit(foreign.len()) == head.meta.commit - known.commit;
+            self.apply_commits(is_seamless.then_some(foreign), head.meta, moved)?;
+        }
+        self.meta = head.meta;
+        Ok((head.now, answers.collect()))
+    }
+
+    /// The database has less than it had acknowledged: it is another one, or a standby that had not caught up.
+    fn commits_missing(&mut self, known: Meta) -> StoreError {
+        let reason = format!(
+            "the database does not have commit {} any more, which it had acknowledged: it was restored from a backup, or \
+             a standby that had not caught up took over",
+            known.commit
+        );
+        self.identity.loss = Some(Loss { reason: reason.clone(), generation: known.generation });
+        StoreError::Stopped(reason)
+    }
+
+    /// Takes in what others did; everything is forgotten if it cannot be told what that was.
+    fn apply_commits(
+        &mut self,
+        foreign: Option<&[Commit]>,
+        head: Meta,
+        moved: Option<Vec<Row>>,
+    ) -> EngineResult<()> {
+        let Some(foreign) = foreign else {
+            self.counts = None;
+            self.floors.clear();
+            self.timers.clear();
+            return Ok(());
+        };
+        for commit in foreign {
+            self.floors.apply_commit(commit.lowered.as_deref());
+            self.timers.apply_commit(commit.timer_at, commit.has_swept);
+        }
+        self.learn_counts(head, moved)
+    }
+
+    /// Writes what belongs to the commit and commits, all in one go. Nothing to be written costs no disk write.
+    pub(super) fn commit(&mut self, nonce: i64, at: i64) -> EngineResult<()> {
+        let is_idle = !self.has_written && self.moved.is_empty() && self.timers.is_settled();
+        if is_idle {
+            return self.link.run("COMMIT");
+        }
+        let number = self.meta.commit + 1;
+        self.write_timers()?;
+        self.write_counts(number)?;
+        let mut meta = Meta { commit: number, nonce, at, ..self.meta };
+        if number % TIDY_EVERY == 0 {
+            self.write(FOLD, vec![number.into(), meta.counts_base.into()], None)?;
+            meta.counts_base = number;
+            self.forget_commits(number, at)?;
+        }
+        let (timer_at, has_swept) = self.timers.take_news();
+        let values = vec![
+            number.into(),
+            nonce.into(),
+            at.into(),
+            meta.next_seq.into(),
+            meta.next_record.into(),
+            meta.config_version.into(),
+            meta.counts_base.into(),
+            Parameter::Bytes(self.floors.take_lowered()),
+            Parameter::Number(timer_at),
+            Parameter::Truth(has_swept),
+            meta.generation.into(),
+        ];
+        self.write(COMMIT, values, None)?;
+        // From here on the server may do it, whatever is heard of it.
+        self.tried = Some((number, nonce));
+        self.link.run("COMMIT")?;
+        self.meta = meta;
+        self.clear_transaction();
+        Ok(())
+    }
+
+    /// Forgets commits that nobody asks for any more. They are kept by time, not by count: a node asks for one of its own
+    /// after an outage, in which the others may have made any number of them.
+    fn forget_commits(&mut self, number: i64, at: i64) -> EngineResult<()> {
+        let young = at.saturating_sub(whole_millis(limits::COMMITS_KEPT_FOR));
+        let most = limits::COMMITS_FORGOTTEN_MAX;
+        let found = self.link.fetch(OLDEST, vec![self.forgotten_to.into(), young.into(), most.into()])?;
+        let Some(row) = found.first() else { return Ok(()) };
+        let (first, end): (Option<i64>, Option<i64>) = (get(row, 0)?, get(row, 1)?);
+        let (Some(first), Some(end)) = (first, end) else { return Ok(()) };
+        let end = end.min(number - limits::COMMITS_KEPT_MIN);
+        if first < end {
+            self.write(FORGET, vec![first.into(), end.into()], None)?;
+        }
+        // Dead entries before this are not walked again.
+        self.forgotten_to = first;
+        Ok(())
+    }
+
+    fn write_counts(&mut self, number: i64) -> EngineResult<()> {
+        let (mut lanes, mut states, mut by) = (Column::numbers(), Column::numbers(), Column::numbers());
+        let moved = std::mem::take(&mut self.moved);
+        self.know_lanes(moved.keys().map(|(lane, _)| lane))?;
+        for ((lane, state), moved) in moved {
+            if moved != 0 {
+                lanes.number(self.lane_id(&lane)?);
+                states.number(code(state));
+                by.number(moved);
+            }
+        }
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        self.write(COUNTS, vec![number.into(), lanes.into(), states.into(), by.into()], None)
+    }
+
+    /// What became of a commit that nobody answered for. To be asked with the lock held: the transaction that was to make it
+    /// had the lock, so it has ended one way or the other.
+    pub(super) fn fate(&mut self, (number, nonce): (i64, i64)) -> EngineResult<CommitFate> {
+        let rows = self.link.fetch(FATE, vec![number.into()])?;
+        match rows.first() {
+            Some(row) if get::<i64>(row, 0)? == nonce => Ok(CommitFate::Made),
+            Some(_) => Ok(CommitFate::NotMade),
+            None if self.meta.commit < number => Ok(CommitFate::NotMade),
+            None => Ok(CommitFate::Forgotten),
+        }
+    }
+}
+
+/// Whether commits were lost that this node knows to have been acknowledged. `kept` is the row of the last commit it knows,
+/// `head` the latest one.
+///
+/// Rows are forgotten only when they are old and many more came after them. Then what is left to compare are the store's
+/// generation, which changes whenever any node notices a loss, and the numbers that never decrease.
+fn is_lost(known: Meta, kept: Option<Meta>, head: Meta) -> bool {
+    if known.commit < 0 {
+        return false;
+    }
+    match kept {
+        Some(kept) => kept.nonce != known.nonce,
+        None => {
+            head.commit - known.commit < limits::COMMITS_KEPT_MIN
+                || head.generation != known.generation
+                || head.next_seq < known.next_seq
+                || head.next_record < known.next_record
+                || head.at < known.at
+        }
+    }
+}
+
+fn millis(limit: std::time::Duration) -> Parameter {
+    Parameter::Text(Some(limit.as_millis().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(commit: i64, nonce: i64, next_record: i64) -> Meta {
+        Meta { commit, nonce, next_record, ..Meta::default() }
+    }
+
+    #[test]
+    fn a_known_commit_must_be_there_unless_it_was_forgotten() {
+        let known = meta(1_000, 7, 50);
+        assert!(!is_lost(known, Some(known), meta(1_400, 9, 60)));
+        assert!(
+            is_lost(known, Some(meta(1_000, 8, 50)), meta(1_400, 9, 60)),
+            "another commit has its number"
+        );
+        let late = 1_000 + limits::COMMITS_KEPT_MIN;
+        assert!(is_lost(known, None, meta(late - 1, 9, 60)), "it is not old enough to be forgotten");
+        assert!(!is_lost(known, None, meta(late, 9, 60)));
+        assert!(is_lost(known, None, meta(late, 9, 40)), "records are missing");
+        let restored = Meta { generation: 2, ..meta(late, 9, 60) };
+        assert!(is_lost(known, None, restored), "others have noticed a loss");
+        assert!(!is_lost(known, Some(known), restored), "its own commits were not among it");
+        assert!(!is_lost(Meta::default(), None, meta(5, 1, 2)), "nothing was known");
+    }
+}

@@ -1,0 +1,190 @@
+//! Everything in the schema, row by row, for moving it elsewhere, and rows from elsewhere as they were there. What a page
+//! may hold is decided by sizes, which are asked for first: a page of rows at the limit would not fit in memory.
+
+use std::sync::Arc;
+
+use tokio_postgres::Row;
+
+use super::address::Address;
+use super::connection::{Connection, get};
+use super::keys::read_key;
+use super::parameter::Parameter;
+use super::query::text_of;
+use super::tables::Tables;
+use super::tables::intern::check;
+use crate::audit::Record;
+use crate::error::OpenError;
+use crate::job::Seq;
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
+use crate::store::engines::sql::columns::{
+    damaged, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code, need_of, number,
+};
+use crate::store::engines::sql::panic::panicked;
+use crate::store::move_store::rows::{Export, Import, InboxCounts, JobDataPosition, Page, SequenceNumbers};
+
+const SIZES: &str = "SELECT h.seq, coalesce(octet_length(j.payload), 0)::bigint FROM @.hot h \
+     LEFT JOIN @.jobs j ON j.seq = h.seq WHERE h.seq > $1 ORDER BY h.seq LIMIT $2";
+const FACET_SIZES: &str = "SELECT octet_length(body)::bigint FROM @.facets \
+     WHERE (seq, kind, name, number) > ($1, $2::bigint, $3, $4) ORDER BY seq, kind, name, number LIMIT $5";
+const FACETS: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets \
+     WHERE (seq, kind, name, number) > ($1, $2::bigint, $3, $4) ORDER BY seq, kind, name, number LIMIT $5";
+const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys \
+     WHERE (kind, tenant, type, key) > ($1::bigint, $2, $3, $4) ORDER BY kind, tenant, type, key LIMIT $5";
+const EDGES: &str = "SELECT dependency, dependent, need::bigint FROM @.edges \
+     WHERE (dependency, dependent, need) > ($1, $2, $3::bigint) ORDER BY dependency, dependent, need LIMIT $4";
+const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM @.documents \
+     WHERE kind = $1::bigint AND ($2::bytea IS NULL OR key > $2) ORDER BY key LIMIT $3";
+const LETTERS: &str = "SELECT count(*) FILTER (WHERE refusal IS NULL), count(*) FILTER (WHERE refusal IS NOT NULL) \
+     FROM @.inbox";
+const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
+/// The lock of the table is given only once every transaction that has left something in it has ended.
+const SHUT_DOOR: &str = "CREATE OR REPLACE FUNCTION @.door_is_shut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+     RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', \
+     MESSAGE = 'jobs are not taken in here: this store is being moved, or was', \
+     HINT = 'Nothing was submitted. Submit to where it was moved.'; END $$; \
+     CREATE OR REPLACE TRIGGER door_is_shut BEFORE INSERT ON @.inbox FOR EACH STATEMENT \
+     EXECUTE FUNCTION @.door_is_shut()";
+const OPEN_DOOR: &str =
+    "DROP TRIGGER IF EXISTS door_is_shut ON @.inbox; DROP FUNCTION IF EXISTS @.door_is_shut()";
+
+impl Export for Tables {
+    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
+        Ok(SequenceNumbers {
+            generation: self.meta.generation.unsigned_abs(),
+            seq: Seq(self.meta.next_seq),
+            record: self.meta.next_record.unsigned_abs(),
+        })
+    }
+
+    fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
+        let mut sizes = Vec::new();
+        for row in self.link.fetch(SIZES, vec![after.0.into(), limit(page.rows).into()])? {
+            sizes.push((Seq(get(&row, 0)?), size(get(&row, 1)?)));
+        }
+        let count = page.fitting(sizes.iter().map(|(_, size)| *size));
+        let seqs: Vec<Seq> = sizes[..count].iter().map(|(seq, _)| *seq).collect();
+        if seqs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (jobs, specs) = (self.load_jobs(&seqs)?, self.load_specs(&seqs)?);
+        let rows = seqs.iter().zip(jobs).zip(specs).map(|((seq, job), spec)| {
+            let job = job.ok_or_else(|| damaged("hot", seq.0, "is missing"))?;
+            let spec = spec.ok_or_else(|| damaged("jobs", seq.0, "is missing"))?;
+            Ok(NewRow { job, spec, keys: Vec::new() })
+        });
+        rows.collect()
+    }
+
+    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
+        let place = |rows: usize| -> Vec<Parameter> {
+            let (seq, kind) = after.map_or((i64::MIN, 0), |after| (after.seq.0, facet_kind_code(after.kind)));
+            let (name, at) = after.map_or(("", 0), |after| (after.name.as_str(), number(after.number)));
+            vec![seq.into(), kind.into(), name.as_bytes().into(), at.into(), limit(rows).into()]
+        };
+        let sizes = self.link.fetch(FACET_SIZES, place(page.rows))?;
+        let sizes = sizes.iter().map(|row| Ok(size(get(row, 0)?))).collect::<EngineResult<Vec<usize>>>()?;
+        if sizes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.link.fetch(FACETS, place(page.fitting(sizes)))?.iter().map(read_facet).collect()
+    }
+
+    fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>> {
+        let (kind, tenant, job_type, text) = after.map_or((-1, "", "", ""), key_columns);
+        let values = vec![
+            kind.into(),
+            tenant.into(),
+            job_type.into(),
+            text.as_bytes().into(),
+            limit(page.rows).into(),
+        ];
+        self.link.fetch(KEYS, values)?.iter().map(read_key).collect()
+    }
+
+    fn edges_after(&mut self, after: Option<Edge>, page: Page) -> EngineResult<Vec<Edge>> {
+        let place = after
+            .map_or([i64::MIN, 0, 0], |edge| [edge.dependency.0, edge.dependent.0, need_code(edge.need)]);
+        let mut values = Vec::from(place.map(Parameter::from));
+        values.push(limit(page.rows).into());
+        let rows = self.link.fetch(EDGES, values)?;
+        let edges = rows.iter().map(|row| {
+            let [dependency, dependent, need]: [i64; 3] = [get(row, 0)?, get(row, 1)?, get(row, 2)?];
+            let need = need_of(need).ok_or_else(|| damaged("edges", dependency, "names no kind of need"))?;
+            Ok(Edge { dependency: Seq(dependency), dependent: Seq(dependent), need })
+        });
+        edges.collect()
+    }
+
+    fn documents_after(
+        &mut self,
+        kind: DocumentKind,
+        after: Option<&str>,
+        page: Page,
+    ) -> EngineResult<Vec<Document>> {
+        let after = Parameter::Bytes(after.map(|after| after.as_bytes().to_vec()));
+        self.documents_by(DOCUMENTS, kind, vec![after, limit(page.rows).into()])
+    }
+
+    fn letter_counts(&mut self) -> EngineResult<InboxCounts> {
+        let rows = self.link.fetch(LETTERS, Vec::new())?;
+        let Some(row) = rows.first() else { return Ok(InboxCounts::default()) };
+        let [waiting, set_aside]: [i64; 2] = [get(row, 0)?, get(row, 1)?];
+        Ok(InboxCounts { waiting: waiting.unsigned_abs(), set_aside: set_aside.unsigned_abs() })
+    }
+}
+
+impl Import for Tables {
+    fn import_keys(&mut self, keys: &[(Key, KeyHolder)]) -> EngineResult<()> {
+        self.put_keys(keys)
+    }
+
+    fn import_records(&mut self, records: &[Record]) -> EngineResult<()> {
+        self.append_records(records)
+    }
+
+    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
+        self.meta.next_seq = numbers.seq.0;
+        self.meta.next_record = number(numbers.record);
+        self.meta.generation = number(numbers.generation);
+        self.has_written = true;
+        Ok(())
+    }
+
+    fn set_inbox_paused(&mut self, is_shut: bool) -> EngineResult<()> {
+        self.has_written = true;
+        self.link.run(if is_shut { SHUT_DOOR } else { OPEN_DOOR })
+    }
+}
+
+fn size(bytes: i64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn read_facet(row: &Row) -> EngineResult<JobData> {
+    let [seq, kind, at]: [i64; 3] = [get(row, 0)?, get(row, 1)?, get(row, 3)?];
+    let body: &[u8] = get(row, 5)?;
+    let facet = JobData {
+        seq: Seq(seq),
+        kind: facet_kind_of(kind).ok_or_else(|| damaged("facets", seq, "is of no known kind"))?,
+        name: text_of(get(row, 2)?, "facets", seq)?.to_owned(),
+        number: at.unsigned_abs(),
+        body: Arc::from(body),
+    };
+    if facet_check(seq, kind, &facet.name, facet.number, &facet.body) != check(get(row, 4)?) {
+        return Err(damaged("facets", seq, "does not match its checksum"));
+    }
+    Ok(facet)
+}
+
+/// Whether any node has the store open. One that neither hears nor tells news (`notify=off`) is not noticed.
+pub(crate) fn is_in_use(address: &str) -> Result<bool, OpenError> {
+    let address = Address::parse(address)?;
+    let ask = || {
+        let mut link = Connection::connect(&address)?;
+        // Only whoever is alone gets the lock that all nodes share.
+        let rows = link.fetch(ALONE, vec![address.lock_key("nodes").into()])?;
+        rows.first().map_or(Ok(false), |row| get::<bool>(row, 0).map(|is_alone| !is_alone))
+    };
+    let asked = std::thread::scope(|scope| scope.spawn(ask).join());
+    Ok(asked.map_err(|payload| panicked(payload.as_ref()))??)
+}

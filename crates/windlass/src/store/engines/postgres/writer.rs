@@ -1,0 +1,382 @@
+//! The one writer of this node: takes everything that waits, does it in one transaction, and answers after the commit.
+//! A connection that breaks is made anew; a commit that nobody answered for is looked up before anything is done again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::address::Address;
+use super::connection::Connection;
+use super::migrate;
+use super::news::{EVERYTHING, Notifications};
+use super::node_cache::Meta;
+use super::prefetch::PrefetchHints;
+use super::sql_submit::{Inbox, InboxStatus};
+use super::tables::Tables;
+use super::transaction::CommitFate;
+use super::waits::{Closing, Waits};
+use crate::clock::{Deadline, Stopwatch, Timestamp};
+use crate::entropy::Entropy;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::{EngineResult, ReadTask, WriteTask};
+use crate::store::engines::sql::panic::{catch_panic, panicked};
+use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::environment::{Environment, Timing};
+use crate::store::tx::cache::ConnectionCache;
+use crate::store::tx::group_commit;
+use crate::store::tx::write_tx::Effects;
+
+/// Requests that share a commit.
+type Group = Vec<Box<dyn WriteTask>>;
+/// Requests that wait for the next.
+type Arrivals = TaskQueue<Box<dyn WriteTask>>;
+
+/// The writer.
+pub(super) struct Writer {
+    pub(super) tables: Tables,
+    pub(super) address: Address,
+    pub(super) env: Arc<Environment>,
+    pub(super) memo: ConnectionCache,
+    pub(super) news: Arc<Notifications>,
+    door: Arc<Inbox>,
+    /// Names commits, so that one can be recognised that nobody answered for. Not the store's own: what that gives out
+    /// must not depend on the engine.
+    nonces: Entropy,
+    /// This node among the others; the upper half of its nonces.
+    node: i32,
+    lock: i64,
+    closing: Closing,
+    /// Whether a commit was given up of which nobody knows whether it was made: nobody was woken for it.
+    has_unknown: bool,
+}
+
+/// A commit that nobody answered for.
+struct Unknown {
+    /// Its number and its nonce.
+    tried: (i64, i64),
+    effects: Effects,
+}
+
+/// How a try to commit ended.
+enum Attempt {
+    /// It is on disk, under this number if there was anything to write.
+    Committed(Effects, Option<i64>),
+    /// Nothing happened.
+    Refused(StoreError),
+    /// The connection broke before the commit was asked for: nothing happened.
+    Lost(StoreError),
+    /// The connection broke while the commit was under way.
+    Unknown(Unknown),
+}
+
+impl Writer {
+    /// A writer on its own connection.
+    pub(super) fn new(
+        tables: Tables,
+        address: Address,
+        env: Arc<Environment>,
+        news: Arc<Notifications>,
+        door: Arc<Inbox>,
+        closing: Closing,
+    ) -> Writer {
+        let lock = address.lock_key("write");
+        let nonces = Entropy::from_system();
+        let node = low_half(nonces.bits());
+        let (memo, has_unknown) = (ConnectionCache::default(), false);
+        let mut writer =
+            Writer { tables, address, env, memo, news, door, nonces, node, lock, closing, has_unknown };
+        writer.tables.link.waits = writer.waits(None);
+        writer
+    }
+
+    /// This node among the others.
+    pub(super) fn node(&self) -> i32 {
+        self.node
+    }
+
+    /// Writes for others until nothing waits and nothing will, or until the store must stop.
+    pub(super) fn serve(mut self, writes: &Arrivals, reads: &TaskQueue<Box<dyn ReadTask>>) {
+        while writes.wait() {
+            let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
+            if let Err(error) = self.commit(tasks, Some(writes)) {
+                tracing::error!(%error, "the store stops");
+                // Readers first: whoever is told by the writer that all is over finds it so.
+                for task in reads.stop(&error) {
+                    catch_panic("refusing a read", || task.done(Err(error.clone())));
+                }
+                group_refuse(writes.stop(&error), &error);
+            }
+        }
+    }
+
+    /// Does a group's work and answers everybody in it; those who arrive while it waits for its turn among other nodes
+    /// belong to it too. Fails only if nothing may be acknowledged any more.
+    fn commit(&mut self, mut tasks: Group, arriving: Option<&Arrivals>) -> EngineResult<()> {
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let mut outcome = self.persist(&mut tasks, arriving);
+        if outcome.is_err() && self.tables.doorstep.is_unread {
+            // A key stands in a submission that came by the door: that one came first, and is taken in first.
+            self.commit(vec![Box::new(InboxStatus::new(self.door.clone()))], None)?;
+            outcome = self.persist(&mut tasks, None);
+        }
+        match outcome {
+            Ok((effects, number)) => {
+                if let Some(number) = number {
+                    self.news.committed(&effects, number);
+                }
+                let env = self.env.clone();
+                catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
+                Ok(())
+            }
+            // One of them is to blame, and fails alone: the others are done again without it.
+            Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
+                self.commit_halves(tasks)
+            }
+            Err(StoreError::Overloaded { .. }) if tasks.len() > 1 && self.tables.doorstep.is_in_the_way() => {
+                self.commit_halves(tasks)
+            }
+            Err(StoreError::Full) if tasks.len() > 1 && tasks.iter().any(|task| task.adds_jobs()) => {
+                let (refused, others) = tasks.into_iter().partition(|task| task.adds_jobs());
+                group_refuse(refused, &StoreError::Full);
+                self.commit(others, None)
+            }
+            Err(error) => {
+                group_refuse(tasks, &error);
+                if matches!(error, StoreError::Stopped(_)) { Err(error) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// In halves rather than one by one: most of a large group waits for a few more commits, not for a thousand.
+    fn commit_halves(&mut self, mut tasks: Group) -> EngineResult<()> {
+        let others = tasks.split_off(tasks.len() / 2);
+        self.commit(tasks, None)?;
+        self.commit(others, None)
+    }
+
+    /// Tries until it is known whether the group's work is on disk, or the time for it is over. The answer is what follows
+    /// from it, and the commit's number if there was one.
+    fn persist(
+        &mut self,
+        tasks: &mut Group,
+        arriving: Option<&Arrivals>,
+    ) -> EngineResult<(Effects, Option<i64>)> {
+        let mut unknown: Option<Unknown> = None;
+        let nobody_waits = Deadline::after(self.env.timing.outage_max);
+        self.tables.idle_max = limits::TRANSACTION_IDLE_MAX;
+        loop {
+            if unknown.is_none() {
+                tasks.retain(|task| !task.is_withdrawn());
+                if tasks.is_empty() {
+                    return Ok((Effects::default(), None));
+                }
+            }
+            // Those whose time is over sooner are answered sooner; nobody waits for the group beyond this.
+            let until = tasks.iter().map(|task| task.deadline()).max().flatten();
+            self.tables.link.waits = self.waits(until);
+            let trouble = match self.attempt_again(tasks, arriving, &mut unknown) {
+                Attempt::Committed(effects, number) => return Ok((effects, number)),
+                Attempt::Refused(error) if self.is_early(&error, until) => continue,
+                Attempt::Refused(error) => return Err(error),
+                Attempt::Lost(error) => error,
+                Attempt::Unknown(lost) => {
+                    unknown = Some(lost);
+                    StoreError::Away("the connection broke during a commit".to_owned())
+                }
+            };
+            let Timing { request_max, outage_max, .. } = self.env.timing;
+            let outage =
+                until.map_or(nobody_waits, |until| until.minus(request_max.saturating_sub(outage_max)));
+            let is_given_up = outage.is_over() && unknown.is_some();
+            let away = if is_given_up { Err(trouble.clone()) } else { self.reconnect(outage, until) };
+            if let Err(error) = away {
+                self.has_unknown |= unknown.is_some();
+                return Err(if unknown.is_some() { not_known(error) } else { error });
+            }
+            self.tables.idle_max = limits::TRANSACTION_IDLE_RETRIED_MAX;
+            tracing::info!(%trouble, "the connection to the database was made anew");
+        }
+    }
+
+    /// Whether the server gave up the wait for the lock before its time: it goes by its wall clock, which may have jumped.
+    fn is_early(&self, error: &StoreError, until: Option<Deadline>) -> bool {
+        let is_lock = matches!(error, StoreError::Overloaded { .. }) && !self.tables.doorstep.is_in_the_way();
+        is_lock && until.is_some_and(|until| !until.is_over())
+    }
+
+    fn waits(&self, until: Option<Deadline>) -> Waits {
+        Waits {
+            until,
+            call_max: Some(self.env.timing.call_max),
+            closing: self.closing.clone(),
+            ..Waits::default()
+        }
+    }
+
+    fn attempt_again(
+        &mut self,
+        tasks: &mut Group,
+        arriving: Option<&Arrivals>,
+        unknown: &mut Option<Unknown>,
+    ) -> Attempt {
+        if let Some(lost) = unknown.take() {
+            let found = self
+                .tables
+                .begin_write(self.lock, PrefetchHints::default)
+                .and_then(|_| self.tables.fate(lost.tried));
+            self.tables.rollback();
+            match found {
+                Ok(CommitFate::Made) => {
+                    self.memo.clear();
+                    return Attempt::Committed(lost.effects, Some(lost.tried.0));
+                }
+                Ok(CommitFate::NotMade) => tasks.iter_mut().for_each(|task| task.undone()),
+                // Doing it again might do it twice.
+                Ok(CommitFate::Forgotten) => {
+                    self.has_unknown = true;
+                    let why = "the connection broke during a commit, and commits of that time are forgotten";
+                    return Attempt::Refused(not_known(StoreError::Away(why.to_owned())));
+                }
+                Err(error @ StoreError::Stopped(_)) => return self.refused(error),
+                // Nobody may be told that nothing happened: the old connection may hold the lock because its commit waits
+                // for a standby.
+                Err(error) => {
+                    tracing::warn!(%error, "it cannot be found out yet whether a commit was made");
+                    return Attempt::Unknown(lost);
+                }
+            }
+        }
+        self.attempt(tasks, arriving)
+    }
+
+    fn attempt(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> Attempt {
+        let work = catch_unwind(AssertUnwindSafe(|| self.transact(tasks, arriving)));
+        let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
+        let error = match outcome {
+            Ok(done) => return done,
+            Err(error) => error,
+        };
+        self.tables.rollback();
+        self.tables.clear_caches();
+        self.memo.clear();
+        for task in tasks.iter_mut() {
+            task.undone();
+        }
+        if self.tables.link.lost().is_some() && !matches!(error, StoreError::Stopped(_)) {
+            return Attempt::Lost(error);
+        }
+        self.refused(error)
+    }
+
+    /// Nothing happened. If that is because acknowledged commits are missing, their claims are fenced off first.
+    fn refused(&mut self, error: StoreError) -> Attempt {
+        if self.tables.identity.loss.is_some()
+            && let Err(error) = self.fence_off_loss()
+        {
+            tracing::error!(%error, "run `windlass restore` on the database: its generation could not be raised");
+        }
+        Attempt::Refused(error)
+    }
+
+    /// Commits that were acknowledged are missing, and this node stops. Before it does, a new generation begins in the
+    /// database as it is now: workers from before the loss must not write into what other nodes give out from here on.
+    fn fence_off_loss(&mut self) -> EngineResult<()> {
+        self.tables.meta = Meta::default();
+        let fenced = self.transact(&mut Vec::new(), None);
+        self.tables.rollback();
+        self.tables.clear_caches();
+        self.memo.clear();
+        fenced.map(drop)
+    }
+
+    fn transact(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Attempt> {
+        let asked = self.env.clock.elapsed();
+        let now = self.tables.begin_write(self.lock, || {
+            if let Some(arriving) = arriving {
+                tasks.extend(arriving.take(limits::WRITES_PER_GROUP_MAX.saturating_sub(tasks.len())));
+            }
+            PrefetchHints::of(tasks)
+        })?;
+        if std::mem::take(&mut self.has_unknown) {
+            // A commit that was given up may have been made after all: nobody was woken for it.
+            self.env.wakeups.changed_elsewhere();
+            self.news.add(EVERYTHING);
+        }
+        let last = Timestamp::from_millis(self.tables.meta.at);
+        let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
+        self.tables.now = now.as_millis();
+        let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
+        // Whatever is wrong with the writes is told before the commit is asked for, or by it.
+        let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
+        let watch = Stopwatch::start();
+        let before = self.tables.meta.commit;
+        match self.tables.commit(nonce, now.as_millis()) {
+            Ok(()) => {
+                self.env.meters.committed(tasks.len(), watch.elapsed());
+                let number = self.tables.meta.commit;
+                Ok(Attempt::Committed(effects, (number != before).then_some(number)))
+            }
+            Err(error) => match self.tables.tried {
+                Some(tried) if self.tables.link.lost().is_some() => {
+                    self.tables.clear_caches();
+                    self.memo.clear();
+                    Ok(Attempt::Unknown(Unknown { tried, effects }))
+                }
+                // The database has said no, or was not asked: nothing was made.
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Makes the connection anew, trying until patience ends.
+    fn reconnect(&mut self, patience: Deadline, until: Option<Deadline>) -> EngineResult<()> {
+        self.memo.clear();
+        let mut pause = limits::RECONNECT_EVERY_MIN;
+        loop {
+            if self.closing.deadline().is_some_and(Deadline::is_over) {
+                return Err(StoreError::Away("the store is being closed".to_owned()));
+            }
+            let error = match connect(&self.address, self.waits(until)) {
+                Ok(link) => {
+                    self.tables.relink(link);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            if patience.is_over() {
+                return Err(error);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(limits::RECONNECT_EVERY_MAX);
+        }
+    }
+}
+
+/// The same trouble for those who were not told whether their change was made.
+fn not_known(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Away(why) => {
+            StoreError::Away(format!("{why}; whether the last change was made is not known"))
+        }
+        error => error,
+    }
+}
+
+/// A connection to a server that can be written to.
+pub(super) fn connect(address: &Address, waits: Waits) -> EngineResult<Connection> {
+    let mut link = Connection::connect_within(address, waits)?;
+    migrate::refuse_standby(&mut link)?;
+    Ok(link)
+}
+
+/// Some 32 of random bits.
+fn low_half(bits: u128) -> i32 {
+    let [.., a, b, c, d] = bits.to_be_bytes();
+    i32::from_be_bytes([a, b, c, d])
+}
+
+fn group_refuse(tasks: Group, error: &StoreError) {
+    catch_panic("refusing a write", || group_commit::refuse(tasks, error));
+}

@@ -1,0 +1,169 @@
+//! Lanes and policies, which many jobs share, as one connection remembers them: stored once, named by a number, handed
+//! out as one shared value. Both are only ever added, so what is remembered stays true whatever other processes do; only
+//! a rollback undoes it. Reading and adding them is the engines' business.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::checksum::checksum_of_texts;
+use super::columns::damaged;
+use crate::job::{JobType, Lane, Policy, QueueName, RareFields, Tenant};
+use crate::store::documents::config::{encode, parse};
+use crate::store::engine::EngineResult;
+
+/// Policies remembered; all are forgotten when there are more, since most of them are then no longer in use.
+const POLICIES_REMEMBERED_MAX: usize = 10_000;
+/// Lanes in one generation; twice as many are remembered at most, some 10 MB.
+const LANES_PER_GENERATION: usize = 32_768;
+
+/// Some lanes and their numbers.
+#[derive(Default)]
+struct Lanes {
+    by_id: HashMap<i64, Arc<Lane>>,
+    ids: HashMap<Arc<Lane>, i64>,
+}
+
+/// What is remembered.
+#[derive(Default)]
+pub(crate) struct Interned {
+    /// Lanes that were used since the generation before was full.
+    young: Lanes,
+    /// The generation before: what is used again becomes young, the rest is forgotten when the young are too many.
+    old: Lanes,
+    recent_lane: Option<(Arc<Lane>, i64)>,
+    policies: HashMap<i64, Arc<Policy>>,
+    policy_ids: HashMap<Vec<u8>, i64>,
+    /// By the address of a value in `policies`, which stays alive there: spares writing it out to compare it.
+    policy_places: HashMap<usize, i64>,
+    recent_policy: Option<(Arc<Policy>, i64)>,
+    /// The details of the many jobs that have none.
+    pub(crate) no_details: Arc<RareFields>,
+}
+
+impl Interned {
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Interned { no_details: self.no_details.clone(), ..Interned::default() };
+    }
+
+    /// The lane with this number, if it is remembered.
+    pub(crate) fn known_lane(&self, id: i64) -> Option<&Arc<Lane>> {
+        self.young.by_id.get(&id).or_else(|| self.old.by_id.get(&id))
+    }
+
+    /// The number of a lane, if it is remembered.
+    pub(crate) fn known_lane_id(&mut self, lane: &Arc<Lane>) -> Option<i64> {
+        if let Some((known, id)) = &self.recent_lane
+            && (Arc::ptr_eq(known, lane) || known == lane)
+        {
+            return Some(*id);
+        }
+        if let Some(id) = self.young.ids.get(lane).copied() {
+            self.recent_lane = Some((lane.clone(), id));
+            return Some(id);
+        }
+        let (lane, id) = self.old.ids.remove_entry(lane)?;
+        self.remember_lane(&lane, id);
+        Some(id)
+    }
+
+    /// Remembers a lane.
+    pub(crate) fn remember_lane(&mut self, lane: &Arc<Lane>, id: i64) {
+        if self.young.by_id.len() >= LANES_PER_GENERATION {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.by_id.insert(id, lane.clone());
+        self.young.ids.insert(lane.clone(), id);
+        self.recent_lane = Some((lane.clone(), id));
+    }
+
+    /// The policy with this number, if it is remembered.
+    pub(crate) fn known_policy(&self, id: i64) -> Option<&Arc<Policy>> {
+        self.policies.get(&id)
+    }
+
+    /// The number of a policy, or, if it is not remembered, the policy written out.
+    pub(crate) fn known_policy_id(&mut self, policy: &Arc<Policy>) -> Result<i64, Vec<u8>> {
+        if let Some((known, id)) = &self.recent_policy
+            && (Arc::ptr_eq(known, policy) || known == policy)
+        {
+            return Ok(*id);
+        }
+        if let Some(id) = self.policy_places.get(&Arc::as_ptr(policy).addr()) {
+            return Ok(*id);
+        }
+        let body = encode(&**policy);
+        let Some(id) = self.policy_ids.get(&body).copied() else { return Err(body) };
+        self.recent_policy = Some((policy.clone(), id));
+        Ok(id)
+    }
+
+    /// Remembers a policy, written out as `body`.
+    pub(crate) fn remember_policy(&mut self, policy: &Arc<Policy>, body: Vec<u8>, id: i64) {
+        if self.policies.len() >= POLICIES_REMEMBERED_MAX {
+            self.policies.clear();
+            self.policy_ids.clear();
+            self.policy_places.clear();
+        }
+        if let Some(replaced) = self.policies.insert(id, policy.clone()) {
+            self.policy_places.remove(&Arc::as_ptr(&replaced).addr());
+        }
+        self.policy_places.insert(Arc::as_ptr(policy).addr(), id);
+        self.policy_ids.insert(body, id);
+        self.recent_policy = Some((policy.clone(), id));
+    }
+}
+
+/// The names of a lane in the order of their columns.
+pub(crate) fn lane_names(lane: &Lane) -> [&str; 3] {
+    [lane.tenant.as_str(), lane.queue.as_str(), lane.job_type.as_str()]
+}
+
+/// The lane with these names, as read with their checksum.
+pub(crate) fn read_lane(id: i64, names: [&str; 3], check: u32) -> EngineResult<Arc<Lane>> {
+    if checksum_of_texts(&names) != check {
+        return Err(damaged("lanes", id, "does not match its checksum"));
+    }
+    let [tenant, queue, job_type] = names;
+    let bad = |problem: crate::error::FieldProblem| damaged("lanes", id, &problem.to_string());
+    Ok(Arc::new(Lane {
+        tenant: Tenant::new(tenant).map_err(bad)?,
+        queue: QueueName::new(queue).map_err(bad)?,
+        job_type: JobType::new(job_type).map_err(bad)?,
+    }))
+}
+
+/// The policy written out as `body`, as read with its checksum.
+pub(crate) fn read_policy(id: i64, body: &str, check: u32) -> EngineResult<Arc<Policy>> {
+    if checksum_of_texts(&[body]) != check {
+        return Err(damaged("policies", id, "does not match its checksum"));
+    }
+    Ok(Arc::new(parse(body.as_bytes())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(number: usize) -> Arc<Lane> {
+        Arc::new(Lane {
+            tenant: Tenant::new(&format!("t{number}")).unwrap(),
+            queue: QueueName::new("q").unwrap(),
+            job_type: JobType::new("t").unwrap(),
+        })
+    }
+
+    #[test]
+    fn lanes_in_use_are_kept_when_others_are_forgotten() {
+        let mut interned = Interned::default();
+        let used = lane(0);
+        interned.remember_lane(&used, 0);
+        for number in 1..4 * LANES_PER_GENERATION {
+            interned.remember_lane(&lane(number), number.try_into().unwrap());
+            assert_eq!(interned.known_lane_id(&used), Some(0), "after {number} others");
+        }
+        assert_eq!(interned.known_lane_id(&lane(1)), None);
+        let kept = interned.young.by_id.len() + interned.old.by_id.len();
+        assert!(kept <= 2 * LANES_PER_GENERATION, "{kept}");
+    }
+}

@@ -1,0 +1,241 @@
+//! The SQLite engine: one file, one writer thread that commits in groups, a few readers, and a look-out for other
+//! processes on the same file. Rules live elsewhere; this only begins, commits and answers.
+//!
+//! Beside `jobs.db` stand SQLite's `-wal` and `-shm`, the head marker `-head` and the space held back, `-reserve`. After
+//! an older backup was put in place, deleting `-head` says that the later commits are given up on purpose.
+
+mod advance;
+mod audit;
+pub(in crate::store) mod backup;
+#[cfg(feature = "bench")]
+pub mod baseline;
+mod busy;
+mod change_listener;
+mod checkpoint;
+mod claim;
+mod disk_reserve;
+mod document;
+mod filesystem;
+mod head_marker;
+mod insert;
+mod integrity;
+mod job_data;
+mod keys;
+pub(in crate::store) mod migrate;
+mod open;
+mod prune;
+mod query;
+mod reader;
+mod row;
+mod soundness;
+mod tables;
+pub(crate) mod transactional_submit;
+pub(crate) mod transfer;
+mod writer;
+
+#[cfg(test)]
+mod life_tests;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use self::change_listener::{ChangeListener, OwnCommits, Signal};
+use self::disk_reserve::Reserve;
+use self::head_marker::Marker;
+use self::open::{Identity, Location};
+use self::reader::Reader;
+use self::soundness::Soundness;
+use self::tables::Tables;
+use self::writer::Writer;
+use crate::error::OpenError;
+use crate::limits;
+use crate::store::engine::{Engine, EngineResult, ReadTask, WriteTask};
+use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::engines::sql::thread::{join, spawn};
+use crate::store::environment::{Environment, FileCheck};
+use crate::store::tx::cache::ConnectionCache;
+
+/// A store in one SQLite file.
+pub struct SqliteEngine {
+    writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
+    reads: Arc<TaskQueue<Box<dyn ReadTask>>>,
+    bell: Arc<Signal>,
+    location: Location,
+    identity: Identity,
+    soundness: Arc<Soundness>,
+    threads: Mutex<Threads>,
+}
+
+/// The threads that are still to be waited for.
+#[derive(Default)]
+struct Threads {
+    /// Readers and look-out.
+    others: Vec<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl SqliteEngine {
+    /// Opens the file, or makes it; several processes may have it open. When it is checked for damage, the options say.
+    pub fn open(path: &Path, env: Arc<Environment>) -> Result<SqliteEngine, OpenError> {
+        let location = open::locate(path)?;
+        let own = Arc::new(OwnCommits::default());
+        let writer = open_writer(&location, env.clone(), own.clone())?;
+        let count = limits::READERS + limits::READERS_RESERVED;
+        let readers = (0..count)
+            .map(|_| Ok(Reader::new(open_tables(&location, limits::READER_CACHE_KIB)?, env.clone())))
+            .collect::<EngineResult<Vec<Reader>>>()?;
+        let turns = readers.iter().map(Reader::turn).collect();
+        // It reads one row.
+        let lookout = open::connect_reader(location.path(), 64)?;
+        let is_unchecked = env.options.file_check == FileCheck::InBackground;
+        let watch = ChangeListener::new(lookout, env, own, location.beside("-wal"), turns)?;
+        let engine = SqliteEngine {
+            writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
+            reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
+            bell: Arc::default(),
+            identity: writer.identity.clone(),
+            soundness: writer.soundness.clone(),
+            location,
+            threads: Mutex::default(),
+        };
+        engine.start(writer, readers, watch)?;
+        if is_unchecked {
+            engine.check_in_background()?;
+        }
+        Ok(engine)
+    }
+
+    fn start(&self, writer: Writer, readers: Vec<Reader>, watch: ChangeListener) -> EngineResult<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let inboxes = (self.writes.clone(), self.reads.clone());
+        threads.writer = Some(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
+        for (index, reader) in readers.into_iter().enumerate() {
+            let inbox = self.reads.clone();
+            let is_reserved = index < limits::READERS_RESERVED;
+            let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
+            threads.others.push(spawn("windlass-reader", serve)?);
+        }
+        let bell = self.bell.clone();
+        threads.others.push(spawn("windlass-lookout", move || watch.serve(&bell))?);
+        Ok(())
+    }
+}
+
+impl SqliteEngine {
+    fn check_in_background(&self) -> EngineResult<()> {
+        let (soundness, location) = (self.soundness.clone(), self.location.clone());
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.others.push(spawn("windlass-check", move || soundness.look(&location))?);
+        Ok(())
+    }
+}
+
+fn open_writer(
+    location: &Location,
+    env: Arc<Environment>,
+    own: Arc<OwnCommits>,
+) -> Result<Writer, OpenError> {
+    let head_path = location.beside("-head");
+    let (acknowledged, is_marked) = (head_marker::read_head(&head_path), head_path.exists());
+    let is_checked_first = env.options.file_check == FileCheck::BeforeServing;
+    let mut connection = busy::retry_while_locked(None, || {
+        let connection = open::connect_writer(location.path())?;
+        if is_checked_first {
+            open::quick_check(&connection)?;
+        }
+        Ok(connection)
+    })?;
+    // A database that was there and has nothing in it has lost everything, be it emptied or with a log that is lost from
+    // its beginning; made anew it would pass for another store.
+    let is_blank = migrate::is_blank(&connection)?;
+    if let Some(head) = acknowledged.filter(|head| is_blank && location.was_there && head.commits > 0) {
+        return Err(OpenError::CommitsMissing { first_missing: 1, last_acknowledged: head.commits });
+    }
+    // Before the schema is brought up to date: a file that is refused is left as it was found.
+    if !is_blank {
+        head_marker::refuse_lost_commits(acknowledged, open::head(&connection)?)?;
+    }
+    migrate::migrate(&mut connection)?;
+    if is_checked_first {
+        open::check_indexes(&connection)?;
+    }
+    let head = open::head(&connection)?;
+    let put_back = head_marker::why_put_back(acknowledged, is_marked, head);
+    open::own_log(&connection)?;
+    let mut tables = Tables::new(connection)?;
+    let marker = if let Some(reason) = put_back {
+        tables.put_back = Some((reason.to_owned(), tables.meta.generation));
+        // Not before the first commit, which begins a new generation: until then the file is still one that was put in place.
+        Marker::later(&head_path, location.mode, head.store)
+    } else {
+        Marker::open(&head_path, location.mode, head)
+            .map_err(|error| open::cannot("write", &head_path, &error))?
+    };
+    ConnectionCache::default().check_not_moved(&mut tables, &env)?;
+    env.clock.open_file(tables.meta.stamp, marker.is_alone());
+    Ok(Writer {
+        tables,
+        env,
+        identity: Identity::of(location),
+        log: location.beside("-wal"),
+        marker,
+        reserve: Reserve::open(&location.beside("-reserve"), location.mode),
+        own,
+        memo: ConnectionCache::default(),
+        soundness: Arc::default(),
+    })
+}
+
+fn open_tables(location: &Location, cache_kib: i64) -> EngineResult<Tables> {
+    Tables::new(open::connect_reader(location.path(), cache_kib)?)
+}
+
+impl Engine for SqliteEngine {
+    fn write(&self, task: Box<dyn WriteTask>) {
+        let is_urgent = task.is_urgent();
+        if let Err((task, refusal)) = self.writes.put(task, is_urgent) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn read(&self, task: Box<dyn ReadTask>) {
+        if let Err((task, refusal)) = self.reads.put(task, false) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn read_urgent(&self, task: Box<dyn ReadTask>) {
+        if let Err((task, refusal)) = self.reads.put(task, true) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn file(&self) -> Option<&Path> {
+        Some(self.location.path())
+    }
+
+    /// The copy opens by itself; an existing file is refused.
+    fn backup(&self, to: &Path) -> EngineResult<()> {
+        self.identity.clone().check()?;
+        backup::backup(self.location.path(), to)
+    }
+
+    fn close(&self) {
+        // Taken out first: a thread that is joined may itself be closing the store.
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.reads.close();
+        self.soundness.close();
+        self.bell.ring();
+        threads.others.into_iter().for_each(join);
+        // The writer goes last: once nobody else is there, its leaving removes the log.
+        self.writes.close();
+        threads.writer.into_iter().for_each(join);
+    }
+}
+
+impl Drop for SqliteEngine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,27 @@
+//! Statements for whose answer nobody waits any more.
+
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::clock::Deadline;
+use crate::store::engines::sqlite::reader::Turn;
+
+/// The caller leaves while its only statement runs, or its deadline passes.
+#[test]
+fn a_statement_ends_when_nobody_waits_for_it() {
+    let t = Fixture::new();
+    t.open();
+    let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env());
+    let (first, late) = (reader(), reader());
+    let asker = CancellationToken::new();
+    first.heed(asker.clone(), None).unwrap();
+    let turn = first.turn();
+    let endless = thread::spawn(move || first.look_for_ever());
+    while !Turn::is_look(turn.current()) {
+        thread::yield_now();
+    }
+    asker.cancel();
+    assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
+    late.heed(CancellationToken::new(), Some(Deadline::after(Duration::from_millis(1)))).unwrap();
+    assert!(late.look_for_ever().unwrap_err().to_string().contains("interrupted"));
+}

@@ -1,0 +1,85 @@
+//! Commands that fail in the middle: nothing of them stays, and nobody else in their group is the worse for it.
+
+use super::*;
+use crate::store::Store;
+use crate::store::tx::request::Kind;
+
+#[test]
+fn a_panic_undoes_its_group_and_nothing_else() {
+    let t = Fixture::new();
+    let engine = t.open();
+    let before = t.commits();
+    engine.write(t.task("panics", |tx| {
+        put(tx, "panics", 1);
+        panic!("as planned");
+    }));
+    let (name, outcome) = t.answer();
+    assert_eq!(name, "panics");
+    assert!(outcome.unwrap_err().to_string().contains("a command panicked, nothing was changed: as planned"));
+    engine.write(t.note("next"));
+    assert_eq!(t.answer(), ("next", Ok(())));
+    assert_eq!(t.commits(), before + 1);
+    engine.read(look(&t, |_| panic!("as planned")));
+    assert!(t.answer().1.unwrap_err().to_string().contains("panicked"));
+    engine.read(look(&t, |_| {}));
+    assert_eq!(t.answer(), ("look", Ok(())));
+}
+
+#[test]
+fn a_task_that_fails_takes_none_of_its_group_with_it() {
+    let t = Fixture::new();
+    let engine = t.open();
+    let go_on = t.hold(&engine);
+    let damaged = StoreError::Damaged("as planned".to_owned());
+    let trouble = damaged.clone();
+    engine.write(t.note("before"));
+    engine.write(t.task("panics", |_| panic!("as planned")));
+    engine.write(t.task("damaged", move |tx| tx.abort(&trouble)));
+    engine.write(t.note("after"));
+    drop(go_on);
+    assert_eq!([t.answer(), t.answer()], [("hold", Ok(())), ("before", Ok(()))]);
+    assert_eq!(t.answer().0, "panics");
+    assert_eq!([t.answer(), t.answer()], [("damaged", Err(damaged)), ("after", Ok(()))]);
+}
+
+/// Damage of one record is that record's; damage of the file may be anywhere, so nothing more is acknowledged.
+#[test]
+fn damage_of_the_file_stops_the_store() {
+    let t = Fixture::new();
+    let engine = t.open();
+    engine.write(t.note("before"));
+    assert_eq!(t.answer(), ("before", Ok(())));
+    let malformed = "database disk image is malformed".to_owned();
+    engine.write(t.task("meets damage", move |tx| tx.abort(&StoreError::Damaged(malformed.clone()))));
+    for name in ["meets damage", "after"] {
+        let (answered, outcome) = t.answer();
+        assert_eq!(answered, name);
+        let Err(StoreError::Stopped(why)) = outcome else { panic!("{name}: {outcome:?}") };
+        assert!(why.contains("restore a backup"), "{why}");
+        if name == "meets damage" {
+            engine.write(t.note("after"));
+        }
+    }
+}
+
+#[test]
+fn trouble_in_the_middle_of_a_command_leaves_nothing_of_it() {
+    let t = Fixture::new();
+    let store = Store::open_in(
+        &format!("sqlite:{}", t.path("jobs.db").display()),
+        Environment::new(t.clock.clone(), Entropy::seeded(1), StoreOptions::default()),
+    )
+    .unwrap();
+    let damaged = StoreError::Damaged("as planned".to_owned());
+    let trouble = damaged.clone();
+    let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
+        put(tx, "half", 1);
+        // As time does between two items of a command.
+        tx.begin();
+        Err(trouble.clone())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(store.write("half", Kind::Ordinary, work)), Err(damaged));
+    store.close();
+    assert_eq!(t.commits(), 0);
+}

@@ -1,0 +1,147 @@
+//! Readers: threads with connections that cannot write. Each look is a short transaction of its own, so that no snapshot
+//! keeps the log from beginning again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::InterruptHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::busy;
+use super::tables::{Tables, store_error};
+use crate::clock::Deadline;
+use crate::store::engine::{EngineResult, ReadTask};
+use crate::store::engines::sql::panic::{catch_panic, panicked};
+use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::environment::Environment;
+use crate::store::tx::cache::ConnectionCache;
+use crate::store::tx::read_tx::ReadTx;
+
+/// Steps of SQLite's virtual machine between two looks at whether the answer is still wanted: some tenths of a millisecond.
+const STEPS_BETWEEN_CHECKS: i32 = 10_000;
+
+/// Which look a reader is at: odd while it looks, even between two looks.
+pub(super) struct Turn {
+    number: AtomicU64,
+    handle: InterruptHandle,
+}
+
+impl Turn {
+    /// The number of the look or of the pause before it.
+    pub(super) fn current(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Whether the number is that of a look.
+    pub(super) fn is_look(number: u64) -> bool {
+        number % 2 == 1
+    }
+
+    /// Ends the statement that is running.
+    pub(super) fn interrupt(&self) {
+        self.handle.interrupt();
+    }
+
+    fn next(&self) {
+        self.number.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A reader.
+pub(super) struct Reader {
+    tables: Tables,
+    memo: ConnectionCache,
+    env: Arc<Environment>,
+    turn: Arc<Turn>,
+}
+
+impl Reader {
+    /// A reader on its own connection.
+    pub(super) fn new(tables: Tables, env: Arc<Environment>) -> Reader {
+        let handle = tables.connection().get_interrupt_handle();
+        let turn = Arc::new(Turn { number: AtomicU64::new(0), handle });
+        Reader { tables, memo: ConnectionCache::default(), env, turn }
+    }
+
+    /// Shows which look it is at.
+    pub(super) fn turn(&self) -> Arc<Turn> {
+        self.turn.clone()
+    }
+
+    /// Reads for others until nothing waits and nothing will.
+    pub(super) fn serve(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
+        while inbox.wait() {
+            // One at a time: another reader may be free for the next.
+            for task in inbox.take(1) {
+                self.read(task);
+            }
+        }
+    }
+
+    /// Reads only what must not wait for long looks, until nothing waits and nothing will.
+    pub(super) fn serve_urgent(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
+        while let Some(task) = inbox.next_urgent() {
+            self.read(task);
+        }
+    }
+
+    /// A look without end, to be interrupted.
+    #[cfg(test)]
+    pub(super) fn look_for_ever(&self) -> EngineResult<i64> {
+        let endless =
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+        self.turn.next();
+        self.tables.connection().query_row(endless, [], |row| row.get(0)).map_err(store_error)
+    }
+
+    fn read(&mut self, mut task: Box<dyn ReadTask>) {
+        if task.is_withdrawn() {
+            return;
+        }
+        // A look that is meant to be long is not shown, so that nobody ends it.
+        let is_long = task.is_long();
+        if !is_long {
+            self.turn.next();
+        }
+        let outcome = self.run_task(task.as_mut());
+        if !is_long {
+            self.turn.next();
+        }
+        catch_panic("answering a read", || task.done(outcome));
+    }
+
+    /// Lets statements end once nobody waits for their answer, or its deadline has passed.
+    pub(super) fn heed(&self, asker: CancellationToken, deadline: Option<Deadline>) -> EngineResult<()> {
+        let is_over = move || asker.is_cancelled() || deadline.is_some_and(Deadline::is_over);
+        let set = self.tables.connection().progress_handler(STEPS_BETWEEN_CHECKS, Some(is_over));
+        set.map_err(store_error)
+    }
+
+    /// Lets statements run to their end again.
+    fn heed_nobody(&self) -> EngineResult<()> {
+        self.tables.connection().progress_handler(0, None::<fn() -> bool>).map_err(store_error)
+    }
+
+    fn run_task(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+        self.heed(task.asker(), task.deadline())?;
+        let outcome = self.look_heeding(task);
+        // Before the snapshot is given back, which must not be cut short.
+        let cleared = self.heed_nobody();
+        self.tables.end_read();
+        outcome.and(cleared)
+    }
+
+    fn look_heeding(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+        let tables = &mut self.tables;
+        busy::retry_while_locked(task.deadline(), || tables.begin_read())?;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let now = self.env.clock.now_after(self.tables.meta.stamp.at);
+            task.run(&mut ReadTx::within(&mut self.tables, &mut self.memo, &self.env, now));
+        }));
+        outcome.map_err(|payload| {
+            self.memo.clear();
+            panicked(payload.as_ref())
+        })
+    }
+}

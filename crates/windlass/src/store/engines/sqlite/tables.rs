@@ -1,0 +1,352 @@
+//! One connection to the file: its transactions, what it remembers between them, and the engine's contract, each method
+//! of which is written out in the module named for it. Opens nothing and decides nothing.
+
+mod intern;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{CachedStatement, Connection, ErrorCode};
+
+pub(super) use self::intern::Interned;
+use crate::audit::Record;
+use crate::clock::{Stamp, Timestamp, whole_millis};
+use crate::error::StoreError;
+use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec};
+use crate::store::engine::{
+    ClaimOrder, CountChange, Counts, Document, DocumentKind, Edge, EngineResult, JobData, JobDataQuery,
+    JobDataWrite, Key, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
+};
+use crate::store::engines::sql::columns::{limit, number};
+use crate::store::filter::{Found, Scan};
+
+/// Statements kept ready; more than this module has.
+const STATEMENTS_KEPT: usize = 128;
+
+/// The single row of `meta`, as it is within the current transaction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Meta {
+    commits: u64,
+    pub(super) next_seq: i64,
+    pub(super) next_record: u64,
+    pub(super) config_version: u64,
+    /// When the last commit was made, or the current one is.
+    pub(super) stamp: Stamp,
+    pub(super) generation: u64,
+}
+
+/// A connection: the engine's own, or one that a caller lends with a transaction open on it.
+pub(super) trait Holds {
+    fn get(&self) -> &Connection;
+}
+
+impl Holds for Connection {
+    fn get(&self) -> &Connection {
+        self
+    }
+}
+
+impl Holds for &Connection {
+    fn get(&self) -> &Connection {
+        self
+    }
+}
+
+/// A connection and what it remembers.
+pub(super) struct Tables<C = Connection> {
+    pub(super) connection: C,
+    pub(super) interned: Interned,
+    pub(super) meta: Meta,
+    changes_before: u64,
+    /// How often somebody else's commit was found.
+    generation: u64,
+    /// None until somebody asks, and again after they may have changed behind our back.
+    pub(super) counts: Option<Counts>,
+    /// Why the file was put in place by hand, and the generation it had when that was found.
+    pub(super) put_back: Option<(String, u64)>,
+}
+
+impl Tables {
+    /// Takes over a connection to a file that was brought to the current schema.
+    pub(super) fn new(connection: Connection) -> EngineResult<Tables> {
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        // Otherwise SQLite looks at bound values to see whether a partial index fits, and parses the statement anew
+        // whenever they change: seven times in every claim.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
+        let mut tables = Tables::over(connection);
+        tables.refresh()?;
+        Ok(tables)
+    }
+}
+
+impl<'c> Tables<&'c Connection> {
+    /// Borrows a connection that is inside a transaction of its owner's.
+    pub(super) fn lent(connection: &'c Connection) -> EngineResult<Tables<&'c Connection>> {
+        let mut tables = Tables::over(connection);
+        // Takes the write lock before anything is read: from here on nobody else comes between.
+        tables.run("UPDATE meta SET commits = commits")?;
+        tables.refresh()?;
+        Ok(tables)
+    }
+}
+
+impl<C: Holds> Tables<C> {
+    fn over(connection: C) -> Tables<C> {
+        let (interned, meta) = (Interned::default(), Meta::default());
+        Tables { connection, interned, meta, changes_before: 0, generation: 0, counts: None, put_back: None }
+    }
+
+    /// Writes the numbers that go with what was written, and leaves committing to the connection's owner.
+    pub(super) fn write_meta(&mut self) -> EngineResult<u64> {
+        let meta = self.meta;
+        let commits = meta.commits + 1;
+        let sql = "UPDATE meta SET commits = ?1, next_seq = ?2, next_record = ?3, config_version = ?4, at = ?5, \
+             boot = ?6, uptime = ?7, generation = ?8";
+        let Stamp { at, boot, uptime } = meta.stamp;
+        let stamp = (at.as_millis(), boot, whole_millis(uptime));
+        let (record, config) = (number(meta.next_record), number(meta.config_version));
+        let generation = number(meta.generation);
+        prepare(self.connection.get(), sql)?
+            .execute((number(commits), meta.next_seq, record, config, stamp.0, stamp.1, stamp.2, generation))
+            .map_err(store_error)?;
+        Ok(commits)
+    }
+
+    /// The connection itself, for what concerns the file rather than its rows.
+    pub(super) fn connection(&self) -> &Connection {
+        self.connection.get()
+    }
+
+    /// Begins a transaction that no other process can come between.
+    pub(super) fn begin_write(&mut self) -> EngineResult<()> {
+        self.run("BEGIN IMMEDIATE")?;
+        self.changes_before = self.connection.get().total_changes();
+        self.refresh()
+    }
+
+    /// Makes everything since `begin_write` durable; the answer is the number of this commit, or of the last one if
+    /// nothing was written: a claim that finds no work costs no disk write.
+    pub(super) fn commit(&mut self) -> EngineResult<u64> {
+        let meta = self.meta;
+        if self.connection.get().total_changes() == self.changes_before {
+            self.run("COMMIT")?;
+            return Ok(meta.commits);
+        }
+        let commits = self.write_meta()?;
+        self.run("COMMIT")?;
+        self.meta.commits = commits;
+        Ok(commits)
+    }
+
+    /// Undoes everything since `begin_write`, and forgets what was remembered meanwhile.
+    pub(super) fn rollback(&mut self) {
+        self.end_read();
+        self.interned.clear();
+        self.counts = None;
+    }
+
+    /// Begins a snapshot.
+    pub(super) fn begin_read(&mut self) -> EngineResult<()> {
+        self.run("BEGIN")?;
+        // Reading `meta` is also what pins the snapshot: SQLite takes it at the first read, not at `BEGIN`.
+        self.refresh()
+    }
+
+    /// Ends a snapshot.
+    pub(super) fn end_read(&mut self) {
+        if !self.connection.get().is_autocommit() {
+            // Fails only if the transaction is gone already, which is what was asked for.
+            let _ = self.run("ROLLBACK");
+        }
+    }
+
+    fn run(&self, sql: &str) -> EngineResult<()> {
+        prepare(self.connection.get(), sql)?.execute([]).map(drop).map_err(store_error)
+    }
+
+    fn refresh(&mut self) -> EngineResult<()> {
+        let sql =
+            "SELECT commits, next_seq, next_record, config_version, at, boot, uptime, generation FROM meta";
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Meta {
+                commits: row.get::<_, i64>(0)?.unsigned_abs(),
+                next_seq: row.get(1)?,
+                next_record: row.get::<_, i64>(2)?.unsigned_abs(),
+                config_version: row.get::<_, i64>(3)?.unsigned_abs(),
+                stamp: Stamp {
+                    at: Timestamp::from_millis(row.get(4)?),
+                    boot: row.get(5)?,
+                    uptime: Duration::from_millis(row.get::<_, i64>(6)?.unsigned_abs()),
+                },
+                generation: row.get::<_, i64>(7)?.unsigned_abs(),
+            })
+        };
+        let meta = prepare(self.connection.get(), sql)?.query_row([], read).map_err(store_error)?;
+        if meta.commits != self.meta.commits {
+            self.generation += 1;
+            self.counts = None;
+        }
+        self.meta = meta;
+        Ok(())
+    }
+}
+
+/// A statement that is parsed once per connection.
+pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> EngineResult<CachedStatement<'c>> {
+    connection.prepare_cached(sql).map_err(store_error)
+}
+
+/// What a failure of the database means to a store.
+#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(store_error)` does")]
+pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
+    use rusqlite::Error as Sql;
+    match &error {
+        Sql::SqliteFailure(failure, _) => match failure.code {
+            ErrorCode::DiskFull => StoreError::Full,
+            ErrorCode::SystemIoFailure => StoreError::Stopped(error.to_string()),
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(error.to_string()),
+            _ => StoreError::Database(error.to_string()),
+        },
+        Sql::FromSqlConversionFailure(..)
+        | Sql::IntegralValueOutOfRange(..)
+        | Sql::InvalidColumnType(..)
+        | Sql::Utf8Error(..) => StoreError::Damaged(error.to_string()),
+        _ => StoreError::Database(error.to_string()),
+    }
+}
+
+/// Whether damage is that of the file itself, as SQLite words it, and not of a single record.
+pub(super) fn is_file_damage(what: &str) -> bool {
+    what.contains("disk image is malformed") || what.contains("is not a database")
+}
+
+impl<C: Holds> Read for Tables<C> {
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
+        self.find_jobs(ids)
+    }
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>> {
+        self.load_jobs(seqs)
+    }
+    fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
+        self.load_specs(seqs)
+    }
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
+        lanes.iter().map(|cursor| self.ready_in(cursor, each_max)).collect()
+    }
+    fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        self.heads_of(lanes, max)
+    }
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
+        self.due_jobs(now, max)
+    }
+    fn due_in(
+        &mut self,
+        lanes: &[Arc<Lane>],
+        now: Timestamp,
+        each_max: usize,
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        lanes.iter().map(|lane| self.due_in_lane(lane, now, each_max)).collect()
+    }
+    fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
+        self.first_due()
+    }
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
+        self.search_jobs(scan, reach)
+    }
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
+        self.first_aside(key)
+    }
+    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        self.key_holders(keys)
+    }
+    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
+        self.edges_of(seqs, side)
+    }
+    fn dependents(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>> {
+        self.edges_from(dependency, after, max)
+    }
+    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
+        self.read_facets(query)
+    }
+    fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
+        self.read_documents_from(kind, start)
+    }
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        self.read_document(kind, key)
+    }
+    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>> {
+        self.read_documents_before(kind, end, max)
+    }
+    fn configuration_version(&mut self) -> EngineResult<u64> {
+        Ok(self.meta.config_version)
+    }
+    fn generation(&mut self) -> u64 {
+        self.generation
+    }
+    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
+        self.read_records(query)
+    }
+    fn counts(&mut self) -> EngineResult<&Counts> {
+        self.load_counts()
+    }
+    fn damage(&mut self) -> EngineResult<Vec<String>> {
+        self.find_damage()
+    }
+}
+
+impl<C: Holds> Write for Tables<C> {
+    fn why_put_back(&mut self) -> EngineResult<Option<String>> {
+        let generation = self.meta.generation;
+        let pending = self.put_back.as_ref().filter(|(_, found)| generation <= *found);
+        Ok(pending.map(|(reason, _)| reason.clone()))
+    }
+    fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
+        let first = self.meta.next_seq;
+        self.meta.next_seq = first.saturating_add(limit(count));
+        Ok(Seq(first))
+    }
+    fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
+        self.insert_rows(rows)
+    }
+    fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
+        self.update_jobs(jobs)
+    }
+    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
+        labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
+    }
+    fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        self.rewrite_payload(seq, payload)
+    }
+    fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()> {
+        seqs.iter().try_for_each(|seq| self.remove_job(*seq, now))
+    }
+    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
+        self.delete_expired_keys(now, max)
+    }
+    fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
+        self.insert_edges(edges)
+    }
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+        self.delete_keys(keys)
+    }
+    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
+        writes.iter().try_for_each(|write| self.write_facet(write))
+    }
+    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
+        self.write_document(kind, key, body)
+    }
+    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
+        self.append_records(records)
+    }
+    fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
+        self.move_counts(changes)
+    }
+}

@@ -1,0 +1,180 @@
+//! Everything in the file, row by row, for moving it elsewhere, and rows from elsewhere as they were there. Pages end where
+//! they hold enough bytes, since SQLite hands over one row after the other.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, Row, params};
+
+use super::keys::read_key;
+use super::row::read_job;
+use super::tables::{Holds, Tables, prepare, store_error};
+use super::{busy, open};
+use crate::audit::Record;
+use crate::job::Seq;
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
+use crate::store::engines::sql::columns::{
+    damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code,
+    need_of, number,
+};
+use crate::store::move_store::rows::{Export, Import, JobDataPosition, Page, SequenceNumbers};
+
+const JOBS: &str =
+    "SELECT seq, id, lane, policy, record FROM hot NOT INDEXED WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+const FACETS: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets \
+     WHERE (seq, kind, name, number) > (?1, ?2, ?3, ?4) ORDER BY seq, kind, name, number LIMIT ?5";
+const KEYS: &str = "SELECT kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended FROM keys \
+     WHERE (kind, tenant, type, key) > (?1, ?2, ?3, ?4) ORDER BY kind, tenant, type, key LIMIT ?5";
+const EDGES: &str = "SELECT dependency, dependent, need FROM edges \
+     WHERE (dependency, dependent, need) > (?1, ?2, ?3) ORDER BY dependency, dependent, need LIMIT ?4";
+const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM documents \
+     WHERE kind = ?1 AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3";
+
+impl<C: Holds> Tables<C> {
+    /// Rows of a statement until there are none or the page is full; the second of what `read` gives is a row's size.
+    fn page<T>(
+        &self,
+        sql: &str,
+        parameters: &[&dyn rusqlite::ToSql],
+        page: Page,
+        read: impl Fn(&Row<'_>) -> EngineResult<(T, usize)>,
+    ) -> EngineResult<Vec<T>> {
+        let mut statement = prepare(self.connection.get(), sql)?;
+        let mut rows = statement.query(parameters).map_err(store_error)?;
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while bytes <= page.bytes
+            && let Some(row) = rows.next().map_err(store_error)?
+        {
+            let (one, size) = read(row)?;
+            bytes += size;
+            found.push(one);
+        }
+        Ok(found)
+    }
+}
+
+impl<C: Holds> Export for Tables<C> {
+    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
+        let generation = self.meta.generation;
+        Ok(SequenceNumbers { generation, seq: Seq(self.meta.next_seq), record: self.meta.next_record })
+    }
+
+    fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
+        let mut jobs = Vec::new();
+        {
+            let (connection, interned) = (self.connection.get(), &mut self.interned);
+            let mut statement = prepare(connection, JOBS)?;
+            let mut rows = statement.query(params![after.0, limit(page.rows)]).map_err(store_error)?;
+            while let Some(row) = rows.next().map_err(store_error)? {
+                jobs.push(read_job(row, interned, connection)?);
+            }
+        }
+        let (mut found, mut bytes) = (Vec::with_capacity(jobs.len()), 0);
+        for job in jobs {
+            let spec = self.load_specs(&[job.seq])?.pop().flatten();
+            let spec = spec.ok_or_else(|| damaged("jobs", job.seq.0, "is missing"))?;
+            bytes += spec.payload.bytes.len();
+            found.push(NewRow { job, spec, keys: Vec::new() });
+            if bytes > page.bytes {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
+        let (seq, kind) = after.map_or((i64::MIN, 0), |after| (after.seq.0, facet_kind_code(after.kind)));
+        let (name, at) = after.map_or(("", 0), |after| (after.name.as_str(), number(after.number)));
+        self.page(FACETS, params![seq, kind, name, at, limit(page.rows)], page, |row| {
+            let facet = read_facet(row)?;
+            let size = facet.body.len();
+            Ok((facet, size))
+        })
+    }
+
+    fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>> {
+        let (kind, tenant, job_type, text) = after.map_or((-1, "", "", ""), key_columns);
+        let parameters = params![kind, tenant, job_type, text, limit(page.rows)];
+        self.page(KEYS, parameters, page, |row| Ok((read_key(row)?, 0)))
+    }
+
+    fn edges_after(&mut self, after: Option<Edge>, page: Page) -> EngineResult<Vec<Edge>> {
+        let [dependency, dependent, need] = after
+            .map_or([i64::MIN, 0, 0], |edge| [edge.dependency.0, edge.dependent.0, need_code(edge.need)]);
+        self.page(EDGES, params![dependency, dependent, need, limit(page.rows)], page, |row| {
+            let [dependency, dependent, need]: [i64; 3] = columns(row)?;
+            let need = need_of(need).ok_or_else(|| damaged("edges", dependency, "names no kind of need"))?;
+            Ok((Edge { dependency: Seq(dependency), dependent: Seq(dependent), need }, 0))
+        })
+    }
+
+    fn documents_after(
+        &mut self,
+        kind: DocumentKind,
+        after: Option<&str>,
+        page: Page,
+    ) -> EngineResult<Vec<Document>> {
+        self.documents_by(DOCUMENTS, kind, params![document_kind_code(kind), after, limit(page.rows)])
+    }
+}
+
+impl<C: Holds> Import for Tables<C> {
+    fn import_keys(&mut self, keys: &[(Key, KeyHolder)]) -> EngineResult<()> {
+        self.put_keys(keys)
+    }
+
+    fn import_records(&mut self, records: &[Record]) -> EngineResult<()> {
+        self.write_records(records)
+    }
+
+    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
+        self.meta.next_seq = numbers.seq.0;
+        self.meta.next_record = numbers.record;
+        self.meta.generation = numbers.generation;
+        Ok(())
+    }
+}
+
+fn columns<const N: usize>(row: &Row<'_>) -> EngineResult<[i64; N]> {
+    let mut numbers = [0; N];
+    for (place, number) in numbers.iter_mut().enumerate() {
+        *number = row.get(place).map_err(store_error)?;
+    }
+    Ok(numbers)
+}
+
+fn read_facet(row: &Row<'_>) -> EngineResult<JobData> {
+    let [seq, kind] = columns(row)?;
+    let at: i64 = row.get(3).map_err(store_error)?;
+    let facet = JobData {
+        seq: Seq(seq),
+        kind: facet_kind_of(kind).ok_or_else(|| damaged("facets", seq, "is of no known kind"))?,
+        name: row.get(2).map_err(store_error)?,
+        number: at.unsigned_abs(),
+        body: row.get(5).map_err(store_error)?,
+    };
+    let check: u32 = row.get(4).map_err(store_error)?;
+    if facet_check(seq, kind, &facet.name, facet.number, &facet.body) != check {
+        return Err(damaged("facets", seq, "does not match its checksum"));
+    }
+    Ok(facet)
+}
+
+/// Whether any other connection, of whatever process, has the file open.
+pub(crate) fn is_in_use(path: &Path) -> EngineResult<bool> {
+    if !path.exists() {
+        return Ok(false);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    busy::never_wait(&connection)?;
+    // A log that is there is for whoever opens the store to judge.
+    open::leave_log(&connection)?;
+    // Having the file alone is refused as long as anybody else has it at all, also without a transaction.
+    let alone =
+        "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; SELECT count(*) FROM sqlite_schema; ROLLBACK";
+    match connection.execute_batch(alone).map_err(store_error) {
+        Ok(()) => Ok(false),
+        Err(error) if busy::is_locked(&error) => Ok(true),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,211 @@
+//! The one writer: takes everything that waits, does it in one transaction, and answers after the fsync. Requests that
+//! arrive meanwhile form the next group, so nobody ever waits for a group to fill.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::busy;
+use super::change_listener::OwnCommits;
+use super::checkpoint;
+use super::disk_reserve::Reserve;
+use super::head_marker::Marker;
+use super::open::{self, Identity};
+use super::soundness::Soundness;
+use super::tables::{self, Tables};
+use crate::clock::Stopwatch;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::{EngineResult, ReadTask, WriteTask};
+use crate::store::engines::sql::panic::{catch_panic, panicked};
+use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::environment::Environment;
+use crate::store::tx::cache::ConnectionCache;
+use crate::store::tx::group_commit;
+use crate::store::tx::write_tx::Effects;
+
+/// Requests that share a commit.
+type Group = Vec<Box<dyn WriteTask>>;
+
+/// The writer.
+pub(super) struct Writer {
+    pub(super) tables: Tables,
+    pub(super) env: Arc<Environment>,
+    pub(super) identity: Identity,
+    pub(super) log: PathBuf,
+    pub(super) marker: Marker,
+    pub(super) reserve: Reserve,
+    pub(super) own: Arc<OwnCommits>,
+    pub(super) memo: ConnectionCache,
+    pub(super) soundness: Arc<Soundness>,
+}
+
+impl Writer {
+    /// Writes for others until nothing waits and nothing will, or until storage fails.
+    pub(super) fn serve(
+        mut self,
+        writes: &TaskQueue<Box<dyn WriteTask>>,
+        reads: &TaskQueue<Box<dyn ReadTask>>,
+    ) {
+        if let Err(error) = self.serve_all(writes) {
+            tracing::error!(%error, "the store stops");
+            // Readers first: whoever is told by the writer that all is over finds it so.
+            for task in reads.stop(&error) {
+                catch_panic("refusing a read", || task.done(Err(error.clone())));
+            }
+            group_refuse(writes.stop(&error), &error);
+            // Whatever was wrong, moving the log now could make it worse.
+            if let Err(error) = open::leave_log(self.tables.connection()) {
+                tracing::error!(%error, "cannot leave the log alone");
+            }
+        }
+    }
+
+    fn serve_all(&mut self, writes: &TaskQueue<Box<dyn WriteTask>>) -> EngineResult<()> {
+        loop {
+            let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
+            if !tasks.is_empty() {
+                self.commit(tasks)?;
+                continue;
+            }
+            self.cut_long_log()?;
+            if !writes.wait() {
+                return self.finish_group(checkpoint::cut(self.tables.connection()));
+            }
+        }
+    }
+
+    /// Does a group's work and answers everybody in it. Fails only if nothing may be acknowledged any more.
+    pub(super) fn commit(&mut self, mut tasks: Group) -> EngineResult<()> {
+        tasks.retain(|task| !task.is_withdrawn());
+        let adds_jobs = tasks.iter().any(|task| task.adds_jobs());
+        if adds_jobs && !self.has_space()? {
+            tasks = refuse_new_jobs(tasks);
+        }
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let mut outcome = self.attempt(&mut tasks);
+        if outcome.as_ref().is_err_and(|error| *error == StoreError::Full) {
+            self.make_room()?;
+            tasks = refuse_new_jobs(tasks);
+            outcome = self.attempt(&mut tasks);
+        }
+        match outcome {
+            Ok(effects) => {
+                let env = self.env.clone();
+                catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
+                let moved = checkpoint::after_commit(self.tables.connection());
+                self.finish_group(moved)
+            }
+            // One of them is to blame, and fails alone: the others are done again without it.
+            Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
+                tasks.into_iter().try_for_each(|task| self.commit(vec![task]))
+            }
+            Err(error) => {
+                group_refuse(tasks, &error);
+                if matches!(error, StoreError::Stopped(_)) { Err(error) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn attempt(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
+        if tasks.is_empty() {
+            return Ok(Effects::default());
+        }
+        let work = catch_unwind(AssertUnwindSafe(|| self.transact(tasks)));
+        let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
+        if outcome.is_err() {
+            self.tables.rollback();
+            self.memo.clear();
+            for task in tasks.iter_mut() {
+                task.undone();
+            }
+        }
+        // A commit after it could be lost with the damaged pages.
+        outcome.map_err(|error| match error {
+            StoreError::Damaged(what) if tables::is_file_damage(&what) => {
+                StoreError::Stopped(format!("the database file is damaged: {what}; restore a backup"))
+            }
+            error => error,
+        })
+    }
+
+    fn transact(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
+        self.identity.check()?;
+        self.soundness.check()?;
+        let tables = &mut self.tables;
+        let changes = tables.connection().total_changes();
+        let until = tasks.iter().map(|task| task.deadline()).max().flatten();
+        busy::retry_while_locked(until, || tables.begin_write())?;
+        // Asked once it is this process's turn, so that later commits do not carry earlier times.
+        let now = self.env.clock.commit(self.tables.meta.stamp.at);
+        self.tables.meta.stamp = self.env.clock.stamp(now);
+        let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
+        let tables = &mut self.tables;
+        let env = &self.env;
+        let number = self.own.make(|| {
+            let watch = Stopwatch::start();
+            let number = tables.commit()?;
+            env.meters.committed(tasks.len(), watch.elapsed());
+            Ok((number, tables.connection().total_changes() != changes))
+        })?;
+        // Again, since the commit went to whatever file is open: it counts only if it can be found.
+        self.identity.check()?;
+        self.marker.advance(number);
+        Ok(effects)
+    }
+
+    /// Whether there is space for new jobs beside what running work needs to end.
+    fn has_space(&mut self) -> EngineResult<bool> {
+        let connection = self.tables.connection();
+        let mut moved = Ok(());
+        let is_held = self.reserve.is_held(self.env.clock.now(), || {
+            moved = checkpoint::cut(connection);
+            checkpoint::free_bytes(connection).unwrap_or(0)
+        });
+        let is_full = matches!(moved, Err(StoreError::Full));
+        self.finish_group(moved)?;
+        Ok(is_held && !is_full)
+    }
+
+    /// Lets work that is running end on a full disk.
+    fn make_room(&mut self) -> EngineResult<()> {
+        tracing::error!("the disk is full: jobs can end, but no new ones are taken");
+        self.reserve.release(self.env.clock.now());
+        // With its pages moved the log begins again from its start, and needs no more space for a while.
+        let moved = checkpoint::move_now(self.tables.connection());
+        self.finish_group(moved)
+    }
+
+    fn cut_long_log(&mut self) -> EngineResult<()> {
+        let is_long = std::fs::metadata(&self.log).is_ok_and(|log| log.len() > limits::LOG_BYTES_MAX);
+        if is_long {
+            let outcome = checkpoint::cut(self.tables.connection());
+            return self.finish_group(outcome);
+        }
+        Ok(())
+    }
+
+    /// Trouble with moving the log is nobody's request; only a failed fsync matters to all.
+    fn finish_group(&mut self, moved: EngineResult<()>) -> EngineResult<()> {
+        match moved {
+            Err(error @ StoreError::Stopped(_)) => return Err(error),
+            Err(StoreError::Full) => self.reserve.release(self.env.clock.now()),
+            Err(error) => tracing::warn!(%error, "cannot move the log into the database"),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+}
+
+/// Tells those who submit that the disk is full; the others remain.
+fn refuse_new_jobs(tasks: Group) -> Group {
+    let (refused, others) = tasks.into_iter().partition(|task| task.adds_jobs());
+    group_refuse(refused, &StoreError::Full);
+    others
+}
+
+fn group_refuse(tasks: Group, error: &StoreError) {
+    catch_panic("refusing a write", || group_commit::refuse(tasks, error));
+}

@@ -1,0 +1,82 @@
+//! One group commit: everything that is waiting is done in one unit of work, then committed once, then answered. Engines
+//! only begin, commit and roll back.
+
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::store::command::audit::RecordActor;
+use crate::store::engine::{Write, WriteTask};
+use crate::store::environment::Environment;
+use crate::store::tx::cache::ConnectionCache;
+use crate::store::tx::write_tx::{Effects, WriteTx};
+
+/// Does the work of all tasks. On an error nothing may be committed: the engine rolls back and the memo is forgotten.
+pub fn run(
+    db: &mut dyn Write,
+    memo: &mut ConnectionCache,
+    env: &Environment,
+    now: Timestamp,
+    tasks: &mut [Box<dyn WriteTask>],
+) -> Result<Effects, StoreError> {
+    let result = run_all(db, memo, env, now, tasks);
+    if result.is_err() {
+        memo.clear();
+    }
+    result
+}
+
+fn run_all(
+    db: &mut dyn Write,
+    memo: &mut ConnectionCache,
+    env: &Environment,
+    now: Timestamp,
+    tasks: &mut [Box<dyn WriteTask>],
+) -> Result<Effects, StoreError> {
+    memo.check_not_moved(db, env)?;
+    let put_back = if env.is_moving { None } else { db.why_put_back()? };
+    let mut tx = WriteTx::new(db, memo, env, now);
+    tx.share_grace()?;
+    tx.expect_outcomes(tasks.iter().map(|task| task.names().len()).sum());
+    if let Some(reason) = put_back {
+        // Before any task of this commit: none of them may use or give out a fence of the generation before.
+        tx.begin_generation(&RecordActor { reason: Some(reason), ..RecordActor::system() })?;
+    }
+    for task in tasks {
+        task.run(&mut tx);
+        if let Some(trouble) = tx.trouble() {
+            return Err(trouble.clone());
+        }
+    }
+    tx.finish()
+}
+
+/// Tells the world about a commit that is on disk, then answers everybody who took part.
+pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>>) {
+    if !effects.work.is_empty() {
+        env.wakeups.work_arrived_in(effects.work);
+    }
+    if effects.has_ends {
+        env.wakeups.jobs_ended();
+    }
+    if effects.has_cascades {
+        env.wakeups.cascades_left();
+    }
+    if effects.has_interrupts {
+        env.wakeups.jobs_interrupted();
+    }
+    if effects.has_late_rates {
+        env.minutes.evict_before(env.clock.now());
+    }
+    env.meters.counted(&effects.rates);
+    env.pruning.ended(&effects.late_ends);
+    env.feed.publish(effects.records, effects.change);
+    for task in tasks {
+        task.done(Ok(()));
+    }
+}
+
+/// Tells everybody who took part that nothing happened.
+pub fn refuse(tasks: Vec<Box<dyn WriteTask>>, error: &StoreError) {
+    for task in tasks {
+        task.done(Err(error.clone()));
+    }
+}

@@ -1,0 +1,340 @@
+//! Commands and queries on their way through an engine: typed on the outside, boxed inside, answered once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Deadline;
+use crate::error::{ActError, ScheduleError, StoreError, SubmitError, WorkError};
+use crate::job::JobId;
+use crate::limits;
+use crate::store::asker::ReadSource;
+use crate::store::engine::{ReadTask, WriteTask};
+use crate::store::tx::read_tx::ReadTx;
+use crate::store::tx::write_tx::WriteTx;
+
+/// An answer that may stand for trouble with the engine.
+pub(crate) trait IsStoreError: From<StoreError> {
+    /// The trouble, if it is that and no refusal.
+    fn trouble(&self) -> Option<&StoreError>;
+}
+
+impl IsStoreError for StoreError {
+    fn trouble(&self) -> Option<&StoreError> {
+        Some(self)
+    }
+}
+
+macro_rules! may_be_trouble {
+    ($($error:ident),*) => {$(
+        impl IsStoreError for $error {
+            fn trouble(&self) -> Option<&StoreError> {
+                if let $error::Store(error) = self { Some(error) } else { None }
+            }
+        }
+    )*};
+}
+
+may_be_trouble!(SubmitError, ActError, WorkError, ScheduleError);
+
+/// What a task is like, for the engine that queues it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Adds jobs: refused when the disk is full.
+    Submission,
+    /// The same, so many of them.
+    Batch(usize),
+    /// Changes up to so many jobs.
+    Bulk(usize),
+    /// Must not wait behind bulk work.
+    Urgent,
+    /// Looks for so many claimable jobs.
+    Claim(usize),
+    /// Looks up these jobs.
+    About(Vec<JobId>),
+    /// Anything else.
+    Ordinary,
+}
+
+/// How far a command has come, known to its caller and to the engine.
+#[derive(Debug, Default)]
+struct Progress(AtomicU8);
+
+const WAITING: u8 = 0;
+const BEGUN: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+impl Progress {
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// It is about to be run; false if it must not be.
+    fn begin(&self) -> bool {
+        self.change(WAITING, BEGUN) || self.0.load(Ordering::Acquire) == BEGUN
+    }
+
+    /// It is not to be run; false if it may have been.
+    fn withdraw(&self) -> bool {
+        self.change(WAITING, WITHDRAWN)
+    }
+}
+
+/// The answer to a command or a query, on its way.
+pub(crate) struct Answer<T, E> {
+    reply: oneshot::Receiver<Result<T, E>>,
+    deadline: Option<Deadline>,
+    progress: Arc<Progress>,
+    /// Whether it is a command's, and not that of a query, which changes nothing.
+    is_command: bool,
+}
+
+impl<T, E: From<StoreError>> Answer<T, E> {
+    /// Waits for the answer. A caller is answered by its deadline whatever the engine is doing: with the truth, which may be
+    /// that nobody knows whether the change was made.
+    pub(crate) async fn wait(mut self) -> Result<T, E> {
+        let gone = || Err(StoreError::Stopped("the store was closed".into()).into());
+        tokio::select! {
+            biased;
+            answer = &mut self.reply => answer.unwrap_or_else(|_| gone()),
+            () = passed(self.deadline) => {
+                let is_withdrawn = self.progress.withdraw();
+                if let Ok(answer) = self.reply.try_recv() {
+                    return answer;
+                }
+                if is_withdrawn && !self.is_command {
+                    // The database was not asked: others were, for too long.
+                    return Err(StoreError::TooSlow("its turn did not come in time".to_owned()).into());
+                }
+                let why = if is_withdrawn || !self.is_command {
+                    "no answer in time; nothing was changed"
+                } else {
+                    "no answer in time; whether the change was made is not known"
+                };
+                Err(StoreError::Away(why.to_owned()).into())
+            }
+        }
+    }
+}
+
+/// Returns when a caller is to be answered.
+async fn passed(deadline: Option<Deadline>) {
+    match deadline {
+        Some(deadline) => deadline.plus(limits::ANSWER_MARGIN).passed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A command on its way to a commit.
+pub(crate) struct Command<F, T, E> {
+    work: F,
+    kind: Kind,
+    deadline: Deadline,
+    progress: Arc<Progress>,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Command<F, T, E>
+where
+    F: FnMut(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: IsStoreError + Send + 'static,
+{
+    /// The command, and where its answer will arrive.
+    pub(crate) fn with_answer(kind: Kind, deadline: Deadline, work: F) -> (Box<dyn WriteTask>, Answer<T, E>) {
+        let (reply, answer) = oneshot::channel();
+        let progress: Arc<Progress> = Arc::default();
+        let answer =
+            Answer { reply: answer, deadline: Some(deadline), progress: progress.clone(), is_command: true };
+        (Box::new(Command { work, kind, deadline, progress, result: None, reply }), answer)
+    }
+}
+
+impl<F, T, E> WriteTask for Command<F, T, E>
+where
+    F: FnMut(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: IsStoreError + Send + 'static,
+{
+    fn run(&mut self, tx: &mut WriteTx<'_>) {
+        if !self.progress.begin() {
+            return;
+        }
+        tx.begin();
+        tx.call_trace = None;
+        let result = (self.work)(tx);
+        if let Err(error) = &result {
+            // Half of what the engine was told may be in it, or SQLite may have ended the transaction by itself: after
+            // trouble nothing of this group may be committed.
+            match error.trouble() {
+                Some(trouble) => tx.abort(trouble),
+                None => tx.undo(),
+            }
+        }
+        self.result = Some(result);
+    }
+
+    fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let answer = match outcome {
+            Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
+            // A refusal stands by itself; only what would have been committed is lost with the commit.
+            Err(error) => Err(error.into()),
+        };
+        // The caller may have gone; what was committed stays committed.
+        let _ = self.reply.send(answer);
+    }
+
+    fn adds_jobs(&self) -> bool {
+        matches!(self.kind, Kind::Submission | Kind::Batch(_))
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.kind == Kind::Urgent
+    }
+
+    fn weight(&self) -> usize {
+        match &self.kind {
+            Kind::Submission | Kind::Ordinary | Kind::Urgent => 1,
+            Kind::Batch(jobs) | Kind::Bulk(jobs) => *jobs,
+            // Most claims that ask for many find few.
+            Kind::Claim(wanted) => 1 + wanted / limits::CLAIM_WEIGHT_SHARE,
+            Kind::About(jobs) => jobs.len(),
+        }
+    }
+
+    fn claims(&self) -> usize {
+        if let Kind::Claim(wanted) = self.kind { wanted } else { 0 }
+    }
+
+    fn names(&self) -> &[JobId] {
+        if let Kind::About(jobs) = &self.kind { jobs } else { &[] }
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        Some(self.deadline)
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.progress.0.load(Ordering::Acquire) == WITHDRAWN
+    }
+
+    fn undone(&mut self) {
+        self.progress.change(BEGUN, WAITING);
+    }
+}
+
+/// A query on its way to a snapshot.
+pub(crate) struct Query<F, T, E> {
+    work: F,
+    /// None if it may take as long as it likes.
+    deadline: Option<Deadline>,
+    /// Cancelled once nobody waits for the answer any more.
+    asker: CancellationToken,
+    /// For whom it is made.
+    made_for: Option<ReadSource>,
+    progress: Arc<Progress>,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Query<F, T, E>
+where
+    F: FnMut(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    /// The query, and where its answer will arrive. It ends early once `asker` is cancelled.
+    pub(crate) fn with_answer(
+        deadline: Option<Deadline>,
+        asker: CancellationToken,
+        made_for: Option<ReadSource>,
+        work: F,
+    ) -> (Box<dyn ReadTask>, Answer<T, E>) {
+        let (reply, answer) = oneshot::channel();
+        let progress: Arc<Progress> = Arc::default();
+        let answer = Answer { reply: answer, deadline, progress: progress.clone(), is_command: false };
+        (Box::new(Query { work, deadline, asker, made_for, progress, result: None, reply }), answer)
+    }
+}
+
+impl<F, T, E> ReadTask for Query<F, T, E>
+where
+    F: FnMut(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    fn run(&mut self, view: &mut ReadTx<'_>) {
+        self.progress.begin();
+        view.ask_for(self.asker.clone());
+        let admitted = view.is_wanted().and_then(|()| view.check_not_moved());
+        self.result = Some(admitted.map_err(E::from).and_then(|()| (self.work)(view)));
+    }
+
+    fn is_long(&self) -> bool {
+        self.deadline.is_none()
+    }
+
+    fn asker(&self) -> CancellationToken {
+        self.asker.clone()
+    }
+
+    fn made_for(&self) -> Option<&ReadSource> {
+        self.made_for.as_ref()
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.deadline
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let is_over = self.deadline.is_some_and(Deadline::is_over);
+        let answer = match outcome {
+            // Engines end what takes too long, and say that it was interrupted: that is no trouble of the database.
+            Ok(()) if is_over && matches!(self.result, Some(Err(_))) => {
+                Err(StoreError::TooSlow("the read was ended".to_owned()).into())
+            }
+            Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
+            Err(error) => Err(error.into()),
+        };
+        let _ = self.reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::environment::{Environment, StoreOptions};
+
+    async fn interrupted(request_max: Duration) -> StoreError {
+        let mut env = Environment::system(StoreOptions::default());
+        env.timing.request_max = request_max;
+        let store = Store::open_in("memory:", env).unwrap();
+        let work = |_: &mut ReadTx<'_>| Err::<(), _>(StoreError::Database("interrupted".to_owned()));
+        store.read("look", work).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_read_that_its_deadline_ended_is_no_trouble_of_the_database() {
+        assert!(matches!(interrupted(Duration::ZERO).await, StoreError::TooSlow(_)));
+        assert!(matches!(interrupted(limits::REQUEST_MAX).await, StoreError::Database(_)));
+    }
+
+    #[tokio::test]
+    async fn a_read_whose_turn_does_not_come_is_no_trouble_of_the_database() {
+        let long_ago = Deadline::after(Duration::ZERO).minus(limits::ANSWER_MARGIN);
+        let work = |_: &mut ReadTx<'_>| Ok::<(), StoreError>(());
+        let (task, answer) = Query::with_answer(Some(long_ago), CancellationToken::new(), None, work);
+        assert!(matches!(answer.wait().await, Err(StoreError::TooSlow(_))));
+        drop(task);
+    }
+}

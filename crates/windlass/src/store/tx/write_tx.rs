@@ -1,0 +1,469 @@
+//! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
+//! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
+
+mod effects;
+mod heard;
+mod job_data;
+mod pending;
+mod reads;
+mod usage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+pub use self::effects::Effects;
+use self::job_data::JobDataBuffer;
+use self::pending::{Mark, NewParts, Pending};
+use crate::audit::Record;
+use crate::clock::{Grace, Timestamp};
+use crate::error::StoreError;
+use crate::job::{JobId, JobMetadata, JobRecord, JobState, Lane, Seq, Spec, Tenant};
+use crate::store::command::claim::AgingTurns;
+use crate::store::command::generation::LeaseSweep;
+use crate::store::documents::cascade::{self, Budget};
+use crate::store::documents::config::Config;
+use crate::store::documents::counters::CountChanges;
+use crate::store::documents::minute_stats::{minute_of, rate_key};
+use crate::store::engine::{
+    CountChange, Document, DocumentKind, Edge, EngineResult, JobDataWrite, Key, KeyHolder, NewRow, Write,
+};
+use crate::store::environment::Environment;
+use crate::store::tx::cache::ConnectionCache;
+
+/// A job as it will be, and the state it is stored in.
+struct Entry {
+    stored: Option<JobState>,
+    job: JobRecord,
+}
+
+/// The work of one group commit.
+pub struct WriteTx<'a> {
+    db: &'a mut dyn Write,
+    memo: &'a mut ConnectionCache,
+    /// What the store was given.
+    pub env: &'a Environment,
+    /// The time of this commit.
+    pub now: Timestamp,
+    /// What time may not do yet.
+    pub(crate) grace: Grace,
+    jobs: FxHashMap<Seq, Entry>,
+    seqs: FxHashMap<JobId, Seq>,
+    dirty: BTreeSet<Seq>,
+    pending: Pending,
+    facets: JobDataBuffer,
+    effects: Effects,
+    /// What is left for the consequences of changes, and for those of earlier commits.
+    pub(crate) budgets: [Budget; 2],
+    mark: Mark,
+    /// What a job was before the command changed it, and whether it had been changed before; none if it was added.
+    journal: Vec<(Seq, Option<JobRecord>, bool)>,
+    is_beyond_undoing: bool,
+    /// Dependents that were looked at to find out whether jobs may be removed.
+    pub(crate) dependents_seen: usize,
+    /// The generation before the one that this commit begins, if it begins one.
+    pub(crate) generation_before: Option<u64>,
+    trouble: Option<StoreError>,
+    /// The trace of the call that is being done, once a record has needed it.
+    pub(crate) call_trace: Option<String>,
+}
+
+impl<'a> WriteTx<'a> {
+    /// Work that starts now.
+    pub fn new(
+        db: &'a mut dyn Write,
+        memo: &'a mut ConnectionCache,
+        env: &'a Environment,
+        now: Timestamp,
+    ) -> WriteTx<'a> {
+        memo.refresh(db.generation());
+        WriteTx {
+            db,
+            memo,
+            env,
+            now,
+            grace: env.clock.grace(),
+            jobs: FxHashMap::default(),
+            seqs: FxHashMap::default(),
+            dirty: BTreeSet::new(),
+            pending: Pending::default(),
+            facets: JobDataBuffer::default(),
+            effects: Effects::default(),
+            budgets: [Budget::new(env.options.cascade_jobs_per_commit); 2],
+            mark: Mark::default(),
+            journal: Vec::new(),
+            is_beyond_undoing: false,
+            dependents_seen: 0,
+            generation_before: None,
+            trouble: None,
+            call_trace: None,
+        }
+    }
+
+    /// Begins a command, or makes what it did so far stand; what it does from here on can be undone.
+    pub fn begin(&mut self) {
+        self.mark = self.pending.mark();
+        self.journal.clear();
+        self.is_beyond_undoing = false;
+    }
+
+    /// Undoes the command that began last: it was refused and leaves no trace.
+    ///
+    /// What an index read has pushed to the engine cannot be taken back alone: the whole group is then rolled back.
+    pub fn undo(&mut self) {
+        if self.is_beyond_undoing {
+            let message = "a command failed half-way and was rolled back with its group: try again";
+            self.trouble.get_or_insert_with(|| StoreError::Database(message.into()));
+        }
+        while let Some((seq, previous, was_dirty)) = self.journal.pop() {
+            match previous {
+                Some(job) => {
+                    if let Some(entry) = self.jobs.get_mut(&seq) {
+                        entry.job = job;
+                    }
+                    if !was_dirty {
+                        self.dirty.remove(&seq);
+                    }
+                }
+                None => self.evict(seq),
+            }
+        }
+        let (mark, pending) = (self.mark, &mut self.pending);
+        pending.inserts.truncate(mark.inserts);
+        pending.edges.truncate(mark.edges);
+        pending.facets.truncate(mark.facets);
+        pending.released.truncate(mark.released);
+        pending.labels.truncate(mark.labels);
+        pending.removed.truncate(mark.removed);
+        pending.cascades.truncate(mark.cascades);
+        pending.records.truncate(mark.records);
+        self.facets.undone(&self.pending.facets);
+    }
+
+    fn evict(&mut self, seq: Seq) {
+        if let Some(entry) = self.jobs.remove(&seq) {
+            self.seqs.remove(&entry.job.id);
+        }
+        self.dirty.remove(&seq);
+    }
+
+    /// The engine is in trouble: the whole group must be rolled back.
+    pub(crate) fn abort(&mut self, trouble: &StoreError) {
+        self.trouble.get_or_insert_with(|| trouble.clone());
+    }
+
+    /// The trouble the engine had, if it had any; the whole group must then be rolled back.
+    pub fn trouble(&self) -> Option<&StoreError> {
+        self.trouble.as_ref()
+    }
+
+    /// The engine, with everything decided so far already written to it: for reads that go by an index.
+    pub fn db(&mut self) -> EngineResult<&mut dyn Write> {
+        self.flush()?;
+        Ok(self.db)
+    }
+
+    /// The engine as it is, for reads that nothing pending can change.
+    pub(in crate::store) fn raw<T>(
+        &mut self,
+        work: impl FnOnce(&mut dyn Write) -> EngineResult<T>,
+    ) -> EngineResult<T> {
+        work(self.db).inspect_err(|error| {
+            self.trouble.get_or_insert_with(|| error.clone());
+        })
+    }
+
+    /// How far running jobs were searched for leases of an earlier generation.
+    pub(crate) fn lease_sweep(&self) -> LeaseSweep {
+        self.memo.lease_sweep
+    }
+
+    /// Remembers how far they were searched; forgotten if the commit fails.
+    pub(crate) fn set_lease_sweep(&mut self, sweep: LeaseSweep) {
+        self.memo.lease_sweep = sweep;
+    }
+
+    /// The configuration in force.
+    pub fn config(&mut self) -> EngineResult<Arc<Config>> {
+        self.memo.config(self.db)
+    }
+
+    /// One document; documents are written at once, so nothing pending can change it.
+    pub(crate) fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        self.raw(|db| db.document(kind, key))
+    }
+
+    /// Writes a document; `change` does the same to the configuration in memory.
+    pub fn put_document(
+        &mut self,
+        kind: DocumentKind,
+        key: &str,
+        body: Option<&[u8]>,
+        change: impl FnOnce(&mut Config),
+    ) -> EngineResult<()> {
+        if kind.is_configuration() {
+            self.config()?;
+        }
+        self.raw(|db| db.put_document(kind, key, body))?;
+        if kind.is_configuration() {
+            let version = self.raw(|db| db.configuration_version())?;
+            self.memo.change_config(version, change);
+        }
+        Ok(())
+    }
+
+    /// The jobs with these ids, in this order.
+    pub fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Seq>>> {
+        for id in ids {
+            if !self.seqs.contains_key(id)
+                && let Some(job) = self.memo.running(*id).cloned()
+            {
+                self.cache_job(job);
+            }
+        }
+        let unknown: Vec<JobId> = ids.iter().filter(|id| !self.seqs.contains_key(id)).copied().collect();
+        if !unknown.is_empty() {
+            for job in self.raw(|db| db.find(&unknown))?.into_iter().flatten() {
+                self.cache_job(job);
+            }
+        }
+        Ok(ids.iter().map(|id| self.seqs.get(id).copied()).collect())
+    }
+
+    /// Makes sure these jobs are at hand, in one go.
+    pub fn load(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+        let unknown: Vec<Seq> = seqs.iter().filter(|seq| !self.jobs.contains_key(seq)).copied().collect();
+        if !unknown.is_empty() {
+            for job in self.raw(|db| db.load(&unknown))?.into_iter().flatten() {
+                self.cache_job(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in jobs that an index read handed over; those changed here already stay as they are.
+    pub fn cache_job(&mut self, job: JobRecord) -> Seq {
+        let seq = job.seq;
+        self.seqs.insert(job.id, seq);
+        self.jobs.entry(seq).or_insert_with(|| Entry { stored: Some(job.state), job });
+        seq
+    }
+
+    /// The job at this place as it will be; none if there is no such job.
+    pub fn job(&mut self, seq: Seq) -> EngineResult<Option<&JobRecord>> {
+        self.load(&[seq])?;
+        Ok(self.jobs.get(&seq).map(|entry| &entry.job))
+    }
+
+    /// Changes a job.
+    pub fn put(&mut self, job: JobRecord) {
+        let seq = job.seq;
+        let entry = self.jobs.get_mut(&seq).expect("a job is loaded before it is changed");
+        let previous = std::mem::replace(&mut entry.job, job);
+        self.note_change(&previous, seq);
+        let was_dirty = !self.dirty.insert(seq);
+        self.journal.push((seq, Some(previous), was_dirty));
+    }
+
+    fn note_change(&mut self, previous: &JobRecord, seq: Seq) {
+        let job = &self.jobs[&seq].job;
+        if job.state == JobState::Scheduled && !job.is_blocked {
+            self.effects.work.add(&job.lane);
+        }
+        if job.state.is_final() {
+            self.effects.has_ends = true;
+            if self.env.pruning.reaches(job.state, seq) {
+                self.effects.late_ends.push((job.state, seq));
+            }
+        }
+        self.memo.rates.count(Some(previous), job, self.now);
+        self.memo.written(job);
+    }
+
+    /// The one shared value of a lane: telling lanes apart by where they are is quick.
+    pub fn intern_lane(&mut self, lane: Lane) -> Arc<Lane> {
+        self.memo.intern_lane(lane)
+    }
+
+    /// Which lanes' aging was compared when.
+    pub(in crate::store) fn aging_turns(&mut self) -> &mut AgingTurns {
+        &mut self.memo.aging_turns
+    }
+
+    /// The first of `count` new places in the order of submission.
+    pub fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
+        self.raw(|db| db.allocate(count))
+    }
+
+    /// Adds a job.
+    pub fn insert(&mut self, job: JobRecord, spec: Spec, keys: Vec<(Key, KeyHolder)>) {
+        let seq = job.seq;
+        if job.state == JobState::Scheduled {
+            self.effects.work.add(&job.lane);
+        }
+        self.effects.has_ends |= job.state.is_final();
+        self.memo.rates.count(None, &job, self.now);
+        self.memo.written(&job);
+        self.seqs.insert(job.id, seq);
+        self.journal.push((seq, None, false));
+        self.jobs.insert(seq, Entry { stored: None, job });
+        self.pending.inserts.push(NewParts { seq, spec, keys });
+    }
+
+    /// Removes a job and everything that hangs on it.
+    pub fn remove(&mut self, seq: Seq) {
+        self.pending.removed.push(seq);
+    }
+
+    /// Makes one job wait for another.
+    pub fn link(&mut self, edge: Edge) {
+        self.pending.edges.push(edge);
+    }
+
+    /// Frees a key.
+    pub fn release_key(&mut self, key: Key) {
+        self.pending.released.push(key);
+    }
+
+    /// Changes what hangs on a job.
+    pub fn write_facet(&mut self, write: JobDataWrite) {
+        self.facets.written(&write, self.pending.facets.len());
+        self.pending.facets.push(write);
+    }
+
+    /// Replaces what clients may change.
+    pub fn relabel(&mut self, seq: Seq, labels: JobMetadata) {
+        self.pending.labels.push((seq, labels));
+    }
+
+    /// Notes whose jobs those who watch are to hear of: a tenant's, or something of everybody's.
+    pub fn announce(&mut self, tenant: Option<&Tenant>) {
+        self.env.feed.note(&mut self.effects.change, tenant);
+    }
+
+    /// Adds a record to the audit trail, or, if it is not to be kept, only to the live feed.
+    pub fn record(&mut self, record: Record, is_kept: bool) {
+        if is_kept || self.env.feed.has_listeners() {
+            self.pending.records.push((record, is_kept));
+        }
+    }
+
+    /// Hands everything decided so far to the engine.
+    pub fn flush(&mut self) -> EngineResult<()> {
+        let result = self.flush_all();
+        if let Err(error) = &result {
+            self.trouble.get_or_insert_with(|| error.clone());
+        }
+        result
+    }
+
+    fn flush_all(&mut self) -> EngineResult<()> {
+        let is_idle = self.dirty.is_empty() && self.pending.mark() == Mark::default();
+        if is_idle {
+            return Ok(());
+        }
+        self.is_beyond_undoing |= !self.journal.is_empty() || self.pending.mark() != self.mark;
+        let mut counts = CountChanges::default();
+        let mut pending = std::mem::take(&mut self.pending);
+        if !pending.inserts.is_empty() {
+            let mut rows = Vec::with_capacity(pending.inserts.len());
+            for new in std::mem::take(&mut pending.inserts) {
+                let entry = self.jobs.get_mut(&new.seq).expect("an added job is at hand");
+                counts.add(&entry.job.lane, entry.job.state, 1);
+                entry.stored = Some(entry.job.state);
+                self.dirty.remove(&new.seq);
+                rows.push(NewRow { job: entry.job.clone(), spec: new.spec, keys: new.keys });
+            }
+            self.db.insert(&rows)?;
+        }
+        if !self.dirty.is_empty() {
+            let mut changed = Vec::with_capacity(self.dirty.len());
+            for seq in std::mem::take(&mut self.dirty) {
+                let entry = self.jobs.get_mut(&seq).expect("a changed job is at hand");
+                if let Some(stored) = entry.stored.replace(entry.job.state)
+                    && stored != entry.job.state
+                {
+                    counts.add(&entry.job.lane, stored, -1);
+                    counts.add(&entry.job.lane, entry.job.state, 1);
+                }
+                changed.push(entry.job.clone());
+            }
+            self.db.update(&changed)?;
+            for job in &changed {
+                self.memo.stored(job);
+            }
+        }
+        for seq in &pending.removed {
+            if let Some(entry) = self.jobs.get(seq) {
+                counts.add(&entry.job.lane, entry.job.state, -1);
+            }
+            self.evict(*seq);
+        }
+        let counts = counts.into_changes();
+        self.write_rest(pending, &counts)
+    }
+
+    fn write_rest(&mut self, pending: Pending, counts: &[CountChange]) -> EngineResult<()> {
+        let db = &mut *self.db;
+        if !pending.labels.is_empty() {
+            db.relabel(&pending.labels)?;
+        }
+        if !pending.edges.is_empty() {
+            db.link(&pending.edges)?;
+        }
+        if !pending.facets.is_empty() {
+            db.write_facets(&pending.facets)?;
+            self.facets_flushed(&pending.facets);
+        }
+        let db = &mut *self.db;
+        if !pending.released.is_empty() {
+            db.release_keys(&pending.released)?;
+        }
+        if !pending.cascades.is_empty() {
+            db.put_documents(DocumentKind::Cascade, &cascade::documents(&pending.cascades))?;
+        }
+        if !pending.removed.is_empty() {
+            db.remove(&pending.removed, self.now)?;
+            self.facets.removed(&pending.removed);
+        }
+        if !pending.records.is_empty() {
+            let kept = pending.records.iter().filter(|(_, is_kept)| *is_kept);
+            let mut kept: Vec<Record> = kept.map(|(record, _)| record.clone()).collect();
+            db.append(&mut kept)?;
+            if self.env.feed.has_listeners() {
+                let mut kept = kept.into_iter();
+                let numbered = pending
+                    .records
+                    .into_iter()
+                    .filter_map(|(record, is_kept)| if is_kept { kept.next() } else { Some(record) });
+                self.effects.records.extend(numbered);
+            }
+        }
+        if !counts.is_empty() {
+            db.count(counts)?;
+        }
+        self.mark = Mark::default();
+        self.journal.clear();
+        Ok(())
+    }
+
+    /// Ends the work: writes what is left and tells what to announce after the commit.
+    pub fn finish(mut self) -> EngineResult<Effects> {
+        self.flush()?;
+        self.write_tallies()?;
+        // By key: of two for one minute and lane the last counts.
+        let mut rates = BTreeMap::new();
+        for due in self.memo.rates.take_due(self.now) {
+            self.effects.has_late_rates |= due.minute < minute_of(self.now);
+            let key = rate_key(due.minute, &self.env.node, &due.lane);
+            let body = crate::store::documents::config::encode(&due.whole);
+            rates.insert(key.clone(), Document { key, body });
+            self.effects.rates.push((due.lane, due.fresh));
+        }
+        if !rates.is_empty() {
+            self.db.put_documents(DocumentKind::Rate, &rates.into_values().collect::<Vec<_>>())?;
+        }
+        Ok(self.effects)
+    }
+}

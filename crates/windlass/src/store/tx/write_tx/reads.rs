@@ -1,0 +1,48 @@
+//! Looking at what a unit of work has before it, its own pending work included. Changes nothing.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::WriteTx;
+use crate::job::{Seq, Spec};
+use crate::store::engine::{EngineResult, Read};
+use crate::store::tx::read_tx::ReadTx;
+
+impl WriteTx<'_> {
+    /// What was submitted for a job.
+    pub fn spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
+        if let Some(new) = self.pending.inserts.iter().find(|new| new.seq == seq) {
+            return Ok(Some(new.spec.clone()));
+        }
+        if let Some((_, labels)) = self.pending.labels.iter().rev().find(|(at, _)| *at == seq) {
+            let labels = labels.clone();
+            let stored = self.raw(|db| db.specs(&[seq]))?.pop().flatten();
+            return Ok(stored.map(|spec| Spec { labels, ..spec }));
+        }
+        Ok(self.raw(|db| db.specs(&[seq]))?.pop().flatten())
+    }
+
+    /// What was submitted for jobs, those of this commit included; one that has none is left out.
+    pub(crate) fn specs(&mut self, seqs: &[Seq]) -> EngineResult<FxHashMap<Seq, Spec>> {
+        let wanted: FxHashSet<Seq> = seqs.iter().copied().collect();
+        let new = self.pending.inserts.iter().filter(|new| wanted.contains(&new.seq));
+        let mut found: FxHashMap<Seq, Spec> = new.map(|new| (new.seq, new.spec.clone())).collect();
+        let stored: Vec<Seq> = wanted.into_iter().filter(|seq| !found.contains_key(seq)).collect();
+        for seq in stored {
+            if let Some(spec) = self.spec(seq)? {
+                found.insert(seq, spec);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A look at the store from within this commit. It does not see what is pending.
+    pub(crate) fn view(&mut self) -> ReadTx<'_> {
+        ReadTx::within(self.db, self.memo, self.env, self.now)
+    }
+
+    /// The engine for reading only, with everything decided so far written to it.
+    pub fn reader(&mut self) -> EngineResult<&mut dyn Read> {
+        self.flush()?;
+        Ok(self.db)
+    }
+}
