@@ -151,7 +151,7 @@ impl Layout {
         let mut shell = self.with_flash(query);
         let named = what.and_then(|what| match query.get("done")? {
             "paused" => Some(format!("{what} is paused.")),
-            "resumed" => Some(format!("{what} is resumed.")),
+            "unpaused" => Some(format!("{what} is resumed.")),
             "triggered" => Some(format!("{what} was started.")),
             _ => None,
         });
@@ -180,7 +180,7 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "signalled" => "Signal sent.".to_owned(),
         "unchanged" => "It was so already: nothing changed.".to_owned(),
         "paused" => "Paused.".to_owned(),
-        "resumed" => "Resumed.".to_owned(),
+        "unpaused" => "Resumed.".to_owned(),
         "closed" => "The gate is closed.".to_owned(),
         "opened" => "The gate is open.".to_owned(),
         "clock_accepted" => "The wall clock is believed.".to_owned(),

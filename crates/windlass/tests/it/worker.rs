@@ -1,36 +1,20 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
-mod assertions;
 mod batch;
 mod batch_collector;
 mod blocking;
 mod builder;
-mod callers;
-mod changes;
-mod contract;
-mod corners;
-mod crashes;
-mod dropped;
+mod durable;
 mod follow;
 mod handlers;
 mod harness;
+mod hosts;
 pub(crate) mod job_types;
-mod lost;
-mod nested;
 mod operations;
 mod order;
-mod outage;
 mod pause;
-mod prefetch;
-mod processes;
-mod programs;
 mod recovery;
-mod reopened;
-mod replay;
-mod run;
 mod schedules;
 mod shutdown;
 mod steps;
-mod transaction;
-mod virtual_time;
 mod waits;

@@ -53,7 +53,7 @@ pub(in crate::dashboard) async fn page(
     let acted = looks.iter().find(|look| query.get("name") == Some(look.name.as_str()));
     shell.done = shell.done.map(|said| match (query.get("done"), acted) {
         (Some("paused"), Some(look)) if look.paused.is_some() => format!("Queue {} is paused.", look.name),
-        (Some("resumed"), Some(look)) if look.paused.is_none() => {
+        (Some("unpaused"), Some(look)) if look.paused.is_none() => {
             format!("Queue {} is not paused any more.", look.name)
         }
         _ => said,
@@ -333,7 +333,7 @@ pub(in crate::dashboard) async fn pause_or_resume(
 ) -> Result<&'static str, PageError> {
     let (is_changed, done) = match form.need("action")? {
         "pause" => (board.store().pause(&visitor.caller, target, pause_of(form)?).await?, "paused"),
-        "resume" => (board.store().resume(&visitor.caller, target, form.text("reason")).await?, "resumed"),
+        "resume" => (board.store().resume(&visitor.caller, target, form.text("reason")).await?, "unpaused"),
         _ => return Err(PageError::invalid("there is no such action")),
     };
     Ok(if is_changed { done } else { "unchanged" })

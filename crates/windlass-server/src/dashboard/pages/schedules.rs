@@ -197,7 +197,7 @@ pub(in crate::dashboard) async fn act(
         }
         "resume" => {
             if store.resume_schedule(caller, which).await? {
-                "resumed"
+                "unpaused"
             } else {
                 "unchanged"
             }

@@ -77,6 +77,6 @@ pub(in crate::dashboard) async fn act(
         Some("own") => own_page.as_str(),
         _ => "/",
     };
-    let done = if is_changed { "resumed" } else { "unchanged" };
+    let done = if is_changed { "unpaused" } else { "unchanged" };
     Ok(Redirect::to(&format!("{to}?done={done}")).into_response())
 }

@@ -20,7 +20,7 @@ fn suite() -> Vec<String> {
     let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
     let is_meant = |name: &&str| {
         (name.starts_with("conformance::") && name.contains("::postgres::"))
-            || *name == "walk::any_walk_looks_the_same_on_postgres_as_in_memory"
+            || *name == "random::any_walk_looks_the_same_on_postgres_as_in_memory"
     };
     listed
         .lines()

@@ -9,7 +9,7 @@ use windlass::store::documents::config::{FairBy, QueueSettings, TenantSettings};
 use windlass::store::engine::ClaimOrder;
 use windlass::store::environment::StoreOptions;
 
-use super::concurrency::submit_many;
+use crate::conformance::claims::concurrency::submit_many;
 use crate::fixture::{Fixture, new_job, on_every_engine, priority, queue, secs, tenant};
 
 on_every_engine!(

@@ -8,9 +8,9 @@ use windlass::job::{GroupStrategy, JobState, RetryPolicy};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
-use super::harness::{Bench, Started, step_by_step_on_every_engine};
-use super::job_types::{Add, Fill, Greet, greet};
 use crate::fixture::secs;
+use crate::worker::harness::{Bench, Started, step_by_step_on_every_engine};
+use crate::worker::job_types::{Add, Fill, Greet, greet};
 
 step_by_step_on_every_engine!(
     a_removed_sleep_is_changed_code,

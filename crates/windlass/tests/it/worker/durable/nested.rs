@@ -7,9 +7,9 @@ use windlass::job::{GroupStrategy, RetryPolicy};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
-use super::harness::step_by_step_on_every_engine;
-use super::job_types::{Fill, Greet, greet};
 use crate::fixture::secs;
+use crate::worker::harness::step_by_step_on_every_engine;
+use crate::worker::job_types::{Fill, Greet, greet};
 
 step_by_step_on_every_engine!(
     a_step_within_a_step_in_a_loop_keeps_its_value,

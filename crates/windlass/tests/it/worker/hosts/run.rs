@@ -7,7 +7,7 @@ use windlass::handler::State;
 use windlass::job::JobState;
 use windlass::worker::Worker;
 
-use super::job_types::{Greet, greet};
+use crate::worker::job_types::{Greet, greet};
 
 const LONG: Duration = Duration::from_secs(20);
 

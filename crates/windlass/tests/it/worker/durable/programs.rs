@@ -15,10 +15,10 @@ use windlass::worker::Worker;
 use self::acts::{Call, next};
 use self::handler::{child, follow};
 use self::world::World;
-use super::harness::outcomes;
-use super::job_types::{Greet, greet};
 use crate::fixture::secs;
 use crate::random::rng::Dice;
+use crate::worker::harness::outcomes;
+use crate::worker::job_types::{Greet, greet};
 
 /// What happens to the first workers.
 #[derive(Debug, Clone)]

@@ -7,9 +7,9 @@ use windlass::job::{AttemptOutcome, RetryPolicy};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
-use super::harness::{outcomes, step_by_step_on_every_engine};
-use super::job_types::{Greet, greet};
 use crate::fixture::secs;
+use crate::worker::harness::{outcomes, step_by_step_on_every_engine};
+use crate::worker::job_types::{Greet, greet};
 
 step_by_step_on_every_engine!(
     a_joined_step_whose_error_is_returned_after_compensation_runs_again,

@@ -17,10 +17,10 @@ use windlass::store::documents::config::PauseMode;
 use windlass::store::environment::StoreOptions;
 use windlass::worker::Worker;
 
-use super::harness::{Bench, Started, Told, events};
-use super::job_types::{Add, Greet, greet};
-use super::lost;
 use crate::fixture::{On, secs};
+use crate::worker::harness::{Bench, Started, Told, events};
+use crate::worker::hosts::lost;
+use crate::worker::job_types::{Add, Greet, greet};
 
 const ROLE: &str = "WINDLASS_TEST_ROLE";
 const ADDRESS: &str = "WINDLASS_TEST_ADDRESS";
@@ -51,7 +51,7 @@ impl Process {
 
     fn start_on(queue: &str, role: &str, bench: &Bench) -> Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "worker::processes::child", "--nocapture"])
+            .args(["--exact", "worker::hosts::processes::child", "--nocapture"])
             .env(ROLE, role)
             .env(ADDRESS, &bench.address)
             .env(QUEUE, queue)

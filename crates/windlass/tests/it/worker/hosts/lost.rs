@@ -15,9 +15,9 @@ use windlass::job::{AttemptOutcome, JobId, JobState};
 use windlass::store::documents::config::PauseMode;
 use windlass::worker::{Worker, WorkerControl};
 
-use super::harness::{Bench, Started, within};
-use super::job_types::{Greet, greet};
 use crate::fixture::On;
+use crate::worker::harness::{Bench, Started, within};
+use crate::worker::job_types::{Greet, greet};
 
 /// Enough that its worker claims ahead.
 const SLOTS: usize = 10;
@@ -33,7 +33,7 @@ type Jobs = Vec<Handle<Greet>>;
 type Seen = Arc<Mutex<HashMap<JobId, Vec<u32>>>>;
 
 /// What the handlers of a worker share that is about to vanish.
-pub(super) struct Fate {
+pub(in crate::worker) struct Fate {
     started: AtomicUsize,
     /// Called when as many slow handlers have started as there are slots.
     is_full: Box<dyn Fn() + Send + Sync>,
@@ -53,7 +53,7 @@ async fn hang(job: Greet, Given(fate): Given<Arc<Fate>>) -> anyhow::Result<Strin
 }
 
 /// A worker on a thread of its own, which stands still once slow jobs have all its slots.
-pub(super) fn doomed(
+pub(in crate::worker) fn doomed(
     queue: &Client,
     is_full: impl Fn() + Send + Sync + 'static,
     end: Receiver<()>,
@@ -67,18 +67,18 @@ pub(super) fn doomed(
 }
 
 /// Runs so many quick jobs that the worker begins to claim ahead.
-pub(super) async fn warm_up(bench: &Bench) {
+pub(in crate::worker) async fn warm_up(bench: &Bench) {
     for job in bench.client.submit_all(vec![greet("quick"); 500]).await.unwrap() {
         job.result(LONG).await.unwrap();
     }
 }
 
-pub(super) async fn submit_slow(bench: &Bench) -> Jobs {
+pub(in crate::worker) async fn submit_slow(bench: &Bench) -> Jobs {
     bench.client.submit_all((0..SLOW).map(|_| JobBuilder::new(&greet("slow")).lease(LEASE))).await.unwrap()
 }
 
 /// The jobs that the worker has started, and those that it only holds.
-pub(super) async fn split(bench: &Bench, jobs: &Jobs) -> (Vec<JobId>, Vec<JobId>) {
+pub(in crate::worker) async fn split(bench: &Bench, jobs: &Jobs) -> (Vec<JobId>, Vec<JobId>) {
     let (mut started, mut ahead) = (Vec::new(), Vec::new());
     for handle in jobs {
         let job = bench.job(handle.id()).await.job;
@@ -94,7 +94,7 @@ pub(super) async fn split(bench: &Bench, jobs: &Jobs) -> (Vec<JobId>, Vec<JobId>
 }
 
 /// Runs all of them with another worker: only what had started is charged with a crash.
-pub(super) async fn run_again(bench: &Bench, jobs: Jobs, started: &[JobId]) {
+pub(in crate::worker) async fn run_again(bench: &Bench, jobs: Jobs, started: &[JobId]) {
     let seen = Seen::default();
     let note = |job: Greet, cx: Cx, Given(seen): Given<Seen>| async move {
         seen.lock().unwrap().entry(cx.job_id()).or_default().push(cx.attempt());

@@ -10,9 +10,9 @@ use windlass::store::documents::config::PauseMode;
 use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
-use super::harness::{Bench, Started, Told, events, outcomes};
-use super::job_types::{Add, Greet, greet};
 use crate::fixture::secs;
+use crate::worker::harness::{Bench, Started, Told, events, outcomes};
+use crate::worker::job_types::{Add, Greet, greet};
 
 /// An error that cannot be shown.
 #[derive(Debug)]

@@ -11,16 +11,16 @@ use windlass::job::{JobState, RetryPolicy};
 use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
-use super::harness::{Bench, PROMPTLY, Started, Told, events};
-use super::job_types::{Greet, greet};
 use crate::fixture::secs;
+use crate::worker::harness::{Bench, PROMPTLY, Started, Told, events};
+use crate::worker::job_types::{Greet, greet};
 
 mod stopped {
-    use super::super::harness::on_every_engine;
     use super::{
         a_sleep_dropped_because_the_worker_stops_keeps_its_end,
         a_step_dropped_because_the_worker_stops_runs_again,
     };
+    use crate::worker::harness::on_every_engine;
 
     on_every_engine!(
         a_step_dropped_because_the_worker_stops_runs_again,
@@ -29,11 +29,11 @@ mod stopped {
 }
 
 mod replayed {
-    use super::super::harness::step_by_step_on_every_engine;
     use super::{
         a_saved_step_dropped_before_its_turn_keeps_its_value,
         a_saved_step_is_not_given_up_while_another_is_slow,
     };
+    use crate::worker::harness::step_by_step_on_every_engine;
 
     step_by_step_on_every_engine!(
         a_saved_step_is_not_given_up_while_another_is_slow,

@@ -8,7 +8,7 @@ use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::{QueueSettings, Rate, TypeSettings};
 
-use super::concurrency::{key, submit_many};
+use crate::conformance::claims::concurrency::{key, submit_many};
 use crate::fixture::{Fixture, ids, new_job, on_every_engine, priority, queue, tenant};
 
 on_every_engine!(

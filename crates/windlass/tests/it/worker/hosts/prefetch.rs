@@ -10,8 +10,8 @@ use windlass::handler::State as Given;
 use windlass::job::{AttemptOutcome, JobId, JobState};
 use windlass::store::caller::Caller;
 
-use super::harness::{Bench, PROMPTLY, Started, outcomes};
-use super::job_types::{Greet, greet};
+use crate::worker::harness::{Bench, PROMPTLY, Started, outcomes};
+use crate::worker::job_types::{Greet, greet};
 
 const SLOTS: usize = 10;
 

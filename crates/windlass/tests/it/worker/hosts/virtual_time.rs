@@ -10,7 +10,7 @@ use windlass::job::{Failure, GroupStrategy, JobState};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
-use super::job_types::{Add, Greet, greet};
+use crate::worker::job_types::{Add, Greet, greet};
 
 type Count = Arc<AtomicUsize>;
 

@@ -7,7 +7,7 @@ use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::documents::config::{BudgetPeriod, TenantSettings};
 
-use super::concurrency::submit_many;
+use crate::conformance::claims::concurrency::submit_many;
 use crate::fixture::{Fixture, just_before, new_job, on_every_engine, tenant};
 
 on_every_engine!(

@@ -9,10 +9,10 @@ use windlass::job::{Failure, GroupStrategy, RetryPolicy};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
-use super::job_types::{Fill, Greet, greet};
 use crate::fixture::secs;
+use crate::worker::job_types::{Fill, Greet, greet};
 
-const DOCUMENT: &str = include_str!("../../../../../docs/durable-steps.md");
+const DOCUMENT: &str = include_str!("../../../../../../docs/durable-steps.md");
 
 /// What the attempts of one job saw and did.
 #[derive(Clone, Default)]

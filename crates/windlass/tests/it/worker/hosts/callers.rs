@@ -6,9 +6,9 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::pause::Pause;
 use windlass::testing::TestClient;
 
-use super::harness::step_by_step_on_every_engine;
-use super::job_types::greet;
 use crate::fixture::{secs, tenant};
+use crate::worker::harness::step_by_step_on_every_engine;
+use crate::worker::job_types::greet;
 
 step_by_step_on_every_engine!(somebody_elses_eyes_see_only_their_tenant, pauses_are_listed_with_who_and_why);
 

@@ -10,9 +10,9 @@ use windlass::job::{AttemptOutcome, JobState, RetryPolicy};
 use windlass::testing::{CrashPoint, StepRun, TestClient};
 use windlass::{Cx, Failure, GroupStrategy, Worker};
 
-use super::harness::step_by_step_on_every_engine;
-use super::job_types::{Add, Fill, Greet, greet};
 use crate::fixture::secs;
+use crate::worker::harness::step_by_step_on_every_engine;
+use crate::worker::job_types::{Add, Fill, Greet, greet};
 
 step_by_step_on_every_engine!(
     a_job_recovers_from_every_crash_point,

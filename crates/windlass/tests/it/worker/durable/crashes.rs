@@ -8,9 +8,9 @@ use windlass::job::{AttemptOutcome, Category, ErrorRecord, JobId, JobState, Retr
 use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
-use super::harness::{Bench, Started, Told, events, outcomes, within};
-use super::job_types::{Greet, Trap, greet};
 use crate::fixture::secs;
+use crate::worker::harness::{Bench, Started, Told, events, outcomes, within};
+use crate::worker::job_types::{Greet, Trap, greet};
 
 async fn error_of(t: &TestClient, id: JobId) -> ErrorRecord {
     t.job(id).await.job.details.error.clone().expect("the job has an error")

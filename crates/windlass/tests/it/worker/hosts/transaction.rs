@@ -7,7 +7,7 @@ use windlass::error::{StoreError, SubmitError};
 use windlass::rusqlite::{Connection, TransactionBehavior};
 use windlass::worker::Worker;
 
-use super::job_types::{Greet, greet};
+use crate::worker::job_types::{Greet, greet};
 
 const LONG: Duration = Duration::from_secs(20);
 

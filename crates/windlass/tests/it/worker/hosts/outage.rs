@@ -11,9 +11,9 @@ use windlass::handler::State;
 use windlass::job::AttemptOutcome;
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 
-use super::harness::{Bench, PROMPTLY, Started, Told, events, within};
-use super::job_types::{Greet, greet};
 use crate::fixture::{Fixture, On, secs};
+use crate::worker::harness::{Bench, PROMPTLY, Started, Told, events, within};
+use crate::worker::job_types::{Greet, greet};
 
 /// The file beneath a bench, as another program has it open.
 fn intruder(bench: &Bench) -> Connection {

@@ -10,9 +10,9 @@ use windlass::job::{Failure, JobState, RetryPolicy};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
-use super::harness::step_by_step_on_every_engine;
-use super::job_types::{Greet, greet};
 use crate::fixture::secs;
+use crate::worker::harness::step_by_step_on_every_engine;
+use crate::worker::job_types::{Greet, greet};
 
 step_by_step_on_every_engine!(
     a_loop_that_skips_what_failed_skips_it_again,

@@ -15,7 +15,7 @@ use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TenantSettings, TypeSettings};
 
-use super::concurrency::submit_many;
+use crate::conformance::claims::concurrency::submit_many;
 use crate::fixture::{Everything, Fixture, new_job, on_every_engine, queue, tenant};
 
 on_every_engine!(no_limit_is_exceeded_at_any_instant_and_none_leaks);

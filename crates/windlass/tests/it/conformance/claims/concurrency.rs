@@ -35,11 +35,11 @@ on_every_engine!(
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-pub(super) fn key(name: &str) -> NewJob {
+pub(in crate::conformance) fn key(name: &str) -> NewJob {
     NewJob { concurrency_key: Some(name.to_owned()), ..new_job("sync") }
 }
 
-pub(super) fn at_most(limit: u64) -> QueueSettings {
+pub(in crate::conformance) fn at_most(limit: u64) -> QueueSettings {
     QueueSettings { max_running: Some(limit), ..QueueSettings::default() }
 }
 
@@ -47,7 +47,7 @@ fn per_key(limit: u64) -> QueueSettings {
     QueueSettings { max_running_per_key: Some(limit), ..QueueSettings::default() }
 }
 
-pub(super) async fn submit_many(t: &Fixture, job: NewJob, count: usize) -> Vec<JobId> {
+pub(in crate::conformance) async fn submit_many(t: &Fixture, job: NewJob, count: usize) -> Vec<JobId> {
     t.submit_all(vec![job; count]).await.iter().map(|receipt| receipt.job.id).collect()
 }
 
@@ -177,7 +177,7 @@ const WAYS: [&str; 13] = [
     "timeout", "lifetime", "leave",
 ];
 
-pub(super) async fn stop(t: &Fixture, way: &str, worker: WorkerId, claimed: &Claimed) {
+pub(in crate::conformance) async fn stop(t: &Fixture, way: &str, worker: WorkerId, claimed: &Claimed) {
     let id = claimed.job.id;
     let outcome = match way {
         "complete" => Outcome::Completed { result: None },

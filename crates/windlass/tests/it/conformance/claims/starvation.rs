@@ -8,7 +8,7 @@ use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::snapshot::Snapshot;
 
-use super::concurrency::{at_most, key, stop, submit_many};
+use crate::conformance::claims::concurrency::{at_most, key, stop, submit_many};
 use crate::fixture::{Fixture, on_every_engine, priority, queue};
 
 on_every_engine!(no_job_starves_and_no_limit_is_exceeded);
