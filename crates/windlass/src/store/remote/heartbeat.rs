@@ -126,7 +126,7 @@ impl Remote {
                 }
                 AttemptWrite::Logs(logs) => {
                     self.send_beat(hand, HeartbeatItem { logs, ..HeartbeatItem::new(hand.job, hand.fence) })
-                        .await?
+                        .await?;
                 }
             }
         }

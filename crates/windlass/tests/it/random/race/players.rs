@@ -130,7 +130,7 @@ async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
         match dice.below(8) {
             0 => act(&arena, job, JobAction::Cancel { reason: None }).await,
             1 => {
-                act(&arena, job, JobAction::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK]))).await
+                act(&arena, job, JobAction::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK]))).await;
             }
             2..=4 => {
                 let mode =
