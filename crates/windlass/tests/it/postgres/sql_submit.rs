@@ -418,6 +418,38 @@ async fn many_transactions_with_one_key_make_one_job() {
     jobs.close();
 }
 
+/// M13: a submission that becomes a job while another with its key comes in is found, in `inbox` or in `keys`.
+#[tokio::test]
+async fn a_key_is_found_while_its_submission_becomes_a_job() {
+    let address = new_schema();
+    open(&address).close();
+    let (mut node, schema) = stranger(&address).await;
+    let (client, _) = stranger(&address).await;
+    let options = r#"{"idempotency_key": "one"}"#;
+    let first = submit(&client, &schema, options).await.unwrap();
+    // As a node does it, and so slowly that the other submission comes in between.
+    let taking = node.transaction().await.unwrap();
+    taking.batch_execute(&format!("LOCK TABLE {schema}.inbox")).await.unwrap();
+    let name = schema.clone();
+    let second = tokio::spawn(async move { submit(&client, &name, options).await.unwrap() });
+    let waiting = format!("SELECT FROM pg_locks WHERE relation = '{schema}.inbox'::regclass AND NOT granted");
+    let waits = async {
+        while taking.query(&waiting, &[]).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, waits).await.expect("it looks into the inbox");
+    let take = format!(
+        "INSERT INTO {schema}.keys (kind, tenant, type, key, seq, expires_at, \"check\", job, payload) \
+         SELECT 0, tenant, type, idempotency_key, 1, {}, 0, id, '' FROM {schema}.inbox; DELETE FROM {schema}.inbox",
+        i64::MAX
+    );
+    taking.batch_execute(&take).await.unwrap();
+    taking.commit().await.unwrap();
+    let second = tokio::time::timeout(LONG, second).await.expect("in time").unwrap();
+    assert_eq!(second, first);
+}
+
 /// M13, M113: whoever holds a transaction open holds up nobody but those who want its very keys, and those not for ever.
 #[tokio::test]
 async fn a_transaction_that_stays_open_stops_nobody_else() {

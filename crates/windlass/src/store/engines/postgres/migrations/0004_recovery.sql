@@ -89,16 +89,17 @@ BEGIN
     IF body ? 'idempotency_key' THEN
         key := convert_to(body ->> 'idempotency_key', 'UTF8');
         PERFORM @.door_lock_key(0, of_tenant, of_type, key);
-        -- Statements of their own after the lock, so that they see what its last holder committed.
-        -- The key of a removed job answers with what it remembers: the id, and a digest of the payload.
-        SELECT coalesce(h.id, k.job), CASE WHEN h.id IS NULL
-                THEN k.payload = sha256(convert_to(content, 'UTF8') || '\x00'::bytea || payload)
-                ELSE j.payload = payload AND coalesce(j.content_type, 'application/json') = convert_to(content, 'UTF8') END
-            INTO found_id, is_same FROM @.keys k LEFT JOIN @.hot h ON h.seq = k.seq LEFT JOIN @.jobs j ON j.seq = k.seq
-            WHERE k.kind = 0 AND k.tenant = of_tenant AND k.type = of_type AND k.key = key AND k.expires_at > now_ms;
+        -- Statements of their own after the lock, so that they see what its last holder committed. A node that makes a job of
+        -- a submission moves its keys from `inbox` to `keys`, without the lock: looked at in this order, it is found in one.
+        SELECT i.id, i.payload = payload AND i.content_type = content INTO found_id, is_same FROM @.inbox i
+            WHERE i.tenant = of_tenant AND i.type = of_type AND i.idempotency_key = key AND i.refusal IS NULL;
         IF found_id IS NULL THEN
-            SELECT i.id, i.payload = payload AND i.content_type = content INTO found_id, is_same FROM @.inbox i
-                WHERE i.tenant = of_tenant AND i.type = of_type AND i.idempotency_key = key AND i.refusal IS NULL;
+            -- The key of a removed job answers with what it remembers: the id, and a digest of the payload.
+            SELECT coalesce(h.id, k.job), CASE WHEN h.id IS NULL
+                    THEN k.payload = sha256(convert_to(content, 'UTF8') || '\x00'::bytea || payload)
+                    ELSE j.payload = payload AND coalesce(j.content_type, 'application/json') = convert_to(content, 'UTF8') END
+                INTO found_id, is_same FROM @.keys k LEFT JOIN @.hot h ON h.seq = k.seq LEFT JOIN @.jobs j ON j.seq = k.seq
+                WHERE k.kind = 0 AND k.tenant = of_tenant AND k.type = of_type AND k.key = key AND k.expires_at > now_ms;
         END IF;
         IF found_id IS NOT NULL THEN
             IF NOT is_same AND coalesce((options -> 'strict')::boolean, false) THEN
@@ -112,12 +113,12 @@ BEGIN
     IF body ? 'unique_key' THEN
         key := convert_to(body ->> 'unique_key', 'UTF8');
         PERFORM @.door_lock_key(1, of_tenant, of_type, key);
-        SELECT h.id INTO found_id FROM @.keys k JOIN @.hot h ON h.seq = k.seq
-            WHERE k.kind = 1 AND k.tenant = of_tenant AND k.type = of_type AND k.key = key
-            AND h.state NOT IN (8, 9, 10, 11);
+        SELECT i.id INTO found_id FROM @.inbox i
+            WHERE i.tenant = of_tenant AND i.type = of_type AND i.unique_key = key AND i.refusal IS NULL;
         IF found_id IS NULL THEN
-            SELECT i.id INTO found_id FROM @.inbox i
-                WHERE i.tenant = of_tenant AND i.type = of_type AND i.unique_key = key AND i.refusal IS NULL;
+            SELECT h.id INTO found_id FROM @.keys k JOIN @.hot h ON h.seq = k.seq
+                WHERE k.kind = 1 AND k.tenant = of_tenant AND k.type = of_type AND k.key = key
+                AND h.state NOT IN (8, 9, 10, 11);
         END IF;
         IF found_id IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'unique_violation', COLUMN = 'unique_key',
