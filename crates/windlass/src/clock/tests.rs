@@ -12,7 +12,7 @@ fn a_moment_is_shown_in_utc() {
     assert_eq!(format!("{:?}", Timestamp::from_millis(1_700_000_000_001)), "2023-11-14T22:13:20.001Z");
 }
 
-/// M7: a moment read from elsewhere is in range like any other.
+/// M7: a timestamp read from outside is moved into range.
 #[test]
 fn a_moment_in_json_is_moved_into_range() {
     let read = |text| serde_json::from_str::<Timestamp>(text).unwrap();

@@ -98,7 +98,7 @@ fn a_wall_clock_that_runs_away_is_left_alone() {
     assert_eq!(time.belief(), ClockTrust::NotBelieved);
 }
 
-/// M7: later commits do not carry earlier times, whoever made them; and a jump of another process is noticed.
+/// M7: later commits, by any process, do not have earlier times; a jump of another process is noticed.
 #[test]
 fn store_time_is_never_before_that_of_another_process() {
     let mut time = new();

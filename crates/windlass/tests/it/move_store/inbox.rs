@@ -58,6 +58,6 @@ async fn a_submission_that_was_set_aside_is_not_left_behind() {
         format!("SELECT {schema}.submit('greet', '{{}}'); UPDATE {schema}.inbox SET refusal = 'it is odd'");
     client.batch_execute(&spoil).await.unwrap();
     let refused = moved(&from, &to, Arc::new(SystemClock::new()), 100).await;
-    assert_eq!(refused, Err(MoveError::LettersAside(1)));
+    assert_eq!(refused, Err(MoveError::InboxSetAside(1)));
     Store::open(&from, StoreOptions::default()).expect("nothing was shut").close();
 }
