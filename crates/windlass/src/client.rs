@@ -49,8 +49,11 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// Options for every job of a type; unset options follow the store's settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobDefaults {
+    /// The queue; `default` if not set.
     pub queue: Option<&'static str>,
+    /// The priority.
     pub priority: Option<Priority>,
+    /// When and how often to retry.
     pub retry: Option<RetryPolicy>,
     /// Longest duration of one attempt.
     pub timeout: Option<std::time::Duration>,

@@ -95,10 +95,13 @@ pub enum StepRun {
 /// A call of a step, recorded for tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepCall {
+    /// The job.
     pub job: JobId,
+    /// The attempt number.
     pub attempt: u32,
     /// The step's name; repeated names have a number from the second call on.
     pub step: String,
+    /// How the call ended.
     pub run: StepRun,
 }
 
@@ -176,14 +179,17 @@ impl Cx {
         }))
     }
 
+    /// The job's id.
     pub fn job_id(&self) -> JobId {
         self.0.claimed.job.id
     }
 
+    /// The job's type.
     pub fn job_type(&self) -> &JobType {
         &self.0.claimed.job.lane.job_type
     }
 
+    /// The queue that the job was claimed from.
     pub fn queue_name(&self) -> &QueueName {
         &self.0.claimed.job.lane.queue
     }
@@ -267,14 +273,14 @@ impl Cx {
 
     /// Returns when the attempt should stop: suspended, cancelled, timed out, lease lost, or the worker shuts down.
     pub async fn cancelled(&self) {
-        let (mut told, mut idle) = (
+        let (mut stopped, mut idle) = (
             pin!(self.0.cancelled.cancelled()),
             // A handler that only waits to be stopped can park.
             pin!(self.0.order.wait(Kind::Stop, |_| false)),
         );
         poll_fn(|context| {
             let _never = idle.as_mut().poll(context);
-            told.as_mut().poll(context)
+            stopped.as_mut().poll(context)
         })
         .await;
     }

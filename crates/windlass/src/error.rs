@@ -19,13 +19,20 @@ pub enum StoreError {
     Full,
     /// Too many requests are waiting.
     #[error("{waiting} requests are already waiting: try again in {retry_after:?}")]
-    Overloaded { waiting: usize, retry_after: Duration },
+    Overloaded {
+        /// Number of waiting requests.
+        waiting: usize,
+        /// When to try again.
+        retry_after: Duration,
+    },
     /// An API key or a tenant has reached its limit of waiting reads; other callers are served.
     #[error("{waiting} reads of this {of} are already waiting: try again in {retry_after:?}")]
     TooManyReads {
         /// `key` or `tenant`.
         of: &'static str,
+        /// Number of waiting requests.
         waiting: usize,
+        /// When to try again.
         retry_after: Duration,
     },
     /// A read took longer than its caller waits; the database is available.
@@ -77,11 +84,13 @@ pub enum OpenError {
     BadServerAddress {
         /// The address, without the API key.
         address: String,
+        /// What is wrong.
         problem: String,
     },
     /// The store was written by a newer version.
     #[error("the store has schema {found}, this version supports up to {known}: use a newer windlass")]
     NewerSchema {
+        /// Schema of the store.
         found: u32,
         /// The newest schema that this build supports.
         known: u32,
@@ -93,19 +102,26 @@ pub enum OpenError {
     #[error(
         "commits {first_missing} to {last_acknowledged} were acknowledged and are missing: restore a backup"
     )]
-    CommitsMissing { first_missing: u64, last_acknowledged: u64 },
+    CommitsMissing {
+        /// The first missing commit.
+        first_missing: u64,
+        /// The last acknowledged commit.
+        last_acknowledged: u64,
+    },
     /// The database file is missing, but files that belong to it exist.
     #[error(
         "the database `{path}` is missing, but `{found}` is still there ({commits} commits were acknowledged): put the \
          database or a backup back; to start with an empty store, delete the files whose names begin with `{path}-`"
     )]
     DatabaseMissing {
+        /// The database file.
         path: String,
         /// A file that belongs to the database.
         found: String,
         /// The number of acknowledged commits; 0 if unknown.
         commits: u64,
     },
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -125,6 +141,7 @@ pub enum MoveError {
     Open {
         /// The address.
         place: String,
+        /// The error.
         error: OpenError,
     },
     /// The source or the target is open in another program.
@@ -143,7 +160,12 @@ pub enum MoveError {
     NotWhole(String),
     /// The source was moved, or is being moved.
     #[error("`{from}` was moved to {to}, or is being moved there: finish that move, or undo it")]
-    AlreadyMoved { from: String, to: String },
+    AlreadyMoved {
+        /// The source.
+        from: String,
+        /// The target.
+        to: String,
+    },
     /// The target is part of another move.
     #[error("`{0}` belongs to another move")]
     OtherMove(String),
@@ -155,7 +177,12 @@ pub enum MoveError {
     InboxSetAside(u64),
     /// Source and target differ after the copy.
     #[error("the target differs from the source: sent {sent}, found {arrived}; undo the move")]
-    Differs { sent: String, arrived: String },
+    Differs {
+        /// Digest of the source.
+        sent: String,
+        /// Digest of the target.
+        arrived: String,
+    },
     /// The copy is complete but violates invariants.
     #[error(
         "the copy is complete but violates invariants: {}; undo the move and run `windlass verify` for details",
@@ -174,6 +201,7 @@ pub enum MoveError {
          instead, or use `--force`"
     )]
     NeedsForce,
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -203,6 +231,7 @@ pub enum RestoreError {
         /// Descriptions of the violated invariants.
         promises: Vec<String>,
     },
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -216,6 +245,7 @@ pub enum SubmitError {
     Invalid {
         /// Position in the batch, from 0.
         index: usize,
+        /// Field and problem.
         invalid: Invalid,
     },
     /// The payload is larger than the limit.
@@ -233,6 +263,7 @@ pub enum SubmitError {
     UniqueKeyTaken {
         /// Position in the batch, from 0.
         index: usize,
+        /// The unique key.
         key: String,
         /// The job that holds the key.
         holder: JobId,
@@ -252,11 +283,15 @@ pub enum SubmitError {
         scope: String,
         /// Unfinished jobs now.
         depth: u64,
+        /// The limit.
         limit: u64,
+        /// When to try again.
         retry_after: Duration,
     },
+    /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -286,6 +321,7 @@ pub enum ActError {
     /// The job cannot be deleted yet, because another job needs it.
     #[error("job {id} cannot be deleted: {by}")]
     Needed {
+        /// The job.
         id: JobId,
         /// The job's final state.
         state: JobState,
@@ -295,6 +331,7 @@ pub enum ActError {
     /// The job was already redriven, and the caller asked for at most one successor.
     #[error("job {id} was already redriven as job {successor}: check that job first")]
     AlreadyRedriven {
+        /// The job.
         id: JobId,
         /// The job that replaced it.
         successor: JobId,
@@ -302,10 +339,12 @@ pub enum ActError {
     /// The job's version is not the expected one: it changed since the caller read it.
     #[error("job {id} has changed (its version is now {version}): read it again")]
     Changed {
+        /// The job.
         id: JobId,
         /// The current version.
         version: Version,
     },
+    /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The worker does not exist, or was removed.
@@ -320,6 +359,7 @@ pub enum ActError {
     /// The unique key of the job to redrive is held by another job.
     #[error("unique key `{key}` is held by job {holder}")]
     UniqueKeyTaken {
+        /// The unique key.
         key: String,
         /// The job that holds the key.
         holder: JobId,
@@ -331,11 +371,15 @@ pub enum ActError {
         scope: String,
         /// Unfinished jobs now.
         depth: u64,
+        /// The limit.
         limit: u64,
+        /// When to try again.
         retry_after: Duration,
     },
+    /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -347,13 +391,16 @@ pub enum ScheduleError {
     /// The schedule does not exist, or belongs to another tenant.
     #[error("no schedule {0}")]
     NotFound(ScheduleName),
+    /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The schedule's job was refused.
     #[error(transparent)]
     Refused(Box<SubmitError>),
+    /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -362,7 +409,9 @@ pub enum ScheduleError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {action} a job that is {state}")]
 pub struct InvalidTransition {
+    /// The job's state.
     pub state: JobState,
+    /// The action.
     pub action: Action,
 }
 
@@ -370,8 +419,11 @@ pub struct InvalidTransition {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{actor} with role {role} may not {action}")]
 pub struct Forbidden {
+    /// The caller.
     pub actor: String,
+    /// The caller's role.
     pub role: &'static str,
+    /// The action.
     pub action: &'static str,
 }
 
@@ -388,6 +440,7 @@ pub enum WorkError {
     /// The lease was lost; nothing was written (M5).
     #[error("the lease on job {0} was lost")]
     Stale(JobId),
+    /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// An API key or a tenant has reached its limit of registered workers, or of the bytes in their queue and type
@@ -398,7 +451,9 @@ pub enum WorkError {
     TooManyWorkers {
         /// `key` or `tenant`.
         of: &'static str,
+        /// The limit on workers.
         workers_max: usize,
+        /// The limit on bytes of names.
         bytes_max: usize,
         /// When to try again; workers without heartbeats are removed by then.
         retry_after: Duration,
@@ -406,8 +461,10 @@ pub enum WorkError {
     /// The children were refused.
     #[error(transparent)]
     Children(Box<SubmitError>),
+    /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

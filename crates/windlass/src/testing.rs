@@ -93,6 +93,7 @@ impl TestClient {
         &self.client
     }
 
+    /// The current time of the store.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }

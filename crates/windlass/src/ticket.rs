@@ -103,6 +103,7 @@ pub enum TicketFault {
     /// It was issued for another job, or the job was modified.
     #[error("the ticket was issued for another {0}")]
     OtherJob(&'static str),
+    /// The ticket has expired.
     #[error("the ticket has expired")]
     Expired,
     /// The payload is not the submitted one.

@@ -30,6 +30,7 @@ pub enum HeldBack {
 }
 
 impl HeldBack {
+    /// All variants.
     pub const ALL: [HeldBack; 3] = [HeldBack::AtLimit, HeldBack::WithoutToken, HeldBack::BehindKey];
 
     fn words(self) -> &'static str {

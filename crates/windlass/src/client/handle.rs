@@ -26,6 +26,7 @@ pub enum ResultError {
     /// The job is not final yet.
     #[error("job {id} is {state} and not final yet")]
     NotYet {
+        /// The job.
         id: JobId,
         /// The current state.
         state: JobState,
@@ -33,6 +34,7 @@ pub enum ResultError {
     /// The job finished without success.
     #[error("job {id} ended {state}{}", described(error.as_deref()))]
     Ended {
+        /// The job.
         id: JobId,
         /// The final state.
         state: JobState,
@@ -92,6 +94,7 @@ impl JobHandle {
         JobHandle { if_match: version.into(), ..self.clone() }
     }
 
+    /// The job.
     pub fn id(&self) -> JobId {
         self.id
     }

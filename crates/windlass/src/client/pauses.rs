@@ -10,6 +10,7 @@ use crate::store::config::{PauseRecord, QueueSettings, Scope, TypeSettings};
 /// Whether an action changed anything (M51).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionResult {
+    /// The action changed something.
     Changed,
     /// The requested state was already in effect; nothing was written.
     Unchanged,

@@ -20,6 +20,7 @@ pub enum Trigger {
     Cron(String),
     /// At a fixed interval, counted from when the schedule was created.
     Every(Duration),
+    /// Once, at this time.
     At(Timestamp),
 }
 

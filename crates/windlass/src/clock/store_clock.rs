@@ -9,7 +9,7 @@ use super::{Clock, Reading, Timestamp, whole_millis};
 use crate::limits;
 
 /// Store time: advances with monotonic time, approaches the wall clock at a bounded rate, and never goes back. A wall
-/// clock that jumped is not trusted. A clock without [readings](Clock::reading) is used as store time directly.
+/// clock that jumped is not believed. A clock without [readings](Clock::reading) is used as store time directly.
 pub struct StoreClock {
     source: Arc<dyn Clock>,
     state: Mutex<Option<State>>,
@@ -30,7 +30,7 @@ struct State {
     is_cautious: bool,
     /// How often an operator had accepted the wall clock, as far as this process knows.
     accepted: Option<u64>,
-    /// Since when the wall clock has not been trusted.
+    /// Since when the wall clock has not been believed.
     doubted_since: Option<Timestamp>,
 }
 
@@ -54,16 +54,16 @@ pub struct ClockReport {
     pub wall: Timestamp,
     /// Milliseconds by which the wall clock is ahead of store time; negative if it is behind.
     pub ahead_ms: i64,
-    /// Whether the wall clock is trusted.
+    /// Whether the wall clock is believed.
     pub is_believed: bool,
-    /// Since when it is not trusted, in store time.
+    /// Since when it is not believed, in store time.
     pub doubted_since: Option<Timestamp>,
     /// Until when no lifetime ends and nothing is pruned, because the store started with a jump of its time.
     pub lifetimes_from: Option<Timestamp>,
 }
 
 impl ClockReport {
-    /// Whether an operator should check it: the wall clock is not trusted, or store time is still far from it.
+    /// Whether an operator should check it: the wall clock is not believed, or store time is still far from it.
     pub fn is_off(&self) -> bool {
         !self.is_believed || self.ahead_ms.abs() > whole_millis(limits::CLOCK_STEP_MAX)
     }
@@ -133,7 +133,7 @@ impl StoreClock {
         }
     }
 
-    /// Continues from the last commit to a file. A process that is alone has no history and trusts the machine's wall
+    /// Continues from the last commit to a file. A process that is alone has no history and believes the machine's wall
     /// clock; beside other processes store time is already running.
     #[cfg(feature = "sqlite")]
     pub(crate) fn open_file(&self, last: Stamp, is_alone: bool) {
@@ -149,7 +149,7 @@ impl StoreClock {
         self.open(own_wall(reading), last.at, origin, true);
     }
 
-    /// Continues from the last commit to a database, whose clock was read after `asked`. A jump is trusted if the
+    /// Continues from the last commit to a database, whose clock was read after `asked`. A jump is believed if the
     /// machine's own wall clock agrees with it.
     #[cfg(feature = "postgres")]
     pub(crate) fn open_database(&self, last: Timestamp, database: Timestamp, asked: Duration) {
@@ -250,7 +250,7 @@ impl StoreClock {
         }
     }
 
-    /// Applies how often operators have accepted the wall clock, possibly in another process; trusts it again if the
+    /// Applies how often operators have accepted the wall clock, possibly in another process; believes it again if the
     /// number grew.
     pub(crate) fn learn_accepted(&self, number: u64) {
         if let Some(state) = &mut *self.lock() {
@@ -312,12 +312,12 @@ impl State {
                 self.doubted_since = Some(now);
                 tracing::error!(
                     store_time = %now, %wall, ahead_ms,
-                    "the wall clock jumped and is not trusted: store time continues without it; see `windlass clock`"
+                    "the wall clock jumped and is not believed: store time continues without it; see `windlass clock`"
                 );
             }
             (true, Some(since)) => {
                 self.doubted_since = None;
-                tracing::info!(store_time = %now, %wall, ahead_ms, %since, "the wall clock is trusted again");
+                tracing::info!(store_time = %now, %wall, ahead_ms, %since, "the wall clock is believed again");
             }
             (true, None) | (false, Some(_)) => {}
         }

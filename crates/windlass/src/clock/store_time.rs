@@ -1,5 +1,5 @@
 //! The rule of store time, as a pure function of clock readings: it advances with monotonic time, approaches a wall
-//! clock at a bounded rate, never goes back, and does not trust a wall clock that jumped. It reads no clock and is
+//! clock at a bounded rate, never goes back, and does not believe a wall clock that jumped. It reads no clock and is
 //! independent of the engine.
 
 #[cfg(test)]
@@ -34,14 +34,14 @@ pub(crate) enum Origin {
     /// The time of the last commit, however long ago.
     Last {
         at: Timestamp,
-        /// Whether the wall clock is trusted even if it is far from the last commit.
+        /// Whether the wall clock is believed even if it is far from the last commit.
         is_vouched_for: bool,
     },
     /// Store time now, by monotonic time since the last commit.
     Running(Timestamp),
 }
 
-/// Whether the wall clock is trusted.
+/// Whether the wall clock is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClockTrust {
     Believed,
@@ -54,14 +54,14 @@ pub(crate) struct StoreTime {
     /// Store time at the monotonic time `elapsed`.
     at: i64,
     elapsed: i64,
-    /// What the wall clock should show at monotonic time zero, as far as it is trusted.
+    /// What the wall clock should show at monotonic time zero, as far as it is believed.
     base: i64,
-    /// The same as last read, trusted or not.
+    /// The same as last read, believed or not.
     read: i64,
     /// Monotonic time of that reading.
     read_at: i64,
     belief: ClockTrust,
-    /// Whether there is history to compare the wall clock with: false if the first reading was not trusted.
+    /// Whether there is history to compare the wall clock with: false if the first reading was not believed.
     has_history: bool,
 }
 
@@ -113,7 +113,7 @@ impl StoreTime {
             self.belief = ClockTrust::Believed;
             self.has_history = true;
         } else if is_near(read + self.elapsed, self.at) {
-            // Another process trusted it, and store time has moved there since.
+            // Another process believed it, and store time has moved there since.
             self.trust();
         } else if is_vouched_for && !self.has_history {
             return self.accept() || has_jumped;
@@ -137,7 +137,7 @@ impl StoreTime {
         has_jumped
     }
 
-    /// Trusts the wall clock as it was last read. If it is ahead, store time moves there at once; if it is behind,
+    /// Believes the wall clock as it was last read. If it is ahead, store time moves there at once; if it is behind,
     /// store time runs slowly until they meet. Returns whether store time jumped.
     pub(crate) fn accept(&mut self) -> bool {
         self.trust();

@@ -20,7 +20,7 @@ fn a_moment_in_json_is_moved_into_range() {
     assert_eq!(serde_json::to_string(&read("1700000000001")).unwrap(), "1700000000001");
 }
 
-/// M7: the manual clock moves when told to, and stops at the end of time.
+/// M7: the manual clock moves only when advanced, and stops at the end of time.
 #[test]
 fn a_manual_clock_moves_only_when_told() {
     let clock = ManualClock::new(Timestamp::from_millis(5));

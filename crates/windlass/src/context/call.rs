@@ -151,7 +151,7 @@ impl<'a> Call<'a> {
     pub(super) fn begin(&self) {
         let mut state = self.order.lock();
         state.working.insert(self.key.clone());
-        state.has_news = true;
+        state.has_progress = true;
     }
 
     /// Records that this part of the call is saved and the call continues.

@@ -18,6 +18,7 @@ pub enum ChildError {
     /// It did not complete.
     #[error("child {id} is {state}: {}", error.as_ref().map_or("no error was stored", |error| &error.message))]
     NotCompleted {
+        /// The job.
         id: JobId,
         /// The child's state; not final only if the group was decided without it.
         state: JobState,

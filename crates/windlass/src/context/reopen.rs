@@ -65,7 +65,11 @@ impl Order {
     /// The calls whose saved errors this attempt got, if it did nothing else: the next attempt would be the same.
     pub(super) fn stuck_on(&self) -> Vec<String> {
         let state = self.lock();
-        if state.has_news { Vec::new() } else { state.errors.iter().map(|error| error.key.clone()).collect() }
+        if state.has_progress {
+            Vec::new()
+        } else {
+            state.errors.iter().map(|error| error.key.clone()).collect()
+        }
     }
 }
 

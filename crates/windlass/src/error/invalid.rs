@@ -8,10 +8,12 @@ use crate::webhook_url::TargetError;
 pub struct Invalid {
     /// Dotted path of the field, as in the HTTP API.
     pub field: String,
+    /// What is wrong.
     pub problem: FieldProblem,
 }
 
 impl Invalid {
+    /// A problem found in a field.
     pub fn new(field: impl Into<String>, problem: FieldProblem) -> Invalid {
         Invalid { field: field.into(), problem }
     }
@@ -26,19 +28,41 @@ pub enum FieldProblem {
     Missing,
     /// The text or list is longer than allowed.
     #[error("has length {length}, the limit is {limit}")]
-    TooLong { length: usize, limit: usize },
+    TooLong {
+        /// The length.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The values exceed a limit on their total size.
     #[error("has {length} bytes together with the fields before it, the limit is {limit}: split it")]
-    TooManyBytes { length: usize, limit: usize },
+    TooManyBytes {
+        /// The length.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A name with characters that are not allowed.
     #[error("`{0}` is not a name: letters, digits, `_ . : -`, starting with a letter")]
     NotAName(String),
     /// A number or duration outside its range.
     #[error("is {value}, allowed is {min} to {max}")]
-    OutOfRange { value: String, min: String, max: String },
+    OutOfRange {
+        /// The value.
+        value: String,
+        /// The smallest allowed value.
+        min: String,
+        /// The largest allowed value.
+        max: String,
+    },
     /// An unknown word.
     #[error("`{value}` is not one of {allowed}")]
-    Unknown { value: String, allowed: &'static str },
+    Unknown {
+        /// The value.
+        value: String,
+        /// The allowed values.
+        allowed: &'static str,
+    },
     /// Settings that contradict each other, or another problem described by the text.
     #[error("{0}")]
     Contradiction(String),
@@ -56,7 +80,9 @@ pub enum FieldProblem {
     LimitReached {
         /// The tenant's setting.
         name: &'static str,
+        /// The limit.
         limit: u64,
+        /// The tenant.
         tenant: String,
     },
     /// The callback or push URL is not allowed.

@@ -297,11 +297,11 @@ impl ChildGroup {
         if self.decided.is_some() {
             return None;
         }
-        self.decided = self.verdict();
+        self.decided = self.decision();
         self.decided
     }
 
-    fn verdict(&self) -> Option<Decided> {
+    fn decision(&self) -> Option<Decided> {
         let bad = self.total - self.open - self.completed;
         match self.strategy {
             GroupStrategy::FailFast if bad > 0 => Some(Decided::Badly),

@@ -31,6 +31,7 @@ impl Priority {
         })
     }
 
+    /// The number.
     pub fn value(self) -> u8 {
         self.0
     }

@@ -61,6 +61,7 @@ impl Traceparent {
         (is_fit && has_ids).then(|| Traceparent(text.to_owned()))
     }
 
+    /// The trace id.
     pub fn trace_id(&self) -> TraceId {
         TraceId(u128::from_str_radix(self.id(), 16).expect("it was parsed as hexadecimal digits"))
     }

@@ -66,7 +66,7 @@ pub const LIFECYCLE: &[(Action, &[JobState], &[JobState])] = {
 pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Transition, InvalidTransition> {
     let mut next = job.clone();
     next.updated_at = now;
-    let verdict = match event {
+    let result = match event {
         Event::Submit => submit(&mut next, now),
         Event::DependencyEnded { need, state } => dependency_ended(&mut next, *need, *state, now),
         Event::Due => due(&mut next, now),
@@ -116,7 +116,7 @@ pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Tran
         Event::Expire => expire(&mut next, now),
     };
     next.has.claim_ahead &= next.lease.is_some();
-    match verdict {
+    match result {
         // No attempt has started, so none has ended.
         TransitionResult::Changed(_) if job.has.claim_ahead => {
             Ok(Transition::Changed(Box::new(Change { job: next, attempt: None })))
@@ -284,11 +284,11 @@ fn dependency_ended(next: &mut JobRecord, need: Need, state: JobState, now: Time
 }
 
 fn claim(next: &mut JobRecord, worker: WorkerId, fence: Fence, now: Timestamp) -> TransitionResult {
-    let verdict = claim_ahead(next, worker, fence, now);
-    if matches!(verdict, TransitionResult::Changed(_)) {
+    let result = claim_ahead(next, worker, fence, now);
+    if matches!(result, TransitionResult::Changed(_)) {
         start(next, now);
     }
-    verdict
+    result
 }
 
 /// Starts a prefetched job: from here on its attempt counts (M5). Does nothing if it has started.

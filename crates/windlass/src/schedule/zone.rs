@@ -48,6 +48,7 @@ impl FromStr for Zone {
 }
 
 impl Zone {
+    /// The IANA name.
     pub fn as_str(&self) -> &str {
         &self.name
     }

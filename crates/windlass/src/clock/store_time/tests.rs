@@ -77,7 +77,7 @@ fn a_long_pause_is_not_a_jump() {
     assert_eq!((time.now(), time.belief()), (at(600_000), ClockTrust::Believed));
 }
 
-/// M7: the answer of a database may have been read long before it arrives here: that is no jump either.
+/// M7: the answer of a database may have been read long before it arrives here: not a jump either.
 #[test]
 fn an_answer_that_arrives_late_is_not_a_jump() {
     let mut time = new();

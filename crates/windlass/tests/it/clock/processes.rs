@@ -65,7 +65,10 @@ async fn two_processes_whose_clocks_differ(by: &str) {
             assert_eq!(other.hear().await, "rounds");
             let beats = held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
             let pulse = store.heartbeat(&me, worker, beats).await.unwrap();
-            assert!(pulse.directives.iter().all(|(_, told)| *told == Directive::Continue), "{by}: {pulse:?}");
+            assert!(
+                pulse.directives.iter().all(|(_, reply)| *reply == Directive::Continue),
+                "{by}: {pulse:?}"
+            );
             store.tick().await.unwrap();
         }
     }

@@ -167,15 +167,15 @@ async fn holds_of_every_scope_are_repeatable(t: &TestClient) {
         assert_eq!(q.pause_tenant("default", how()).await.unwrap(), changed);
         assert_eq!(q.pause_all(how()).await.unwrap(), changed);
     }
-    for lift in 0..4 {
-        assert_eq!(t.run_due(echoing(t)).await, 0, "{lift} of four holds are lifted");
-        let lifted = match lift {
+    for resumed in 0..4 {
+        assert_eq!(t.run_due(echoing(t)).await, 0, "{resumed} of four pauses are resumed");
+        let is_changed = match resumed {
             0 => q.resume_queue("default").await,
             1 => q.resume_type("greet").await,
             2 => q.resume_tenant("default").await,
             _ => q.resume_all().await,
         };
-        assert_eq!(lifted.unwrap(), yes);
+        assert_eq!(is_changed.unwrap(), yes);
     }
     assert_eq!(t.run_due(echoing(t)).await, 1);
     assert_eq!(q.resume_queue("default").await.unwrap(), no);

@@ -11,7 +11,7 @@ use windlass::store::query::list::ListRequest;
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
-use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::harness::{EventSender, events, step_by_step_on_every_engine};
 use super::job_types::{Add, Greet, greet};
 use crate::fixture::secs;
 
@@ -139,7 +139,7 @@ async fn child(job: Greet, cx: Cx) -> anyhow::Result<String> {
 async fn gather(_: Add, cx: Cx, State(how): State<How>) -> anyhow::Result<u64> {
     let drafts = how.names.iter().map(|name| JobBuilder::new(&greet(name)).priority(70));
     let children = cx.spawn_all(drafts, how.strategy).await?;
-    how.told.say(describe(&children));
+    how.sender.say(describe(&children));
     Ok(children.results.iter().flatten().count() as u64)
 }
 
@@ -147,7 +147,7 @@ async fn gather(_: Add, cx: Cx, State(how): State<How>) -> anyhow::Result<u64> {
 struct How {
     strategy: GroupStrategy,
     names: Vec<&'static str>,
-    told: Told,
+    sender: EventSender,
 }
 
 fn describe(children: &Children<String>) -> String {
@@ -165,15 +165,15 @@ async fn gathered(
     strategy: GroupStrategy,
     names: &[&'static str],
 ) -> (Vec<String>, Vec<String>) {
-    let (told, mut heard) = events();
-    let how = How { strategy, names: names.to_vec(), told };
+    let (sender, mut received) = events();
+    let how = How { strategy, names: names.to_vec(), sender };
     let worker = || Worker::new(t.client()).with(how.clone()).handle(gather).handle(child);
     t.client().submit(Add { numbers: vec![] }).await.unwrap();
     t.run_due(worker()).await;
-    let at_once = heard.all();
+    let at_once = received.all();
     t.advance(secs(600)).await;
     t.run_due(worker()).await;
-    (at_once, heard.all())
+    (at_once, received.all())
 }
 
 /// M64
@@ -286,10 +286,10 @@ async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestClient
 
 /// M64
 async fn a_parent_waits_without_a_slot(t: &TestClient) {
-    let (told, mut heard) = events();
-    let how = How { strategy: GroupStrategy::CollectAll, names: vec!["a", "b"], told };
+    let (sender, mut received) = events();
+    let how = How { strategy: GroupStrategy::CollectAll, names: vec!["a", "b"], sender };
     t.client().submit(Add { numbers: vec![] }).await.unwrap();
     let alone = Worker::new(t.client()).queue("default", 1).with(how).handle(gather).handle(child);
     assert_eq!(t.run_due(alone).await, 4);
-    assert_eq!(heard.all(), ["true: a, b"]);
+    assert_eq!(received.all(), ["true: a, b"]);
 }
