@@ -321,8 +321,8 @@ impl Cx {
     /// Shortens this attempt's timeout to `limit` from now; a longer limit has no effect (M30).
     pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
         let beat = HeartbeatItem { timeout: Some(limit), ..HeartbeatItem::new(self.job_id(), self.fence()) };
-        let queue = &self.0.client;
-        let pulse = queue.store().heartbeat(queue.caller(), self.worker(), vec![beat]).await?;
+        let client = &self.0.client;
+        let pulse = client.store().heartbeat(client.caller(), self.worker(), vec![beat]).await?;
         match pulse.directives[..] {
             [(_, Directive::Continue)] => Ok(()),
             _ => Err(WorkError::Stale(self.job_id())),

@@ -77,10 +77,10 @@ impl TestClient {
     #[must_use]
     pub fn through(self, address: &str) -> TestClient {
         let env = Environment::new(self.clock.clone(), Entropy::seeded(2), StoreOptions::default());
-        let queue = Client::from_store_without_maintenance(
+        let client = Client::from_store_without_maintenance(
             Store::open_in(address, env).expect("the address is valid"),
         );
-        TestClient { client: queue, ..self }
+        TestClient { client, ..self }
     }
 
     /// The store itself.

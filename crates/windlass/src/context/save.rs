@@ -13,9 +13,9 @@ use crate::store::command::attempt_writes::{AttemptWrite, check_step};
 impl Cx {
     /// Writes all of these, or none.
     pub(super) async fn note_all(&self, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
-        let queue = &self.0.client;
+        let client = &self.0.client;
         let _storing = self.0.order.storing();
-        queue.store().note(queue.caller(), self.hand(), notes).await
+        client.store().note(client.caller(), self.hand(), notes).await
     }
 
     /// Saves a checkpoint, in this context and in the store.

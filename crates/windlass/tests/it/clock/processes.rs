@@ -24,7 +24,7 @@ fn open(address: &str) -> Store {
     Store::open(address, StoreOptions::default()).expect("the store opens")
 }
 
-/// The other process: keeps the store by a clock that is off; nothing when it runs as an ordinary test.
+/// The other process: serves the store with a clock that is off; nothing when it runs as an ordinary test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(address) = std::env::var(ADDRESS) else { return };

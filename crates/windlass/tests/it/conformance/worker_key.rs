@@ -105,7 +105,7 @@ async fn the_audit_trail_names_the_key_of_a_worker(t: &Fixture) {
     let context: serde_json::Value = serde_json::from_str(&record.context).unwrap();
     assert_eq!(context["key"], "a".repeat(16));
     assert_eq!(context["state"], "completed");
-    // A worker of the program that keeps the store has no key.
+    // A worker of a program with a local store has no key.
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.complete(worker, &claimed).await;
     let records = t.trail().await;
