@@ -215,7 +215,7 @@ pub enum RestoreError {
     NoBackup(String),
     /// The target exists.
     #[error(
-        "`{0}` is there already, and nothing is overwritten: make sure that no server uses it, then move it away, or \
+        "`{0}` already exists and is not overwritten: make sure that no server uses it, then move it away, or \
          restore to another name"
     )]
     Exists(String),

@@ -140,8 +140,8 @@ impl<'a> Call<'a> {
             .first_missing()
             .map_or_else(|| "another call".to_owned(), |(place, key)| format!("`{key}` as call {place}"));
         let message = format!(
-            "the code was changed: `{}` comes now where an earlier attempt saved {missing}; let jobs that began before \
-             end first, or make the worker lenient",
+            "the code was changed: `{}` is called where an earlier attempt saved {missing}; let jobs that started \
+             before finish first, or use `lenient_steps`",
             self.key
         );
         Failure::permanent("steps_changed", message)

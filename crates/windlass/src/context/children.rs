@@ -194,8 +194,8 @@ fn results<T: serde::de::DeserializeOwned>(group: Group) -> Result<Children<T>, 
     if !group.omitted.is_empty() {
         let limit = limits::CHILD_RESULTS_BYTES_MAX;
         let message = format!(
-            "the results of group `{}` have over {limit} bytes together: let children return less, such as where they \
-             have put it",
+            "the results of group `{}` exceed {limit} bytes in total: let children return less, such as a reference \
+             to the data",
             group.group.name
         );
         return Err(Failure::permanent("child_results_too_large", message).into());

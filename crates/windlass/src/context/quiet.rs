@@ -232,14 +232,14 @@ impl Order {
         }
         if state.has_parks() {
             tracing::warn!(
-                "the job parks while its handler waits for something else, such as a timer: that begins again when the \
-                 job goes on; let it be limited by the timeout of `wait_signal`, or by `race` and `sleep`"
+                "the job parks while its handler waits for something else, such as a timer, which restarts when the job \
+                 runs again; use the timeout of `wait_signal`, or `race` and `sleep`, instead"
             );
             return state.park_now();
         }
         tracing::warn!(
-            "a call that an earlier attempt dropped is not dropped this time, and runs again: let steps decide what is \
-             dropped"
+            "a call that an earlier attempt dropped is not dropped this time, and runs again: let steps decide which \
+             calls are dropped"
         );
         state.answer(|kind| matches!(kind, Kind::LeftOut(_)), &Answer::Go, 1);
     }

@@ -80,8 +80,8 @@ impl Cx {
                 let (job, steps) = (self.job_id(), steps.join(", "));
                 tracing::warn!(
                     %job,
-                    "every step of this attempt was replayed, with the errors of {steps}, and so will the next one's: \
-                     return a step's error, or pass it to `retry_later`, for the step to run again"
+                    "every step of this attempt was replayed, including the errors of {steps}, and the next attempt would be \
+                     the same: return a step's error, or pass it to `retry_later`, to run the step again"
                 );
             }
             return;

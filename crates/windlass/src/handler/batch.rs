@@ -125,7 +125,7 @@ impl<T, E: Into<anyhow::Error>> Outcomes<T> for Result<Vec<T>, E> {
 /// per job.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler argument",
-    note = "a batch handler can ask for `Vec<Cx>`, for `State<{Self}>` if the worker is given one, and for a `Vec` of what \
+    note = "a batch handler can take `Vec<Cx>`, `State<{Self}>` if the worker has one, and a `Vec` of a type that \
             implements `Extract`"
 )]
 pub trait ExtractAll: Sized + Send {
@@ -315,7 +315,7 @@ async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(handler: H, member
     let mut call = tokio::spawn(async move { encoded(handler.run(jobs, contexts).await, count) });
     let ended = tokio::select! {
         ended = &mut call => ended,
-        () = nobody_asks(&mut answers) => return call.abort(),
+        () = all_closed(&mut answers) => return call.abort(),
     };
     match ended.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(outcomes) => {
@@ -340,7 +340,7 @@ fn panicked(panic: &Panic, answers: Vec<oneshot::Sender<Answer>>, all: &[Cx]) {
 }
 
 /// Returns when every job of a batch has ended in another way, so its call is no longer needed.
-async fn nobody_asks(answers: &mut [oneshot::Sender<Answer>]) {
+async fn all_closed(answers: &mut [oneshot::Sender<Answer>]) {
     for answer in answers {
         answer.closed().await;
     }
