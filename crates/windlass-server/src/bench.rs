@@ -60,7 +60,7 @@ pub(crate) async fn store(
     tell(Figure::new("W3", "claim(100) + finish, 4 callers").rate(drained).beside(work));
     tell(bench.pick_up(size.rounds).await?);
     if address.starts_with("postgres") {
-        tell(bench.pick_up_elsewhere(address, size.rounds).await?);
+        tell(bench.pick_up_remote(address, size.rounds).await?);
     }
     if size.backlog > 0 {
         bench.flatness(size.backlog, tell).await?;

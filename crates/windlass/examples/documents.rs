@@ -1,6 +1,6 @@
-//! A document goes through a pipeline: split it into pages, process each page, merge what came of them. Some pages fail for
-//! a while, one is corrupt, and one is poison: it crashes whoever touches it. Each ends by itself, and the document is
-//! merged without those two.
+//! A document pipeline: split it into pages, process each page, merge the results. Some pages fail for a while, one is
+//! corrupt, and one is poison: it crashes every handler. Each page fails on its own, and the document is merged without
+//! those two.
 //!
 //! Run it with `cargo run -p windlass --example documents`.
 
@@ -38,14 +38,15 @@ impl Job for Page {
     const TYPE: &'static str = "document.page";
     type Output = u32;
 
-    /// Three retries, a fixed delay apart: a second in earnest, less here.
+    /// Three retries with a fixed delay: use a second in production.
     fn defaults() -> JobDefaults {
         let retry = RetryPolicy { initial_delay: Duration::from_millis(50), ..RetryPolicy::fixed() };
         JobDefaults { queue: Some("pages"), retry: Some(retry), ..JobDefaults::default() }
     }
 }
 
-/// Split, fan out, merge. While the pages are processed it holds no slot; it runs again when the last one has ended.
+/// Split, fan out, merge. The job holds no slot while the pages are processed; it runs again when the last one has
+/// finished.
 async fn document(job: Document, cx: Cx) -> anyhow::Result<Merged> {
     let pages: Vec<u32> = cx
         .step("split", async {
@@ -87,7 +88,7 @@ async fn page(job: Page, cx: Cx) -> Result<u32, Failure> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // A panic in a handler is caught and counted; this only keeps what it prints short.
+    // A panic in a handler is caught and counted; this hook only keeps the output short.
     std::panic::set_hook(Box::new(|panic| {
         println!("crash   {}", panic.payload().downcast_ref::<&str>().unwrap_or(&"somewhere"));
     }));
@@ -100,7 +101,7 @@ async fn main() -> anyhow::Result<()> {
             Err(error) => println!("failed  {error}"),
         }
     };
-    // One slot for documents is enough for any number of them: those that wait for their pages hold none.
+    // One slot is enough for any number of documents: they hold no slot while they wait for their pages.
     let worker = Worker::new(&client).queue("default", 1).queue("pages", 4).handle(document).handle(page);
     worker.run_until(merged).await?;
     client.close();

@@ -1,5 +1,5 @@
-//! E-mails with an audit trail that speaks the business's language: `EMAIL_SENT` for each that went out, and the record of
-//! those that were given up. A retry never sends twice: the provider is given a key that stays the same.
+//! E-mails with an audit trail in business terms: `EMAIL_SENT` for each e-mail that was sent, and a record for those
+//! that failed for good. A retry never sends twice, because the provider gets the same idempotency key every time.
 //!
 //! Run it with `cargo run -p windlass --example email`.
 
@@ -22,14 +22,14 @@ impl Job for SendEmail {
     const TYPE: &'static str = "EMAIL_SEND";
     type Output = String;
 
-    /// In earnest `RetryPolicy::backoff()`: after 10, 20 and 40 seconds.
+    /// In production use `RetryPolicy::backoff()`: after 10, 20 and 40 seconds.
     fn defaults() -> JobDefaults {
         let retry = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::backoff() };
         JobDefaults { queue: Some("mail"), retry: Some(retry), ..JobDefaults::default() }
     }
 }
 
-/// A provider that, like the real ones, sends once for each key; and whose answer is lost now and then.
+/// A provider that, like the real ones, sends once per idempotency key, and whose response is sometimes lost.
 #[derive(Clone, Default)]
 struct Provider {
     sent: Arc<Mutex<HashSet<String>>>,

@@ -1,4 +1,4 @@
-//! The first job: a type, a function, a queue in a file, a worker.
+//! The first job: a type, a function, a store in a file, a worker.
 //!
 //! Run it with `cargo run -p windlass --example hello`.
 
@@ -17,7 +17,7 @@ impl Job for Greet {
     type Output = String;
 }
 
-/// A handler is an async function of its job, and of whatever else it asks for.
+/// A handler is an async function that takes its job and extractors.
 async fn greet(job: Greet, State(word): State<&'static str>) -> anyhow::Result<String> {
     Ok(format!("{word}, {}!", job.name))
 }
@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     };
     Worker::new(&client).with("Hello").handle(greet).run_until(answered).await?;
 
-    // Anybody who has the id can ask later, from any process.
+    // Any process that has the id can read the result later.
     println!("kept:      {}", client.handle::<Greet>(job.id()).result(Duration::ZERO).await?);
     client.close();
     Ok(())

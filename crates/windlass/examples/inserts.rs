@@ -1,4 +1,4 @@
-//! One call for many jobs: rows are written a hundred at a time, and each job still has an end of its own.
+//! One call for many jobs: rows are written a hundred at a time, and each job still has its own outcome.
 //!
 //! Run it with `cargo run -p windlass --example inserts`.
 
@@ -22,7 +22,7 @@ impl Job for Insert {
 /// The sizes of the calls so far.
 type Calls = Arc<Mutex<Vec<usize>>>;
 
-/// Writes all rows with one statement, as a database would; some of them it refuses.
+/// Writes all rows with one statement, like a database; some rows are rejected.
 async fn insert(
     jobs: Vec<Insert>,
     contexts: Vec<Cx>,
@@ -30,9 +30,9 @@ async fn insert(
 ) -> Vec<Result<String, Failure>> {
     calls.lock().expect("nobody panics").push(jobs.len());
     let write = |(job, cx): (&Insert, &Cx)| match (job.row, cx.attempt()) {
-        // Only this job ends here; the others of its batch are written.
+        // Only this job fails; the others of its batch are written.
         (13, _) => Err(Failure::permanent("duplicate", "row 13 is there already")),
-        // Only this job is tried again, in a later batch.
+        // Only this job is retried, in a later batch.
         (77, 1) => Err(Failure::temporary("row 77 is locked")),
         (row, attempt) => Ok(format!("row {row} written in attempt {attempt}")),
     };
@@ -49,7 +49,7 @@ async fn main() -> anyhow::Result<()> {
     }
 
     let calls = Calls::default();
-    // Up to a hundred rows a call; the first row of a call waits a twentieth of a second for the others.
+    // Up to a hundred rows per call; the first row of a call waits 50 ms for the others.
     let options = BatchOptions::new(100, Duration::from_millis(50));
     let worker = Worker::new(&client).with(calls.clone()).queue("default", 100).handle_batch(options, insert);
     let all_ended = async {

@@ -1,5 +1,5 @@
-//! An order as one durable function: reserve, charge, wait for the warehouse, ship; and when the warehouse does not answer,
-//! give everything back in the opposite order. The second worker takes over where the first one left.
+//! An order as one durable function: reserve, charge, wait for the warehouse, ship. If the warehouse does not respond,
+//! undo everything in reverse order. The second worker continues where the first one stopped.
 //!
 //! Run it with `cargo run -p windlass --example order`.
 
@@ -13,7 +13,7 @@ use windlass::{Client, Cx, Job, State, Worker};
 #[derive(Serialize, Deserialize)]
 struct Order {
     number: u32,
-    /// How long the warehouse may take.
+    /// How long to wait for the warehouse.
     patience: Duration,
 }
 
@@ -22,14 +22,14 @@ impl Job for Order {
     type Output = String;
 }
 
-/// Which worker this is, to show that the work of one is not done again by the other; and how it tells `main` of charges.
+/// The name of the worker, to show that no step runs twice; and a channel that reports charges to `main`.
 #[derive(Clone)]
 struct Shift {
     name: &'static str,
     charged: mpsc::Sender<u32>,
 }
 
-/// Something that happens elsewhere: given a key that stays the same, so that a repetition is recognised there.
+/// A call to an external system, with an idempotency key that is the same in every attempt.
 async fn call(shift: &Shift, order: &Order, what: &str, key: String) -> anyhow::Result<String> {
     tokio::time::sleep(Duration::from_millis(5)).await;
     println!("order {}: {what} (by the {} worker)", order.number, shift.name);
@@ -43,12 +43,12 @@ async fn order(order: Order, cx: Cx, State(shift): State<Shift>) -> anyhow::Resu
     step("charge card").await?;
     shift.charged.send(order.number).await?;
 
-    // Time to think better of it. Neither the sleep nor the wait holds a slot, a thread or a process.
+    // Time to cancel the order. Neither the sleep nor the wait holds a slot, a thread or a process.
     cx.sleep(Duration::from_millis(100)).await?;
     let packed: Option<u32> = cx.wait_signal("packed", Some(order.patience)).await?;
 
     let Some(parcels) = packed else {
-        // Compensation: steps like any others, so each is done once, whatever crashes on the way.
+        // Compensation: steps like any others, so each runs once, even across crashes.
         step("refund card").await?;
         step("release stock").await?;
         return Ok("given back: the warehouse did not answer".into());
@@ -60,11 +60,11 @@ async fn order(order: Order, cx: Cx, State(shift): State<Shift>) -> anyhow::Resu
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let queue = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
-    let good = queue.submit(Order { number: 1, patience: Duration::from_secs(60) }).await?;
-    let bad = queue.submit(Order { number: 2, patience: Duration::from_secs(1) }).await?;
+    let client = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let good = client.submit(Order { number: 1, patience: Duration::from_secs(60) }).await?;
+    let bad = client.submit(Order { number: 2, patience: Duration::from_secs(1) }).await?;
 
-    // The first worker leaves when both cards are charged.
+    // The first worker stops when both cards are charged.
     let (charged, mut heard) = mpsc::channel(16);
     let both_charged = async {
         let mut cards = BTreeSet::new();
@@ -73,10 +73,10 @@ async fn main() -> anyhow::Result<()> {
         }
     };
     let day = Shift { name: "day", charged: charged.clone() };
-    Worker::new(&queue).with(day).handle(order).run_until(both_charged).await?;
+    Worker::new(&client).with(day).handle(order).run_until(both_charged).await?;
     println!("-- the day worker has gone, both orders wait");
 
-    // Signals are kept until they are asked for.
+    // Signals are stored until a job waits for them.
     good.signal("packed", &2).await?;
     let both_ended = async {
         for job in [&good, &bad] {
@@ -85,7 +85,7 @@ async fn main() -> anyhow::Result<()> {
         }
     };
     let night = Shift { name: "night", charged };
-    Worker::new(&queue).with(night).handle(order).run_until(both_ended).await?;
-    queue.close();
+    Worker::new(&client).with(night).handle(order).run_until(both_ended).await?;
+    client.close();
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Pausing a job, a queue and a worker, across a restart: the job is interrupted in the middle, everything is stopped and
-//! opened again, it is still paused; and once resumed it goes on after the last step that was saved.
+//! Pausing a job, a queue and a worker across a restart: the job is interrupted in the middle, the program stops and
+//! opens the store again, and the job is still paused. Once resumed, it continues after the last saved step.
 //!
 //! Run it with `cargo run -p windlass --example pause_resume`.
 
@@ -20,19 +20,19 @@ impl Job for Import {
     type Output = u32;
 }
 
-/// What the handler tells `main`.
-type Told = mpsc::Sender<u32>;
+/// Reports finished parts to `main`.
+type PartSender = mpsc::Sender<u32>;
 
-async fn import(job: Import, cx: Cx, State(told): State<Told>) -> anyhow::Result<u32> {
+async fn import(job: Import, cx: Cx, State(sender): State<PartSender>) -> anyhow::Result<u32> {
     for part in 1..=job.parts {
         cx.step(&format!("part-{part}"), async {
             println!("import: part {part} (attempt {})", cx.attempt());
             anyhow::Ok(part)
         })
         .await?;
-        told.send(part).await?;
+        sender.send(part).await?;
         if part == 2 && cx.attempt() == 1 {
-            // Busy with something that takes for ever, until told to stop.
+            // Works forever, until told to stop.
             cx.cancelled().await;
             anyhow::bail!("interrupted");
         }
@@ -44,9 +44,9 @@ async fn import(job: Import, cx: Cx, State(told): State<Told>) -> anyhow::Result
 async fn before_the_restart(address: &str) -> anyhow::Result<JobId> {
     let client = Client::open(address).await?;
     let job = client.submit(Import { parts: 4 }).await?;
-    let (told, mut heard): (Told, _) = mpsc::channel(16);
+    let (sender, mut received): (PartSender, _) = mpsc::channel(16);
     let paused = async {
-        while heard.recv().await != Some(2) {}
+        while received.recv().await != Some(2) {}
         let how = Suspend::aggressive().reason("the disk is being replaced");
         println!("pause:  the job: {:?}", job.suspend(how.clone()).await);
         println!("pause:  again: {:?}", job.suspend(how.clone()).await);
@@ -54,7 +54,7 @@ async fn before_the_restart(address: &str) -> anyhow::Result<JobId> {
         println!("pause:  strictly: refused: {}", matches!(strictly, Err(ActError::AlreadySuspended(_))));
         println!("pause:  its queue: {:?}", client.pause_queue("default", Pause::graceful()).await);
     };
-    Worker::new(&client).with(told).handle(import).run_until(paused).await?;
+    Worker::new(&client).with(sender).handle(import).run_until(paused).await?;
     client.close();
     Ok(job.id())
 }
@@ -74,8 +74,8 @@ async fn after_the_restart(address: &str, id: JobId) -> anyhow::Result<()> {
     }
     println!("resume: its queue: {:?}", client.resume_queue("default").await);
 
-    let (told, _heard): (Told, _) = mpsc::channel(16);
-    let worker = Worker::new(&client).with(told).handle(import);
+    let (sender, _received): (PartSender, _) = mpsc::channel(16);
+    let worker = Worker::new(&client).with(sender).handle(import);
     let control = worker.control();
     control.pause(PauseMode::Graceful);
     let ended = async {

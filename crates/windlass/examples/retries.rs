@@ -1,4 +1,4 @@
-//! What an error means: try again, try again later, never again, not now; and who decides how long to wait.
+//! What an error means: retry, retry later, never retry, not now; and who sets the delay.
 //!
 //! Run it with `cargo run -p windlass --example retries`.
 
@@ -20,13 +20,13 @@ impl Job for Charge {
 async fn charge(job: Charge, cx: Cx) -> anyhow::Result<String> {
     let attempt = cx.attempt();
     match (job.card.as_str(), attempt) {
-        // Any error is temporary: tried again after the policy's delay.
+        // Any error is temporary: retried after the policy's delay.
         ("flaky", 1 | 2) => anyhow::bail!("the bank hung up"),
-        // It knows better than the policy when to come again.
+        // This error sets its own delay.
         ("busy", 1) => Err(Failure::retry_after(Duration::from_millis(50), "the bank is busy").into()),
-        // Will never work: no attempt is wasted on it.
+        // Permanent: never retried.
         ("stolen", _) => Err(Failure::permanent("card_stolen", "the card was reported stolen").into()),
-        // Nothing failed, it is only too early.
+        // Not a failure, only too early.
         ("early", 1) => Err(Snooze(Duration::from_millis(50)).into()),
         ("broken", _) => anyhow::bail!("the bank is on fire"),
         _ => Ok(format!("charged in attempt {attempt}, after {} failures", cx.failures())),
@@ -42,7 +42,7 @@ async fn main() -> anyhow::Result<()> {
         let job = Charge { card: card.into() };
         jobs.push(client.submit(job).tag("card", card).retry(quick.clone()).await?);
     }
-    // Here the worker's own function decides, by what went wrong.
+    // Here the worker's retry function sets the delay, depending on the error.
     jobs.push(client.submit(Charge { card: "flaky".into() }).retry(RetryPolicy::custom()).await?);
 
     let worker = Worker::new(&client).handle(charge).retry_delay(|cx, failure| {

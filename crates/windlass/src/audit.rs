@@ -1,5 +1,5 @@
-//! The audit trail as data: the closed list of events, the record, the levels, and the hash chain that makes any edit
-//! show (M92, M93). Writing and reading records is the store's work.
+//! The audit trail as data: the closed list of events, the record, the levels, and the hash chain that reveals any edit
+//! (M92, M93). The store writes and reads the records.
 
 mod head;
 #[cfg(test)]
@@ -18,26 +18,26 @@ use crate::job::{JobId, JobType, QueueName, Tenant};
 
 macro_rules! events {
     ($($variant:ident = $name:literal, $severity:ident, $kind:ident;)*) => {
-        /// What an audit record tells of. The list is closed (M92).
+        /// The event of an audit record. The list is closed (M92).
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, reason = "each is named for what happened")]
         pub enum AuditEvent { $($variant,)* }
 
         impl AuditEvent {
-            /// Every event there is.
+            /// All events.
             pub const ALL: &'static [AuditEvent] = &[$(AuditEvent::$variant,)*];
 
-            /// Its dotted name.
+            /// The dotted name.
             pub fn as_str(self) -> &'static str {
                 match self { $(AuditEvent::$variant => $name,)* }
             }
 
-            /// How much attention it deserves.
+            /// How important it is.
             pub fn severity(self) -> Severity {
                 match self { $(AuditEvent::$variant => Severity::$severity,)* }
             }
 
-            /// At which level it is kept.
+            /// The level at which it is stored.
             fn kind(self) -> Kind {
                 match self { $(AuditEvent::$variant => Kind::$kind,)* }
             }
@@ -115,7 +115,7 @@ impl FromStr for AuditEvent {
     }
 }
 
-/// Which level an event belongs to.
+/// The level of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Operator,
@@ -123,7 +123,7 @@ enum Kind {
     Routine,
 }
 
-/// How much is kept of what happens in a queue.
+/// Which events of a queue are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditLevel {
@@ -137,7 +137,7 @@ pub enum AuditLevel {
 }
 
 impl AuditLevel {
-    /// Whether an event is kept at this level.
+    /// Whether an event is stored at this level.
     pub fn keeps(self, event: AuditEvent) -> bool {
         match event.kind() {
             Kind::Operator => true,
@@ -147,10 +147,10 @@ impl AuditLevel {
     }
 }
 
-/// How much attention a record deserves.
+/// How important a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Severity {
     Info,
     Warning,
@@ -158,7 +158,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The word for it.
+    /// The text form.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Info => "info",
@@ -168,43 +168,43 @@ impl Severity {
     }
 }
 
-/// One line of the audit trail.
+/// One record of the audit trail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Place in the trail, without gaps; 0 for an event that was shown live and not kept.
+    /// Sequence number, without gaps; 0 for a live event that is not stored.
     pub seq: u64,
-    /// What happened.
+    /// The event.
     pub event: AuditEvent,
     /// The type's own name for a success, if it has one (M92).
     pub alias: Option<String>,
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Kind of who did it: `user`, `worker` or `system`.
+    /// Type of the actor: `user`, `worker` or `system`.
     pub actor_type: String,
-    /// Who did it.
+    /// The actor.
     pub actor_id: String,
-    /// Whose job or setting.
+    /// The tenant that owns the job or setting.
     pub tenant: Tenant,
-    /// The job, if it was about one.
+    /// The job, if the record is about one.
     pub job: Option<JobId>,
-    /// The queue of that job, or the queue it was about.
+    /// The queue of that job, or the queue the record is about.
     pub queue: Option<QueueName>,
-    /// The type of that job, or the type it was about.
+    /// The type of that job, or the type the record is about.
     pub job_type: Option<JobType>,
     /// The trace it belongs to.
     pub trace_id: Option<String>,
-    /// Everything else, as JSON.
+    /// Further data, as JSON.
     pub context: String,
 }
 
 impl Record {
-    /// The event's name as shown: the alias of its type, or its own.
+    /// The displayed name: the alias of the job's type, or the event's own name.
     pub fn name(&self) -> &str {
         self.alias.as_deref().unwrap_or(self.event.as_str())
     }
 
-    /// The record as the chain sees it: every field with its length before it, and of texts that may be missing whether
-    /// they are there, so that no two records look alike.
+    /// The record as it is hashed: every field prefixed with its length, and for optional texts whether they exist, so
+    /// that no two records are encoded alike.
     fn canonical(&self, into: &mut Sha256) {
         let mut field = |bytes: &[u8]| {
             into.update(u64::try_from(bytes.len()).expect("a length fits 64 bits").to_be_bytes());
@@ -222,7 +222,7 @@ impl Record {
         field(&[u8::from(self.trace_id.is_some())]);
         field(self.trace_id.as_deref().unwrap_or_default().as_bytes());
         field(self.context.as_bytes());
-        // Records from before these were kept end here, and so do those that are about neither.
+        // Records from before these fields existed end here, and so do records without both.
         if self.queue.is_some() || self.job_type.is_some() {
             field(&[u8::from(self.queue.is_some()), u8::from(self.job_type.is_some())]);
             field(self.queue.as_ref().map_or("", QueueName::as_str).as_bytes());
@@ -231,24 +231,24 @@ impl Record {
     }
 }
 
-/// A point of the chain: what all records up to `through` come to.
+/// A checkpoint of the hash chain: the hash of all records up to `through`.
 ///
-/// The chain has one link per record, so it does not matter where the points were set.
+/// The chain has one link per record, so it does not matter where the checkpoints were made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     /// The last record it covers.
     pub through: u64,
-    /// SHA-256 over the link before and the record, in hexadecimal.
+    /// SHA-256 over the previous link and the record, in hexadecimal.
     pub hash: String,
 }
 
 impl Seal {
-    /// What the first link builds on.
+    /// The start of the chain.
     pub fn origin() -> Seal {
         Seal { through: 0, hash: String::new() }
     }
 
-    /// The point after one more record.
+    /// The checkpoint after one more record.
     #[must_use]
     pub fn extend(&self, record: &Record) -> Seal {
         let mut hasher = Sha256::new();

@@ -1,7 +1,7 @@
-//! The workloads by which this library is measured, for `windlass bench` and `cargo bench`; feature `bench`.
+//! Benchmark workloads of this library, for `windlass bench` and `cargo bench`; feature `bench`.
 //!
-//! They go through the public API alone, on any address that [`Store::open`](crate::Store::open) takes, a server's
-//! included. They are no part of what the library promises, and change with what is worth measuring.
+//! They use only the public API, on any address that [`Store::open`](crate::Store::open) accepts, including a server's.
+//! They are not covered by semantic versioning.
 
 pub mod figure;
 pub mod handlers;

@@ -1,5 +1,5 @@
-//! What a callback says, and when it is tried again (M95). A report of an end is a job of its own, with the report as its
-//! payload and the address beside it; sending it over the network is not done here.
+//! The content of callbacks, and their retries (M95). A callback is delivered by an internal job: its payload is the
+//! callback's body, its metadata holds the URL. The network request itself is sent by the server.
 
 use std::time::Duration;
 
@@ -14,30 +14,30 @@ use crate::job::{
 use crate::limits;
 use crate::webhook_url::Target;
 
-/// The type of jobs that report an end.
+/// The type of callback jobs.
 pub const TYPE: &str = "windlass.callback";
-/// The queue they wait in.
+/// The queue of callback jobs.
 pub const QUEUE: &str = "windlass.callbacks";
-/// The tag that names the job whose end they report.
+/// The tag with the id of the finished job.
 pub const TAG: &str = "callback_of";
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
-/// How long to wait after each failure, in seconds: as Standard Webhooks advises, over three days in all.
+/// Delay after each failure, in seconds: as Standard Webhooks recommends, three days in total.
 const WAITS: [u64; 9] =
     [5, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
-/// Longest attempt to report: a receiver that takes longer is to answer first and work afterwards.
+/// Timeout of one attempt: a slower receiver should respond first and work afterwards.
 const ATTEMPT_MAX: Duration = Duration::from_secs(60);
-/// How long a report is worth anything.
+/// How long delivery is tried.
 const LIFETIME: Duration = Duration::from_secs(7 * 24 * HOUR);
 
-/// How long to wait after the `failures`-th failure before the next attempt; none when it was the last.
+/// Delay after the `failures`-th failure; `None` after the last.
 pub fn retry_after(failures: u32) -> Option<Duration> {
     let place = usize::try_from(failures).ok()?.checked_sub(1)?;
     WAITS.get(place).map(|wait| Duration::from_secs(*wait))
 }
 
-/// A report, as its receiver reads it: the three fields of Standard Webhooks.
+/// The body of a callback: the three fields of Standard Webhooks.
 #[derive(Serialize)]
 struct Report<'a> {
     r#type: String,
@@ -58,12 +58,12 @@ struct Data<'a> {
     correlation_id: Option<&'a str>,
     tags: &'a std::collections::BTreeMap<String, String>,
     error: Option<serde_json::Value>,
-    /// As the worker wrote it; left out when it is too large, or there is none.
+    /// As the worker wrote it; omitted if it is too large or missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Box<RawValue>>,
 }
 
-/// The job that reports the end of another to its callback address; none if it has none.
+/// The internal job that delivers a finished job's callback; `None` if the job has no callback URL.
 pub(crate) fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<NewJob> {
     let url = spec.labels.callback_url.clone()?;
     let mut labels = JobMetadata { callback_url: Some(url.clone()), ..JobMetadata::default() };
@@ -71,11 +71,11 @@ pub(crate) fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> O
     labels.correlation_id.clone_from(&spec.labels.correlation_id);
     let body = serde_json::to_vec(&report(job, spec, result)).expect("plain data is always valid JSON");
     Some(NewJob {
-        // So that a receiver that never answers holds up its own reports only.
+        // A receiver that never responds delays only its own callbacks.
         concurrency_key: Target::parse(&url).ok().map(|target| target.authority()),
         queue: QueueName::new(QUEUE).expect("it is a name"),
         retry: Some(RetryPolicy {
-            // The worker knows the waits; where one is lost, waits that grow alike must do.
+            // The worker knows the delays; if a worker is lost, similar exponential delays apply.
             strategy: Strategy::Custom,
             initial_delay: Duration::from_secs(WAITS[0]),
             max_delay: Duration::from_secs(WAITS[WAITS.len() - 1]),

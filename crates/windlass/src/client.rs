@@ -1,5 +1,5 @@
-//! What users hold: one handle to submit typed jobs, look at them and act on them. It adds types and builders to a
-//! [`Store`], and nothing else; every rule is the store's.
+//! The public client: submits typed jobs, reads them and acts on them. It adds types and builders to a [`Store`]; the
+//! store enforces every rule.
 
 mod batch;
 mod builder;
@@ -33,52 +33,52 @@ use crate::store::caller::Caller;
 use crate::store::command::submit::SubmitOptions;
 use crate::store::environment::StoreOptions;
 
-/// A kind of work: its data is the payload, its type name decides which handler runs it.
+/// A type of work: its data is the payload, and its type name selects the handler.
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The name under which its jobs are stored; changing it orphans those that wait.
+    /// The type name stored with every job. If you change it, waiting jobs no longer have a handler.
     const TYPE: &'static str;
-    /// What its handler returns.
+    /// The handler's return value.
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
-    /// What every job of this kind asks for unless its submission says otherwise.
+    /// Options for every job of this type that a submission does not set.
     fn defaults() -> JobDefaults {
         JobDefaults::default()
     }
 }
 
-/// What every job of a kind asks for; what is not set follows the store's settings.
+/// Options for every job of a type; unset options follow the store's settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobDefaults {
-    /// Where it waits.
+    /// The queue; `default` if not set.
     pub queue: Option<&'static str>,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Option<Priority>,
-    /// When and how often it is tried again.
+    /// When and how often to retry.
     pub retry: Option<RetryPolicy>,
-    /// Longest attempt.
+    /// Longest duration of one attempt.
     pub timeout: Option<std::time::Duration>,
 }
 
-/// A durable queue of jobs; cheap to clone, every clone is the same queue.
+/// A connection to a job store. Cloning is cheap; all clones share the store.
 #[derive(Clone)]
 pub struct Client {
     store: Store,
     caller: Caller,
-    /// Ends maintenance when the last clone goes.
+    /// Stops maintenance when the last clone is dropped.
     _maintenance: Option<Arc<DropGuard>>,
 }
 
 impl Client {
-    /// Opens the queue at an address and keeps it going: `sqlite:PATH`, `memory:` for tests, or, with feature `remote`, that
-    /// of a server, such as `http://127.0.0.1:7788`, which keeps it going itself (see [`Store::open`]).
+    /// Opens the store at an address and starts its maintenance: `sqlite:PATH`, `memory:` for tests, or, with feature
+    /// `remote`, a server such as `http://127.0.0.1:7788`, which runs the maintenance itself (see [`Store::open`]).
     ///
     /// # Errors
-    /// [`OpenError`] says what is wrong with the address or with what was found there.
+    /// [`OpenError`] if the address is invalid or the store there cannot be opened.
     pub async fn open(address: &str) -> Result<Client, OpenError> {
         Client::open_with(address, StoreOptions::default()).await
     }
 
-    /// The same with options.
+    /// Like [`open`](Client::open), with options.
     pub async fn open_with(address: &str, options: StoreOptions) -> Result<Client, OpenError> {
         let address = address.to_owned();
         let opened = tokio::task::spawn_blocking(move || Store::open(&address, options)).await;
@@ -86,49 +86,49 @@ impl Client {
         Ok(Client::from_store(store))
     }
 
-    /// A queue over a store that is open already; keeps it going, unless a server does.
+    /// A client for a store that is already open. Starts maintenance, unless a server runs it.
     pub fn from_store(store: Store) -> Client {
         if store.is_remote() {
             return Client::from_store_without_maintenance(store);
         }
         let stop = CancellationToken::new();
-        let (kept, stopped) = (store.clone(), stop.clone());
-        tokio::spawn(async move { maintenance::run(&kept, stopped.cancelled()).await });
+        let (maintained, stopped) = (store.clone(), stop.clone());
+        tokio::spawn(async move { maintenance::run(&maintained, stopped.cancelled()).await });
         Client { store, caller: Caller::local(), _maintenance: Some(Arc::new(stop.drop_guard())) }
     }
 
-    /// A queue over a store that somebody else keeps going.
+    /// A client for a store whose maintenance runs in another place.
     pub fn from_store_without_maintenance(store: Store) -> Client {
         Client { store, caller: Caller::local(), _maintenance: None }
     }
 
-    /// The same queue as somebody else sees it: role, tenant and name in the audit trail. A server asks for a key instead:
-    /// open another queue with that one's key; through this one every call is refused with
-    /// [`StoreError::LocalOnly`](crate::error::StoreError::LocalOnly).
+    /// A client that acts as another caller: its role, its tenant, and its name in the audit trail. On a remote store
+    /// every call then fails with [`StoreError::LocalOnly`](crate::error::StoreError::LocalOnly): open another client
+    /// with that caller's API key instead.
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Client {
         Client { store: self.store.as_used_by(&caller), caller, ..self.clone() }
     }
 
-    /// The store beneath.
+    /// The underlying store.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Who this queue speaks as.
+    /// The caller that this client acts as.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// Submits a job: set what it needs, then await.
+    /// Submits a job: set options on the builder, then await it.
     pub fn submit<J: Job>(&self, job: impl Into<JobBuilder<J>>) -> Submit<J> {
         Submit::new(self.clone(), job.into())
     }
 
-    /// Submits jobs of one kind, all or none; the handles are in their order.
+    /// Submits jobs of one type, all or none. The handles are in the order of the jobs.
     ///
     /// # Errors
-    /// [`SubmitError`] names the job, field, value and limit; nothing was stored.
+    /// [`SubmitError`] names the job, field, value and limit. Nothing was stored.
     pub async fn submit_all<J: Job, D: Into<JobBuilder<J>>>(
         &self,
         jobs: impl IntoIterator<Item = D>,
@@ -142,11 +142,11 @@ impl Client {
         Ok(receipts.into_iter().map(|receipt| Handle::new(self.clone(), &receipt)).collect())
     }
 
-    /// Submits a job within a transaction of your own on the same file: committing makes it visible and wakes a worker,
-    /// rolling back leaves nothing. Begin the transaction as `Immediate`.
+    /// Submits a job in your own transaction on the same file. Committing makes the job visible and wakes a worker;
+    /// rolling back discards it. Begin the transaction as `Immediate`.
     ///
     /// # Errors
-    /// [`SubmitError`] names field, value and limit; what else the transaction did stays.
+    /// [`SubmitError`] names the field, value and limit. Your other changes in the transaction stay.
     #[cfg(feature = "sqlite")]
     pub fn submit_in_tx<J: Job>(
         &self,
@@ -159,27 +159,27 @@ impl Client {
         Ok(Handle::new(self.clone(), &receipts[0]))
     }
 
-    /// Collects jobs of any kinds that wait for each other, to be submitted as one.
+    /// Starts a batch: jobs of any type that can depend on each other and are submitted together.
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())
     }
 
-    /// Collects jobs that run one after the other, each only if the one before completed.
+    /// Starts a chain: jobs that run in sequence, each only if the previous one completed.
     pub fn chain(&self) -> Chain {
         Chain::new(self.clone())
     }
 
-    /// A job by its id, of a kind that the caller knows: for typed results in another process, or after a restart.
+    /// A typed handle for a job id, to read typed results in another process or after a restart.
     pub fn handle<J: Job>(&self, id: JobId) -> Handle<J> {
         Handle::of(self.job(id))
     }
 
-    /// A job by its id, whatever its kind.
+    /// A handle for a job id of any type.
     pub fn job(&self, id: JobId) -> JobHandle {
         JobHandle::new(self.clone(), id)
     }
 
-    /// Ends all work; what was taken is finished first.
+    /// Closes the store; requests that were accepted are finished first.
     pub fn close(&self) {
         self.store.close();
     }
@@ -187,6 +187,6 @@ impl Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Queue").field("caller", &self.caller.id).finish_non_exhaustive()
+        f.debug_struct("Client").field("caller", &self.caller.id).finish_non_exhaustive()
     }
 }

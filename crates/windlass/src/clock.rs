@@ -1,5 +1,5 @@
-//! Time: the only module that reads a clock. Everything else is handed a [`Timestamp`].
-//! It knows nothing of time zones; schedules have their own module for that.
+//! Time: the only module that reads a clock. All other modules get a [`Timestamp`] as an argument. Time zones are in
+//! the `schedule` module.
 
 mod deadline;
 mod manual;
@@ -25,12 +25,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::FieldProblem;
 use crate::limits;
 
-/// A moment, in whole milliseconds since 1970-01-01 UTC, always between then and the last days of the year 9999.
+/// A point in time, in whole milliseconds since 1970-01-01 UTC, between then and the end of the year 9999.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "i64", into = "i64")]
 pub struct Timestamp(i64);
 
-// What is read from elsewhere is moved into the range like anything else, or arithmetic could overflow.
+// External values are moved into the range, otherwise arithmetic could overflow.
 impl From<i64> for Timestamp {
     fn from(millis: i64) -> Timestamp {
         Timestamp::from_millis(millis)
@@ -50,12 +50,12 @@ impl From<Timestamp> for i64 {
 }
 
 impl Timestamp {
-    /// The first moment that can be expressed.
+    /// The earliest timestamp.
     pub const MIN: Timestamp = Timestamp(0);
-    /// The last moment that can be expressed: late on 9999-12-30, the last one that has a date in every time zone.
+    /// The latest timestamp: late on 9999-12-30, the last one that has a date in every time zone.
     pub const MAX: Timestamp = Timestamp(253_402_207_200_000);
 
-    /// The moment `millis` after 1970, moved into the range that can be expressed.
+    /// The timestamp `millis` after 1970, moved into the range.
     pub fn from_millis(millis: i64) -> Timestamp {
         Timestamp(millis.clamp(Timestamp::MIN.0, Timestamp::MAX.0))
     }
@@ -65,19 +65,19 @@ impl Timestamp {
         self.0
     }
 
-    /// This moment moved into the future, stopping at [`Timestamp::MAX`]; never overflows.
+    /// A later timestamp, saturating at [`Timestamp::MAX`].
     #[must_use]
     pub fn plus(self, by: Duration) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_add(whole_millis(by)))
     }
 
-    /// This moment moved into the past, stopping at [`Timestamp::MIN`]; never overflows.
+    /// An earlier timestamp, saturating at [`Timestamp::MIN`].
     #[must_use]
     pub fn minus(self, by: Duration) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_sub(whole_millis(by)))
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
@@ -90,7 +90,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Reads RFC 3339, with any offset; what is outside the range is moved into it.
+/// Parses RFC 3339 with any offset; values outside the range are moved into it.
 impl FromStr for Timestamp {
     type Err = FieldProblem;
 
@@ -114,38 +114,38 @@ pub(crate) fn whole_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Where a store takes the time from.
+/// The source of a store's time.
 pub trait Clock: Send + Sync + 'static {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 
-    /// The clocks of the machine, from which [`StoreClock`] makes store time. A clock without them, as in tests and in
-    /// simulations, is store time by itself.
+    /// A reading of the machine's clocks, from which [`StoreClock`] computes store time. A clock without readings, as
+    /// in tests and simulations, is used as store time directly.
     fn reading(&self) -> Option<Reading> {
         None
     }
 
-    /// What the database's clock shows, given what it was read as: tests put another time in its place.
+    /// The database's clock, given its reading: tests replace it.
     fn database(&self, read: Timestamp) -> Timestamp {
         read
     }
 }
 
-/// One look at the clocks of a machine.
+/// A reading of a machine's clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Monotonic time since the machine was started, including the time for which it was suspended.
+    /// Monotonic time since boot, including time while suspended.
     pub elapsed: Duration,
-    /// The wall clock, which may be wrong and may be set at any moment.
+    /// The wall clock, which may be wrong and may be changed at any time.
     pub wall: Timestamp,
-    /// Which start of which machine `elapsed` counts from; the same in all processes there.
+    /// Identifies the boot that `elapsed` counts from; the same in all processes of the machine.
     pub boot: Option<i64>,
 }
 
-/// The machine's clock: wall time when the process began, moved on by the monotonic clock.
+/// The machine's clock: the wall time at process start, advanced by the monotonic clock.
 ///
-/// Setting the machine's clock while the process runs therefore does not move it. A store reads both clocks and decides by
-/// itself how far to follow the wall clock: see [`StoreClock`].
+/// Changing the machine's clock while the process runs does not affect it. A store reads both clocks and decides how
+/// far to follow the wall clock: see [`StoreClock`].
 #[derive(Debug)]
 pub struct SystemClock {
     started: Reading,
@@ -179,7 +179,7 @@ fn wall() -> Timestamp {
     Timestamp::from(SystemTime::now())
 }
 
-/// `CLOCK_BOOTTIME`: unlike `CLOCK_MONOTONIC`, it goes on while the machine is suspended.
+/// `CLOCK_BOOTTIME`: unlike `CLOCK_MONOTONIC`, it continues while the machine is suspended.
 #[cfg(target_os = "linux")]
 fn since_boot() -> Duration {
     let read = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -195,7 +195,7 @@ fn since_boot() -> Duration {
     FIRST.get_or_init(std::time::Instant::now).elapsed()
 }
 
-/// A number for this start of this machine; none where the system has no id for it.
+/// An id of the current boot; `None` if the system has none.
 fn boot() -> Option<i64> {
     use sha2::{Digest, Sha256};
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -203,7 +203,7 @@ fn boot() -> Option<i64> {
     digest.first_chunk().map(|bytes| i64::from_be_bytes(*bytes))
 }
 
-/// Measures how long something takes, in real time, whatever the store's clock shows; never for a rule.
+/// Measures a duration in real time, independent of the store's clock; never used by rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(tokio::time::Instant);
 
@@ -219,42 +219,42 @@ impl Stopwatch {
     }
 }
 
-/// How long somebody is willing to wait, in real time, whatever the store's clock shows.
+/// A longest wait in real time, independent of the store's clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitLimit(tokio::time::Instant);
 
 impl WaitLimit {
-    /// Patience that ends after `wait`.
+    /// A wait that ends after `wait`.
     pub(crate) fn for_duration(wait: Duration) -> WaitLimit {
         WaitLimit(tokio::time::Instant::now() + wait.min(limits::DURATION_MAX))
     }
 
-    /// Whether it has ended.
+    /// Whether it is over.
     pub(crate) fn is_over(self) -> bool {
         tokio::time::Instant::now() >= self.0
     }
 
-    /// How long it still lasts.
+    /// The remaining time.
     #[cfg(feature = "remote")]
     pub(crate) fn left(self) -> Duration {
         self.0.saturating_duration_since(tokio::time::Instant::now())
     }
 
-    /// Returns when it has ended.
+    /// Returns when it is over.
     pub(crate) async fn elapsed_wait(self) {
         tokio::time::sleep_until(self.0).await;
     }
 
-    /// Waits for `news`, at most until patience ends, and at most for `backstop`; true if there were news.
-    pub(crate) async fn wait_for(self, news: impl Future<Output = ()>, backstop: Duration) -> bool {
+    /// Waits for `event`, at most until this limit and at most for `backstop`; true if the event occurred.
+    pub(crate) async fn wait_for(self, event: impl Future<Output = ()>, backstop: Duration) -> bool {
         let until = self.0.min(tokio::time::Instant::now() + backstop);
-        let has_news = tokio::time::timeout_at(until, news).await.is_ok();
+        let has_occurred = tokio::time::timeout_at(until, event).await.is_ok();
         Deadline::restart_request();
-        has_news
+        has_occurred
     }
 }
 
-/// The machine's monotonic time, which a deadline is measured by.
+/// The machine's monotonic time, used for deadlines.
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
 fn monotonic_now() -> Instant {
     Instant::now()

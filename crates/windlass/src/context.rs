@@ -1,5 +1,5 @@
-//! What a handler can do beside its work: durable steps, sleeping and waiting without a slot, children, checkpoints,
-//! progress, logs. Everything goes through the job's fence, so a handler that was cut off writes nothing.
+//! The context of a running job: durable steps, sleeping and waiting without a slot, children, checkpoints, progress,
+//! logs. Every write checks the job's fence, so a handler that lost its lease writes nothing.
 
 mod batch_mode;
 mod blocking;
@@ -51,64 +51,64 @@ use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
 use crate::store::command::heartbeat::{Directive, HeartbeatItem};
 
-/// How a worker treats steps that do not match what an earlier attempt saved (M71).
+/// What a worker does if steps do not match those that an earlier attempt saved (M71).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StepMode {
-    /// The job fails with a clear error.
+    /// The job fails with the error `steps_changed`.
     #[default]
     Strict,
-    /// The job runs on; steps that are not known run.
+    /// The job continues; unknown steps run.
     Lenient,
 }
 
-/// Where tests make a worker die.
+/// Where a worker crashes, for tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CrashPoint {
     /// Before the handler starts.
     BeforeStart,
-    /// When the step with this name is about to run.
+    /// Before the step with this name runs.
     BeforeStep(String),
-    /// When the step with this name was saved.
+    /// After the step with this name was saved.
     AfterStep(String),
-    /// When a checkpoint was saved.
+    /// After a checkpoint was saved.
     AfterCheckpoint,
-    /// When children are about to be spawned.
+    /// Before children are spawned.
     BeforeSpawn,
-    /// When children were spawned, and the job waits for them.
+    /// After children were spawned, while the job waits for them.
     AfterSpawn,
-    /// When the handler is about to sleep, or to wait for a signal; how long is saved already.
+    /// Before the handler sleeps or waits for a signal; the end of the wait is already saved.
     BeforePark,
-    /// When the handler has ended and its outcome is not reported yet.
+    /// After the handler has finished, before its outcome is reported.
     BeforeFinish,
 }
 
-/// What became of one call of a step.
+/// How a call of a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepRun {
-    /// Its work was done.
+    /// The step did its work.
     Ran,
-    /// What an earlier attempt saved was returned.
+    /// The value saved by an earlier attempt was returned.
     Replayed,
 }
 
-/// A call of a step, as a test sees it.
+/// A call of a step, recorded for tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepCall {
-    /// Whose step it is.
+    /// The job.
     pub job: JobId,
-    /// In which attempt it was called.
+    /// The attempt number.
     pub attempt: u32,
-    /// Its name, with its number from the second of that name on.
+    /// The step's name; repeated names have a number from the second call on.
     pub step: String,
-    /// What became of it.
+    /// How the call ended.
     pub run: StepRun,
 }
 
-/// Every call of a step, for tests.
+/// All calls of steps, for tests.
 pub(crate) type StepLog = Mutex<Vec<StepCall>>;
 
-/// How a worker has its handlers run.
+/// How a worker runs its handlers.
 #[derive(Clone, Default)]
 pub(crate) struct RunOptions {
     pub(crate) mode: StepMode,
@@ -116,14 +116,14 @@ pub(crate) struct RunOptions {
     pub(crate) journal: Option<Arc<StepLog>>,
 }
 
-/// Why a handler stopped before it ended.
+/// Why a handler stopped before it finished.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum HandlerExit {
-    /// It parks: report this.
+    /// It parks with this outcome.
     Park(Park),
     /// The store has parked it already.
     Parked,
-    /// It dies, for a test.
+    /// It crashes, for a test.
     Crash,
 }
 
@@ -136,13 +136,13 @@ struct Shared {
     interruption: OnceLock<CancelReason>,
     saved: Mutex<BTreeMap<String, Arc<[u8]>>>,
     order: Order,
-    /// Copies of the context that the worker and the handler's arguments hold.
+    /// Copies of the context held by the worker and the handler's arguments.
     holders: AtomicUsize,
     is_blocking: AtomicBool,
     is_one_of_many: AtomicBool,
     has_started: AtomicBool,
     cost_cents: AtomicI64,
-    /// Records of sleeps and groups that have lost their place because the job parks on several.
+    /// Records of sleeps and groups that lost their place because the job parks on several of them.
     unplaced: Mutex<Vec<(String, Vec<u8>)>>,
     stop: Mutex<Option<HandlerExit>>,
     stopped: Notify,
@@ -154,7 +154,7 @@ pub struct Cx(Arc<Shared>);
 
 impl Cx {
     pub(crate) fn new(client: Client, states: States, mut claimed: Claimed, options: RunOptions) -> Cx {
-        // Whoever sees this context has started the job, whether or not the store knows yet.
+        // The handler has started, whether or not the store knows it yet.
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
         let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
@@ -189,69 +189,69 @@ impl Cx {
         &self.0.claimed.job.lane.job_type
     }
 
-    /// The queue it was claimed from.
+    /// The queue that the job was claimed from.
     pub fn queue_name(&self) -> &QueueName {
         &self.0.claimed.job.lane.queue
     }
 
-    /// Whose job it is.
+    /// The tenant that owns the job.
     pub fn tenant(&self) -> &Tenant {
         &self.0.claimed.job.lane.tenant
     }
 
-    /// What was submitted, byte for byte.
+    /// The submitted payload, byte for byte.
     pub fn payload(&self) -> &Payload {
         &self.0.claimed.spec.payload
     }
 
-    /// Its tags, correlation id and callback address when it was claimed.
+    /// The job's tags, correlation id and callback URL at the time of the claim.
     pub fn labels(&self) -> &JobMetadata {
         &self.0.claimed.spec.labels
     }
 
-    /// Which start of the job this is, from 1.
+    /// The attempt number, from 1.
     pub fn attempt(&self) -> u32 {
         self.0.claimed.job.attempt
     }
 
-    /// How many attempts before this one failed; unlike [`attempt`](Cx::attempt) it does not count those that parked or
-    /// were given back (M5).
+    /// How many earlier attempts failed. Unlike [`attempt`](Cx::attempt) it does not count attempts that parked or were
+    /// released (M5).
     pub fn failures(&self) -> u32 {
         self.0.claimed.job.failures
     }
 
-    /// The identity of this attempt (M17).
+    /// The id of this attempt (M17).
     pub fn attempt_id(&self) -> AttemptId {
         self.0.claimed.job.attempt_id()
     }
 
-    /// The attempt before this one, if there was one (M17).
+    /// The id of the previous attempt, if any (M17).
     pub fn previous_attempt(&self) -> Option<AttemptId> {
         self.attempt_id().previous()
     }
 
-    /// How many attempts may fail before the job is given up (M40).
+    /// How many attempts may fail before the job fails for good (M40).
     pub fn max_attempts(&self) -> u32 {
         self.0.claimed.job.policy.retry.max_attempts
     }
 
-    /// How urgent the job was when it was claimed.
+    /// The job's priority at the time of the claim.
     pub fn priority(&self) -> Priority {
         self.0.claimed.job.priority
     }
 
-    /// When the store ends this attempt, by its own clock (M30).
+    /// When the store ends this attempt, by the store's clock (M30).
     pub fn deadline(&self) -> Timestamp {
         self.0.claimed.job.lease.map_or(Timestamp::MAX, |lease| lease.deadline_at)
     }
 
-    /// The number that grows with every start: put it into conditional writes elsewhere, and a stale attempt loses there
-    /// as it does here (M5).
+    /// A number that grows with every start. Use it in conditional writes to other systems, so that a stale attempt
+    /// fails there as well (M5).
     pub fn fence(&self) -> Fence {
         self.0.claimed.job.fence
     }
 
-    /// A key that is the same for this step in every attempt and differs from all others: for calls that deduplicate.
+    /// A key for this step that is the same in every attempt and unique otherwise: for APIs that deduplicate requests.
     pub fn idempotency_key(&self, step: &str) -> String {
         format!("{}/{step}", self.job_id())
     }
@@ -261,41 +261,41 @@ impl Cx {
         self.0.claimed.spec.idempotency_key.as_deref()
     }
 
-    /// The trace the job belongs to.
+    /// The W3C trace context that the job belongs to.
     pub fn traceparent(&self) -> Option<&str> {
         self.0.claimed.spec.traceparent.as_deref()
     }
 
-    /// The queue, to submit further jobs.
+    /// The client, to submit further jobs.
     pub fn client(&self) -> &Client {
         &self.0.client
     }
 
-    /// Returns when the attempt is to stop: suspended, cancelled, timed out, lease lost, or the worker shuts down.
+    /// Returns when the attempt should stop: suspended, cancelled, timed out, lease lost, or the worker shuts down.
     pub async fn cancelled(&self) {
-        let (mut told, mut idle) = (
+        let (mut stopped, mut idle) = (
             pin!(self.0.cancelled.cancelled()),
-            // A handler that only waits to be told to stop can park.
+            // A handler that only waits to be stopped can park.
             pin!(self.0.order.wait(Kind::Stop, |_| false)),
         );
         poll_fn(|context| {
             let _never = idle.as_mut().poll(context);
-            told.as_mut().poll(context)
+            stopped.as_mut().poll(context)
         })
         .await;
     }
 
-    /// Whether the attempt is to stop.
+    /// Whether the attempt should stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.is_cancelled()
     }
 
-    /// Why the attempt is to stop; none as long as it is not.
+    /// Why the attempt should stop; `None` if it should not.
     pub fn interruption(&self) -> Option<CancelReason> {
         self.is_cancelled().then(|| self.0.interruption.get().copied()).flatten()
     }
 
-    /// Says how far the job is: 0 to 100.
+    /// Sets the job's progress, in percent from 0 to 100.
     pub async fn progress(&self, percent: f64, message: &str) -> Result<(), WorkError> {
         let message = (!message.is_empty()).then(|| message.to_owned());
         self.note(AttemptWrite::Progress(Progress { percent, message })).await
@@ -313,23 +313,23 @@ impl Cx {
         self.note(AttemptWrite::Logs(lines)).await
     }
 
-    /// Books costs; they count with the attempt's outcome (M18).
+    /// Adds costs; they are booked with the attempt's outcome (M18).
     pub fn cost(&self, cents: u32) {
         self.0.cost_cents.fetch_add(i64::from(cents), Ordering::Relaxed);
     }
 
-    /// Shortens this attempt's time limit to `limit` from now; a longer one changes nothing (M30).
+    /// Shortens this attempt's timeout to `limit` from now; a longer limit has no effect (M30).
     pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
         let beat = HeartbeatItem { timeout: Some(limit), ..HeartbeatItem::new(self.job_id(), self.fence()) };
-        let queue = &self.0.client;
-        let pulse = queue.store().heartbeat(queue.caller(), self.worker(), vec![beat]).await?;
+        let client = &self.0.client;
+        let pulse = client.store().heartbeat(client.caller(), self.worker(), vec![beat]).await?;
         match pulse.directives[..] {
             [(_, Directive::Continue)] => Ok(()),
             _ => Err(WorkError::Stale(self.job_id())),
         }
     }
 
-    /// Saves where the work is, over what was saved before (M73).
+    /// Saves a checkpoint, replacing the previous one (M73).
     pub async fn checkpoint<T: Serialize + Sync>(&self, value: &T) -> Result<(), anyhow::Error> {
         let value = serde_json::to_vec(value)?;
         self.save(CHECKPOINT, value).await.map_err(failed)?;
@@ -337,7 +337,7 @@ impl Cx {
         Ok(())
     }
 
-    /// What the last `checkpoint` saved, in this attempt or an earlier one (M73).
+    /// The value last saved by `checkpoint`, in this attempt or an earlier one (M73).
     pub fn last_checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>, anyhow::Error> {
         Ok(self.saved(CHECKPOINT).map(|value| serde_json::from_slice(&value)).transpose()?)
     }
@@ -350,12 +350,12 @@ impl Cx {
         &self.0.claimed
     }
 
-    /// Its handler starts now.
+    /// Marks the handler as started.
     pub(crate) fn starts(&self) {
         self.0.has_started.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its handler has started and the store may not know, because the job was claimed ahead.
+    /// Whether the handler has started but the store may not know, because the job was prefetched.
     pub(crate) fn has_started_unnoticed(&self) -> bool {
         self.0.claimed.job.has.claim_ahead && self.0.has_started.load(Ordering::Relaxed)
     }
@@ -364,14 +364,14 @@ impl Cx {
         self.0.cost_cents.load(Ordering::Relaxed)
     }
 
-    /// Tells the handler to stop; the first reason stays.
+    /// Tells the handler to stop. The first reason is kept.
     pub(crate) fn cancel(&self, why: CancelReason) {
         let _first_or_not = self.0.interruption.set(why);
         self.0.order.stops();
         self.0.cancelled.cancel();
     }
 
-    /// Returns when the handler has asked to be stopped, with what for.
+    /// Returns when the handler has asked to be stopped, with the reason.
     pub(crate) async fn stopped(&self) -> HandlerExit {
         loop {
             let notified = self.0.stopped.notified();
@@ -382,8 +382,8 @@ impl Cx {
         }
     }
 
-    /// Stops the handler here: its future is dropped by whoever runs it; its thread, or the call that it shares with
-    /// other jobs, is unwound if it has one.
+    /// Stops the handler here: the supervising task drops its future. A blocking handler's thread, or a call shared
+    /// with other jobs, is unwound.
     async fn stop<T>(&self, stop: HandlerExit) -> T {
         self.set_exit(stop);
         let flags = [&self.0.is_blocking, &self.0.is_one_of_many];
@@ -393,7 +393,7 @@ impl Cx {
         std::future::pending().await
     }
 
-    /// Dies here if a test wants it.
+    /// Crashes here if a test asks for it.
     async fn crash_at(&self, point: &CrashPoint) {
         if self.crashes_at(point) {
             self.stop::<()>(HandlerExit::Crash).await;
@@ -404,15 +404,15 @@ impl Cx {
         self.0.options.crash.as_ref() == Some(point)
     }
 
-    /// Polls a handler, and parks the job once nothing in it can go on; see [`Order::poll`].
+    /// Polls a handler, and parks the job once nothing in it can continue; see [`Order::poll`].
     fn poll<T>(&self, context: &mut Context<'_>, poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-        // Whoever calls steps holds a context; a task that the handler has started holds one that is not its own.
+        // Calling steps requires a context. A task that the handler spawned holds a copy of its own.
         let has_copies = || Arc::strong_count(&self.0) > self.0.holders.load(Ordering::Relaxed);
         match self.0.order.poll(context, poll, has_copies) {
             Polled::Ready(ended) => Poll::Ready(ended),
             Polled::Pending => Poll::Pending,
             Polled::Parks(mut awaited) => {
-                // Taken now: a handler that blocks is gone before its end is looked at.
+                // Taken now, because a blocking handler is gone before its result is examined.
                 *lock(&self.0.unplaced) = self.0.order.beside_each_other();
                 let now = self.now();
                 let park = match awaited.len() {
@@ -428,7 +428,7 @@ impl Cx {
         }
     }
 
-    /// The handler is about to begin: all copies that there are now are the worker's.
+    /// Called before the handler starts: all current copies belong to the worker.
     pub(crate) fn start(&self) {
         self.0.holders.store(Arc::strong_count(&self.0), Ordering::Relaxed);
     }
@@ -444,7 +444,7 @@ impl Cx {
         self.0.order.hurry(|| self.now()).await
     }
 
-    /// Tells a test what became of a step.
+    /// Records a call of a step, for tests.
     fn journal(&self, step: &str, run: StepRun) {
         if let Some(journal) = &self.0.options.journal {
             let (job, attempt, step) = (self.job_id(), self.attempt(), step.to_owned());
@@ -471,7 +471,7 @@ impl fmt::Debug for Cx {
     }
 }
 
-/// The checkpoint that `checkpoint` writes; steps cannot have this name.
+/// The key of the checkpoint that `checkpoint` writes; steps cannot have this name.
 const CHECKPOINT: &str = "checkpoint";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

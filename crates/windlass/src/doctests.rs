@@ -1,5 +1,4 @@
-//! The guides for programs that embed the library, and the first job of the README, compiled like any example. It holds
-//! nothing else.
+//! The guides for programs that embed the library, and the first example of the README, compiled as doc tests.
 
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;

@@ -1,16 +1,16 @@
-//! Randomness: the only module that draws it. Rules are handed the numbers they need.
+//! Randomness: the only module that generates it. Rules get the numbers they need as arguments.
 
 use std::sync::Mutex;
 
 use rand::rngs::{StdRng, SysRng};
 use rand::{Rng, SeedableRng};
 
-/// A source of random numbers that a store draws ids and jitter from.
+/// A source of random numbers for ids and jitter.
 #[derive(Debug)]
 pub struct Entropy(Mutex<StdRng>);
 
 impl Entropy {
-    /// Numbers nobody can guess, seeded by the operating system.
+    /// Unpredictable numbers, seeded by the operating system.
     pub fn from_system() -> Entropy {
         let seeded = StdRng::try_from_rng(&mut SysRng).expect("the operating system has random numbers");
         Entropy(Mutex::new(seeded))
@@ -27,7 +27,7 @@ impl Entropy {
         (u128::from(rng.next_u64()) << 64) | u128::from(rng.next_u64())
     }
 
-    /// 64 random bits: the upper half of the next 128, so that every draw moves the source by the same step.
+    /// 64 random bits: the upper half of the next 128, so that every call advances the source by the same step.
     pub fn next_u64(&self) -> u64 {
         u64::try_from(self.bits() >> 64).expect("64 bits are left after the shift")
     }

@@ -1,5 +1,5 @@
-//! What can go wrong, one enum per kind of operation, so that a caller matches exactly what can happen.
-//! Expected races are not here: they are outcomes (`Finish::Stale`, `ActionResult::Unchanged`).
+//! Errors, one enum per kind of operation, so that a caller matches exactly what can happen. Expected races are not
+//! errors but results (`Finish::Stale`, `ActionResult::Unchanged`).
 
 mod invalid;
 
@@ -10,57 +10,57 @@ pub use invalid::{FieldProblem, Invalid};
 use crate::job::{Action, JobId, JobState, NeededBy, ScheduleName, Version, WorkerId};
 use crate::key::KeyId;
 
-/// The store could not do its work; nothing changed.
+/// The store failed; nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The disk is full; submissions are refused, running work may still end.
-    #[error("the disk is full: free some space, submissions are taken again by themselves")]
+    /// The disk is full. Submissions are refused; running jobs can still finish.
+    #[error("the disk is full: free some space; submissions are then accepted again without a restart")]
     Full,
-    /// Too many callers are waiting.
-    #[error("{waiting} requests are waiting already: try again in {retry_after:?}")]
+    /// Too many requests are waiting.
+    #[error("{waiting} requests are already waiting: try again in {retry_after:?}")]
     Overloaded {
-        /// How many wait.
+        /// Number of waiting requests.
         waiting: usize,
         /// When to try again.
         retry_after: Duration,
     },
-    /// A key or a tenant has as many reads waiting as it may have; others are served.
-    #[error("{waiting} reads of this {of} are waiting already: try again in {retry_after:?}")]
+    /// An API key or a tenant has reached its limit of waiting reads; other callers are served.
+    #[error("{waiting} reads of this {of} are already waiting: try again in {retry_after:?}")]
     TooManyReads {
-        /// Of what: `key` or `tenant`.
+        /// `key` or `tenant`.
         of: &'static str,
-        /// How many wait.
+        /// Number of waiting requests.
         waiting: usize,
         /// When to try again.
         retry_after: Duration,
     },
-    /// A read took longer than its caller waits; the database is well.
-    #[error("it took too long: {0}; try again later, or ask for less")]
+    /// A read took longer than its caller waits; the database is available.
+    #[error("the read took too long: {0}; try again later, or narrow the query")]
     TooSlow(String),
     /// A durable write failed; this process must not acknowledge anything any more.
-    #[error("storage failed and the store has stopped: {0}; restart after the disk was checked")]
+    #[error("storage failed and the store has stopped: {0}; check the disk, then restart")]
     Stopped(String),
-    /// What is stored is damaged; it is not served.
-    #[error("stored data is damaged: {0}; restore a backup, or ask `windlass verify`")]
+    /// Stored data is damaged and is not served.
+    #[error("stored data is damaged: {0}; restore a backup, or run `windlass verify`")]
     Damaged(String),
-    /// The database server cannot be reached, or not written to; trying goes on by itself.
-    #[error("the database is away: {0}; try again later")]
+    /// The database server is unreachable or read-only; the store keeps trying to reconnect.
+    #[error("the database is unavailable: {0}; try again later")]
     Away(String),
-    /// Any other trouble with the database.
-    #[error("the database answered: {0}")]
+    /// Any other database error.
+    #[error("database error: {0}")]
     Database(String),
-    /// What was stored here is elsewhere by now, or on its way; the text says what to do.
+    /// The store was moved, or is being moved; the text says what to do.
     #[error("{0}")]
     Moved(String),
-    /// The server that keeps the store does not answer; what it was asked for may have happened all the same.
-    #[error("the server does not answer: {0}")]
+    /// The server did not respond; the request may have been executed.
+    #[error("the server does not respond: {0}")]
     Unreachable(String),
-    /// The server that keeps the store does not know the caller, or knows it may not look.
+    /// The server does not know the caller, or does not permit this read.
     #[error(transparent)]
     Forbidden(Forbidden),
-    /// Asked of a store that a server keeps, and only the server itself can do it.
-    #[error("`{0}` is for the process that keeps the store: here it is reached through a server")]
+    /// Not available on a remote store; only the server's process can do this.
+    #[error("`{0}` is not available on a remote store; run it where the database is")]
     LocalOnly(&'static str),
 }
 
@@ -68,170 +68,170 @@ pub enum StoreError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The address is none that this build understands.
+    /// This build does not support the address.
     #[error(
         "cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`"
     )]
     UnknownAddress(String),
-    /// The address of a database server cannot be understood.
-    #[error("cannot understand the address of the database: {0}")]
+    /// The address of the database server is invalid.
+    #[error("invalid database address: {0}")]
     BadAddress(String),
-    /// The database server only follows another one.
-    #[error("the database server is a standby: give the address of the primary")]
+    /// The database server is a standby.
+    #[error("the database server is a standby: use the address of the primary")]
     Standby,
-    /// The address of a server, but not one that can be used.
+    /// The address of a Windlass server is invalid.
     #[error("cannot open the server at `{address}`: {problem}")]
     BadServerAddress {
-        /// The address, without its key.
+        /// The address, without the API key.
         address: String,
-        /// What is wrong with it.
+        /// What is wrong.
         problem: String,
     },
-    /// The store belongs to a newer version.
-    #[error("the store has schema {found}, this version knows {known}: use a newer windlass")]
+    /// The store was written by a newer version.
+    #[error("the store has schema {found}, this version supports up to {known}: use a newer windlass")]
     NewerSchema {
-        /// Schema found in the file.
+        /// Schema of the store.
         found: u32,
-        /// Newest schema this build knows.
+        /// The newest schema that this build supports.
         known: u32,
     },
     /// The file is on a network file system, where locks cannot be trusted.
     #[error("`{0}` is on a network file system ({1}): use a local disk, or PostgreSQL")]
     NetworkFileSystem(String, String),
-    /// Commits that were acknowledged are not in the file any more.
+    /// Acknowledged commits are missing from the file.
     #[error(
-        "commits {first_missing} to {last_acknowledged} were acknowledged and are gone: restore a backup"
+        "commits {first_missing} to {last_acknowledged} were acknowledged and are missing: restore a backup"
     )]
     CommitsMissing {
-        /// The first commit that is missing.
+        /// The first missing commit.
         first_missing: u64,
-        /// The last one that was acknowledged.
+        /// The last acknowledged commit.
         last_acknowledged: u64,
     },
-    /// The database file is missing, but files that belong to it are there.
+    /// The database file is missing, but files that belong to it exist.
     #[error(
         "the database `{path}` is missing, but `{found}` is still there ({commits} commits were acknowledged): put the \
          database or a backup back; to start with an empty store, delete the files whose names begin with `{path}-`"
     )]
     DatabaseMissing {
-        /// The database.
+        /// The database file.
         path: String,
-        /// A file that belongs to it.
+        /// A file that belongs to the database.
         found: String,
-        /// The number of acknowledged commits, 0 if it is not known.
+        /// The number of acknowledged commits; 0 if unknown.
         commits: u64,
     },
-    /// The store itself refused.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A store could not be moved; both ends are as they were, or shut until the move is run again or undone.
+/// A store could not be moved. Both stores are unchanged, or closed until the move is run again or undone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// One of the ends is no database.
-    #[error("`{0}` is no database: give `sqlite:PATH` or `postgres://HOST/DATABASE`")]
+    /// An address is not a database.
+    #[error("`{0}` is not a database: use `sqlite:PATH` or `postgres://HOST/DATABASE`")]
     NoDatabase(String),
-    /// There is nothing to be moved.
+    /// The source does not exist.
     #[error("there is no store at `{0}`")]
     Missing(String),
-    /// One of the ends cannot be opened.
+    /// The source or the target cannot be opened.
     #[error("cannot open `{place}`: {error}")]
     Open {
-        /// Which end.
+        /// The address.
         place: String,
-        /// Why not.
+        /// The error.
         error: OpenError,
     },
-    /// Somebody has one of the ends open.
+    /// The source or the target is open in another program.
     #[error(
         "`{0}` is in use: stop every server and program that has it open, then run the same command again"
     )]
     InUse(String),
-    /// Both ends are the same.
+    /// Source and target are the same store.
     #[error("both addresses lead to the same store")]
     SamePlace,
-    /// The target holds something already.
-    #[error("`{0}` is not empty: give a new file, database or schema")]
+    /// The target already contains data.
+    #[error("`{0}` is not empty: use a new file, database or schema")]
     NotEmpty(String),
-    /// The source itself is only half there.
-    #[error("`{0}` is not whole: it was being moved there, or was given up")]
+    /// The source is the target of an unfinished move.
+    #[error("`{0}` is incomplete: a move to it did not finish or was abandoned")]
     NotWhole(String),
-    /// The source went elsewhere, or is on its way.
-    #[error("`{from}` was moved to {to}, or is on its way there: run that move to its end, or undo it")]
+    /// The source was moved, or is being moved.
+    #[error("`{from}` was moved to {to}, or is being moved there: finish that move, or undo it")]
     AlreadyMoved {
         /// The source.
         from: String,
-        /// Where it went.
+        /// The target.
         to: String,
     },
     /// The target is part of another move.
     #[error("`{0}` belongs to another move")]
     OtherMove(String),
-    /// Submissions in SQL of which no job can be made are still there.
+    /// The inbox contains SQL submissions that could not become jobs.
     #[error(
-        "{0} submissions in `inbox` were set aside, and would be left behind: `windlass verify` tells which; mend or \
+        "{0} submissions in `inbox` were set aside and would be lost: list them with `windlass verify`, then fix or \
          delete them first"
     )]
-    LettersAside(u64),
-    /// The two ends do not hold the same.
-    #[error("what arrived is not what was sent: sent were {sent}, there are {arrived}; undo the move")]
+    InboxSetAside(u64),
+    /// Source and target differ after the copy.
+    #[error("the target differs from the source: sent {sent}, found {arrived}; undo the move")]
     Differs {
-        /// What the source holds.
+        /// Digest of the source.
         sent: String,
-        /// What the target holds.
+        /// Digest of the target.
         arrived: String,
     },
-    /// What arrived breaks promises.
+    /// The copy is complete but violates invariants.
     #[error(
-        "what arrived is what was sent, and breaks promises: {}; undo the move and ask `windlass verify` for more",
+        "the copy is complete but violates invariants: {}; undo the move and run `windlass verify` for details",
         promises.join("; ")
     )]
     Broken {
-        /// The promises.
+        /// Descriptions of the violated invariants.
         promises: Vec<String>,
     },
-    /// There is nothing to be taken back.
+    /// There is no move to undo.
     #[error("`{0}` was not moved: there is nothing to undo")]
     NotMoved(String),
-    /// Taking it back would lose something.
+    /// Undoing the move would lose data.
     #[error(
-        "the move has ended: whatever happened in the target since would be lost; move it back with `windlass move` \
-         instead, or insist with `--force`"
+        "the move has finished: changes in the target since then would be lost; move it back with `windlass move` \
+         instead, or use `--force`"
     )]
     NeedsForce,
-    /// One of the stores refused.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A backup could not be made a store of; nothing is left of the attempt.
+/// A backup could not be restored; files of the attempt were removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// There is no backup.
+    /// The backup does not exist.
     #[error("there is no file at `{0}`")]
     NoBackup(String),
-    /// Something is in the way.
+    /// The target exists.
     #[error(
-        "`{0}` is there already, and nothing is overwritten: make sure that no server uses it, then move it away, or \
+        "`{0}` already exists and is not overwritten: make sure that no server uses it, then move it away, or \
          restore to another name"
     )]
     Exists(String),
-    /// The backup is no store.
+    /// The backup cannot be opened.
     #[error("the backup cannot be opened: {0}")]
     Open(#[from] OpenError),
     /// The file is empty, or a database of another program.
     #[error("`{0}` is not a backup of a Windlass store: it is empty, or belongs to another program")]
     NotAStore(String),
-    /// The backup breaks promises.
-    #[error("the backup breaks promises: {}", promises.join("; "))]
+    /// The backup violates invariants.
+    #[error("the backup violates invariants: {}", promises.join("; "))]
     Broken {
-        /// The promises.
+        /// Descriptions of the violated invariants.
         promises: Vec<String>,
     },
-    /// The store refused.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -240,10 +240,10 @@ pub enum RestoreError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// A value is not allowed. `index` is the job's place in its batch.
+    /// A value is not allowed. `index` is the job's position in its batch.
     #[error("job {index}: {invalid}")]
     Invalid {
-        /// Place in the batch, from 0.
+        /// Position in the batch, from 0.
         index: usize,
         /// Field and problem.
         invalid: Invalid,
@@ -251,39 +251,39 @@ pub enum SubmitError {
     /// The payload is larger than the limit.
     #[error("job {index}: payload is {size} bytes, the limit is {limit}")]
     PayloadTooLarge {
-        /// Place in the batch, from 0.
+        /// Position in the batch, from 0.
         index: usize,
-        /// Its size.
+        /// In bytes.
         size: usize,
-        /// The limit.
+        /// In bytes.
         limit: usize,
     },
     /// Another job that is not final holds the unique key (M14).
     #[error("job {index}: unique key `{key}` is held by job {holder}")]
     UniqueKeyTaken {
-        /// Place in the batch, from 0.
+        /// Position in the batch, from 0.
         index: usize,
-        /// The key.
+        /// The unique key.
         key: String,
-        /// Who holds it.
+        /// The job that holds the key.
         holder: JobId,
     },
-    /// The idempotency key was used with another payload, and the caller asked for strictness (M13).
+    /// Strict mode: the idempotency key was used with another payload (M13).
     #[error("job {index}: idempotency key belongs to job {existing} with another payload")]
     PayloadDiffers {
-        /// Place in the batch, from 0.
+        /// Position in the batch, from 0.
         index: usize,
         /// The job that has the key.
         existing: JobId,
     },
-    /// The queue or tenant holds as many unfinished jobs as it may (M113).
+    /// The queue or tenant has reached its limit of unfinished jobs (M113).
     #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
     TooDeep {
-        /// Which queue or tenant.
+        /// The queue or tenant.
         scope: String,
-        /// How many it holds.
+        /// Unfinished jobs now.
         depth: u64,
-        /// How many it may hold.
+        /// The limit.
         limit: u64,
         /// When to try again.
         retry_after: Duration,
@@ -291,87 +291,87 @@ pub enum SubmitError {
     /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
-    /// The store could not do its work.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// An action on a job was refused; nothing changed, nothing was audited.
+/// An action was refused; nothing changed and nothing was audited.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ActError {
-    /// There is no such job, or it belongs to another tenant.
+    /// The job does not exist, or belongs to another tenant.
     #[error("no job {0}")]
     NotFound(JobId),
-    /// The state machine does not allow it (M1).
+    /// The job's state does not allow the action (M1).
     #[error(transparent)]
     Refused(#[from] InvalidTransition),
-    /// The job is suspended already, and the caller asked for strictness (M51).
+    /// Strict mode: the job is already suspended (M51).
     #[error("job {0} is already suspended")]
     AlreadySuspended(JobId),
-    /// The job is not suspended, and the caller asked for strictness (M51).
+    /// Strict mode: the job is not suspended (M51).
     #[error("job {0} is not suspended")]
     NotSuspended(JobId),
-    /// It is paused already, and the caller asked for strictness.
+    /// Strict mode: it is already paused.
     #[error("{0} is already paused")]
     AlreadyPaused(String),
-    /// It is not paused, and the caller asked for strictness.
+    /// Strict mode: it is not paused.
     #[error("{0} is not paused")]
     NotPaused(String),
-    /// The job cannot be deleted yet: another job still needs it.
+    /// The job cannot be deleted yet, because another job needs it.
     #[error("job {id} cannot be deleted: {by}")]
     Needed {
-        /// The job that was to be deleted.
+        /// The job.
         id: JobId,
-        /// The state it ended in.
+        /// The job's final state.
         state: JobState,
         /// The job that needs it.
         by: NeededBy,
     },
-    /// Another job was submitted in its place already, and the caller wants one alone.
-    #[error("job {id} was redriven already, as job {successor}: look there first")]
+    /// The job was already redriven, and the caller asked for at most one successor.
+    #[error("job {id} was already redriven as job {successor}: check that job first")]
     AlreadyRedriven {
         /// The job.
         id: JobId,
-        /// The one in its place.
+        /// The job that replaced it.
         successor: JobId,
     },
-    /// The job is not in a version that the caller expects: it was changed since the caller looked at it.
-    #[error("job {id} was changed since (its version is now {version}): look at it again")]
+    /// The job's version is not the expected one: it changed since the caller read it.
+    #[error("job {id} has changed (its version is now {version}): read it again")]
     Changed {
         /// The job.
         id: JobId,
-        /// Its version now.
+        /// The current version.
         version: Version,
     },
     /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// There is no such worker, or it was forgotten.
+    /// The worker does not exist, or was removed.
     #[error("no worker {0}")]
     NoSuchWorker(WorkerId),
-    /// There is no such API key, or it was revoked.
+    /// The API key does not exist, or was revoked.
     #[error("no key {0}")]
     NoSuchKey(KeyId),
-    /// It is the last key of an admin: without it nobody could make or revoke keys.
-    #[error("key {0} is the last one of an admin: make another one first")]
+    /// The last admin key cannot be revoked: without it nobody could manage keys.
+    #[error("key {0} is the last admin key: create another one first")]
     LastAdminKey(KeyId),
-    /// The unique key of a job to be redriven is held by another.
+    /// The unique key of the job to redrive is held by another job.
     #[error("unique key `{key}` is held by job {holder}")]
     UniqueKeyTaken {
-        /// The key.
+        /// The unique key.
         key: String,
-        /// Who holds it.
+        /// The job that holds the key.
         holder: JobId,
     },
-    /// Redriving would make the queue or tenant hold more unfinished jobs than it may (M113).
+    /// Redriving would exceed the limit of unfinished jobs of the queue or tenant (M113).
     #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
     TooDeep {
-        /// Which queue or tenant.
+        /// The queue or tenant.
         scope: String,
-        /// How many it holds.
+        /// Unfinished jobs now.
         depth: u64,
-        /// How many it may hold.
+        /// The limit.
         limit: u64,
         /// When to try again.
         retry_after: Duration,
@@ -379,39 +379,39 @@ pub enum ActError {
     /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
-    /// The store could not do its work.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What was asked of a schedule was refused; nothing changed.
+/// A schedule operation was refused; nothing changed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// There is no such schedule, or it belongs to another tenant.
+    /// The schedule does not exist, or belongs to another tenant.
     #[error("no schedule {0}")]
     NotFound(ScheduleName),
     /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Its job was refused.
+    /// The schedule's job was refused.
     #[error(transparent)]
     Refused(Box<SubmitError>),
     /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
-    /// The store could not do its work.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The state machine does not know this step (M1).
+/// The state machine has no such transition (M1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {action} a job that is {state}")]
 pub struct InvalidTransition {
-    /// The state the job is in.
+    /// The job's state.
     pub state: JobState,
-    /// What was asked.
+    /// The action.
     pub action: Action,
 }
 
@@ -419,42 +419,43 @@ pub struct InvalidTransition {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{actor} with role {role} may not {action}")]
 pub struct Forbidden {
-    /// Who asked.
+    /// The caller.
     pub actor: String,
-    /// In which role.
+    /// The caller's role.
     pub role: &'static str,
-    /// For what.
+    /// The action.
     pub action: &'static str,
 }
 
-/// A worker's call was refused as a whole.
+/// A worker's request was refused as a whole.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {
-    /// The worker is not registered, or was forgotten: register again.
+    /// The worker is not registered, or was removed: register again.
     #[error("no worker {0}: register again")]
     NoSuchWorker(WorkerId),
-    /// There is no such job, or it belongs to another tenant.
+    /// The job does not exist, or belongs to another tenant.
     #[error("no job {0}")]
     NoSuchJob(JobId),
-    /// The lease is not held any more; nothing was written (M5).
-    #[error("the lease on job {0} is not held any more")]
+    /// The lease was lost; nothing was written (M5).
+    #[error("the lease on job {0} was lost")]
     Stale(JobId),
     /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A key or a tenant has as many workers registered as it may have, or they name as much as they may.
+    /// An API key or a tenant has reached its limit of registered workers, or of the bytes in their queue and type
+    /// names.
     #[error(
-        "this {of} may have {workers_max} workers that name {bytes_max} bytes together: let some leave first, or name less"
+        "this {of} may have {workers_max} workers with {bytes_max} bytes of queue and type names: stop some, or use fewer names"
     )]
     TooManyWorkers {
-        /// Of what: `key` or `tenant`.
+        /// `key` or `tenant`.
         of: &'static str,
-        /// How many it may have.
+        /// The limit on workers.
         workers_max: usize,
-        /// Bytes that they may name.
+        /// The limit on bytes of names.
         bytes_max: usize,
-        /// When to try again: workers that fell silent make room.
+        /// When to try again; workers without heartbeats are removed by then.
         retry_after: Duration,
     },
     /// The children were refused.
@@ -463,7 +464,7 @@ pub enum WorkError {
     /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
-    /// The store could not do its work.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,5 +1,5 @@
-//! Handlers: plain async functions of a job and whatever else they ask for. Any error is a temporary failure unless it says
-//! otherwise.
+//! Handlers: async functions that take a job and extractors. Any error is a temporary failure unless it is a
+//! [`Failure`] of another category.
 
 mod batch;
 
@@ -21,24 +21,24 @@ use crate::context::{Cx, ParkUnwind};
 use crate::job::{Category, ErrorCause, Failure};
 use crate::limits;
 
-/// A handler's run: its output as JSON, or its error. What [`around`](crate::worker::Worker::layer) wraps.
+/// A handler's future: its output as JSON, or its error. [Layers](crate::worker::Worker::layer) wrap it.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;
 
-/// A handler whose kind of job is known only by name.
+/// A handler without its job type as a type parameter.
 pub(crate) trait AnyHandler: Send + Sync {
     fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture;
 
-    /// What it asks for and these are not, if anything.
+    /// The type name of the first extracted state that is missing from `states`.
     fn missing(&self, states: &States) -> Option<&'static str>;
 
-    /// A worker begins that runs no more than `slots` jobs at once, and starts none any more once `stop` fires.
+    /// Called when a worker starts that runs at most `slots` jobs at once, and starts no more once `stop` fires.
     fn start(&self, _slots: usize, _stop: &CancellationToken) {}
 }
 
-/// An async function that runs jobs of kind `J`; `Args` are what it asks for beside the job.
+/// An async function that runs jobs of type `J`; `Args` are its extractors.
 ///
-/// Implemented for `async fn(job) -> Result<J::Output, E>` and for the same with up to four [`Extract`] arguments, where
-/// `E` is any error: `anyhow::Error`, your own, or [`Failure`] to say what kind it is.
+/// Implemented for `async fn(job) -> Result<J::Output, E>` with up to four further [`Extract`] arguments, where `E` is
+/// any error: `anyhow::Error`, your own, or [`Failure`] to set category, code and delay.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler of `{J}`",
     label = "not a handler",
@@ -49,27 +49,27 @@ pub trait Handler<J: Job, Args>: Clone + Send + Sync + 'static {
     /// Runs the handler.
     fn run(self, job: J, cx: Cx) -> impl Future<Output = Result<J::Output, anyhow::Error>> + Send;
 
-    /// What it asks for and the worker was not given, if anything; such a worker does not start.
-    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    /// The type name of the first extracted state that the worker does not have. Such a worker does not start.
+    #[allow(unused_variables, reason = "the name documents the parameter for implementors")]
     fn missing(states: &States) -> Option<&'static str> {
         None
     }
 }
 
-/// Something a handler can ask for beside its job.
+/// An argument that a handler can extract from its context.
 #[diagnostic::on_unimplemented(
-    message = "a handler cannot ask for `{Self}`",
-    note = "a handler can ask for `Cx`, for `State<{Self}>` if the worker is given one, and for what implements `Extract`"
+    message = "`{Self}` is not a handler argument",
+    note = "a handler can take `Cx`, `State<{Self}>` if the worker has one, and types that implement `Extract`"
 )]
 pub trait Extract: Sized + Send {
-    /// Takes it from the context.
+    /// Extracts the value from the context.
     ///
     /// # Errors
-    /// Says what the worker was not given.
+    /// If the worker does not have the value.
     fn extract(cx: &Cx) -> Result<Self, Failure>;
 
-    /// What it needs and the worker was not given, if anything; such a worker does not start.
-    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    /// The type name of the state that the worker does not have, if any. Such a worker does not start.
+    #[allow(unused_variables, reason = "the name documents the parameter for implementors")]
     fn missing(states: &States) -> Option<&'static str> {
         None
     }
@@ -81,7 +81,8 @@ impl Extract for Cx {
     }
 }
 
-/// What the worker was given with [`with`](crate::worker::Worker::with): a pool, a client, a configuration.
+/// Extracts a value that was added with [`Worker::with`](crate::worker::Worker::with): a pool, a client, a
+/// configuration.
 #[derive(Debug, Clone)]
 pub struct State<T>(pub T);
 
@@ -89,7 +90,7 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
     fn extract(cx: &Cx) -> Result<State<T>, Failure> {
         cx.states().get::<T>().map(State).ok_or_else(|| {
             let name = std::any::type_name::<T>();
-            Failure::temporary(format!("the worker has no {name}: give it one with `Worker::with`"))
+            Failure::temporary(format!("the worker has no {name}: add one with `Worker::with`"))
                 .with_code("state_missing")
         })
     }
@@ -99,7 +100,7 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
     }
 }
 
-/// What a worker was given with [`with`](crate::worker::Worker::with), by type.
+/// The values added with [`Worker::with`](crate::worker::Worker::with), by type.
 #[derive(Clone, Default)]
 pub struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
@@ -108,7 +109,7 @@ impl States {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// Whether there is one of this type.
+    /// Whether a value of this type was added.
     pub fn has<T: Clone + Send + Sync + 'static>(&self) -> bool {
         self.0.contains_key(&TypeId::of::<T>())
     }
@@ -149,7 +150,7 @@ handler!(A1, A2);
 handler!(A1, A2, A3);
 handler!(A1, A2, A3, A4);
 
-/// A typed handler behind a type name.
+/// A typed handler, type-erased.
 pub(crate) struct Typed<H, J, Args> {
     pub(crate) handler: H,
     pub(crate) kind: std::marker::PhantomData<fn() -> (J, Args)>,
@@ -175,7 +176,7 @@ where
     }
 }
 
-/// A handler for jobs of any type, which finds what it needs in the context.
+/// A handler for jobs of any type, which reads type and payload from the context.
 pub(crate) struct Untyped<F> {
     pub(crate) handler: F,
 }
@@ -197,8 +198,8 @@ where
     }
 }
 
-/// A handler that blocks: it runs on a thread of its own and cannot be interrupted, only fenced off. One that parks
-/// ends by unwinding its thread.
+/// A blocking handler: it runs on a thread of its own and cannot be interrupted; only its fence is revoked. When it
+/// parks, its thread is unwound.
 pub(crate) struct Blocking<F, J> {
     pub(crate) handler: F,
     pub(crate) kind: std::marker::PhantomData<fn() -> J>,
@@ -222,7 +223,7 @@ where
                 Err(error) if error.is_panic() => {
                     let panic = error.into_panic();
                     if panic.is::<ParkUnwind>() {
-                        // It has parked, and whoever supervises this knows.
+                        // It has parked; the supervising task knows.
                         return std::future::pending().await;
                     }
                     std::panic::resume_unwind(panic)
@@ -237,9 +238,10 @@ where
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(unreadable)` does")]
+#[allow(clippy::needless_pass_by_value, reason = "so that it can be passed to `map_err`")]
 fn unreadable(error: serde_json::Error) -> anyhow::Error {
-    Failure::permanent("payload_unreadable", format!("the payload is not of this kind: {error}")).into()
+    Failure::permanent("payload_unreadable", format!("the payload cannot be read as this type: {error}"))
+        .into()
 }
 
 fn encode<T: serde::Serialize>(output: &T) -> Result<Vec<u8>, anyhow::Error> {
@@ -249,7 +251,8 @@ fn encode<T: serde::Serialize>(output: &T) -> Result<Vec<u8>, anyhow::Error> {
     })
 }
 
-/// A result as JSON that can be read back: what nobody could read is a failure where it was made.
+/// Encodes a result as JSON and checks that it can be read back, so that an unreadable result fails where it was
+/// produced.
 fn encode_readable<T: serde::Serialize + serde::de::DeserializeOwned>(
     output: &T,
 ) -> Result<Vec<u8>, anyhow::Error> {
@@ -263,33 +266,33 @@ fn encode_readable<T: serde::Serialize + serde::de::DeserializeOwned>(
     }
 }
 
-/// Why a value cannot be read back because JSON has no word for a part of it: a number that is not finite is written as
-/// `null`, so only what has one is looked at.
+/// The error of reading a value back from JSON. Only JSON with a `null` is checked, because a non-finite number is
+/// written as `null`.
 pub(crate) fn lost_in_json<T: serde::de::DeserializeOwned>(json: &[u8]) -> Option<serde_json::Error> {
     let has_null = json.windows(4).any(|word| word == b"null");
-    // A type that panics when it is read does so in its handler, where that is dealt with.
+    // A type that panics while being read does so in its handler, where panics are handled.
     let read = || catch_unwind(AssertUnwindSafe(|| serde_json::from_slice::<T>(json).err()));
     has_null.then(read)?.ok().flatten()
 }
 
-/// Not now: the job runs again after this long, and nothing counts as failed.
+/// Runs the job again after this delay, without counting a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("snoozed for {0:?}")]
 pub struct Snooze(pub Duration);
 
-/// What an error means: what it says itself if it is a [`Failure`], else a temporary failure (M43).
+/// The failure that an error stands for: the [`Failure`] in it, or else a temporary failure (M43).
 ///
-/// A failure is also found beneath context, and as the source of another error; the message tells the whole story.
+/// A `Failure` is also found below context and as the source of another error. The message contains the whole chain.
 pub(crate) fn failure_of(error: &anyhow::Error) -> Failure {
-    let found = said::<Failure>(error);
+    let found = find_error::<Failure>(error);
     let whole = Failure::new(Category::Temporary, format!("{error:#}"));
     let failure = match found {
         Some(failure) => Failure { message: whole.message, cause: Vec::new(), ..failure.clone() },
         None => whole,
     };
     let behind = error.chain().skip(1).take(limits::ERROR_CAUSES_MAX).map(cause_of);
-    let said = found.into_iter().flat_map(|failure| failure.cause.iter().cloned());
-    behind.chain(said).fold(failure, Failure::with_cause)
+    let causes = found.into_iter().flat_map(|failure| failure.cause.iter().cloned());
+    behind.chain(causes).fold(failure, Failure::with_cause)
 }
 
 fn cause_of(error: &(dyn std::error::Error + 'static)) -> ErrorCause {
@@ -298,7 +301,7 @@ fn cause_of(error: &(dyn std::error::Error + 'static)) -> ErrorCause {
     code.map_or(cause.clone(), |code| cause.with_code(code))
 }
 
-/// What an error says by being, or by wrapping, a `T`: itself, beneath context, or as a source.
-pub(crate) fn said<T: std::error::Error + Send + Sync + 'static>(error: &anyhow::Error) -> Option<&T> {
+/// Finds a `T` in an error: the error itself, below context, or a source.
+pub(crate) fn find_error<T: std::error::Error + Send + Sync + 'static>(error: &anyhow::Error) -> Option<&T> {
     error.downcast_ref::<T>().or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<T>()))
 }

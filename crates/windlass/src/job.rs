@@ -1,5 +1,5 @@
-//! A job as plain data. [`Job`] is the small record that rules decide on; [`Spec`] is what its submitter wrote, which
-//! no rule looks at. Nothing here does I/O.
+//! A job as plain data. [`JobRecord`] is the small record that the rules read; [`Spec`] is the submitted data, which no
+//! rule reads. Nothing here does I/O.
 
 mod event;
 mod failure;
@@ -51,113 +51,110 @@ pub use version::Version;
 
 use crate::clock::Timestamp;
 
-/// The part of a job that changes as it lives; small, so that moving a job costs little.
+/// The part of a job that changes during its life. It is small, so that writing a job is cheap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRecord {
-    /// Place in the order of submission.
+    /// Sequence number of the submission.
     pub seq: Seq,
-    /// Identity.
+    /// The job's id.
     pub id: JobId,
     /// Tenant, queue and type.
     pub lane: Arc<Lane>,
     /// Retry and time limits, fixed at submission.
     pub policy: Arc<Policy>,
-    /// Where it is in its life.
+    /// Current state.
     pub state: JobState,
-    /// Its own priority.
+    /// The job's own priority.
     pub priority: Priority,
-    /// The highest effective priority among the jobs it waits for (M24).
+    /// The highest effective priority among the jobs that wait for it (M24).
     pub inherited: Priority,
-    /// Starts so far (M5).
+    /// Number of starts (M5).
     pub attempt: u32,
-    /// Retryable failures so far (M5).
+    /// Number of retryable failures (M5).
     pub failures: u32,
-    /// Crashes among them (M6).
+    /// Number of crashes among the failures (M6).
     pub crashes: u32,
-    /// Fences off stale workers (M5).
+    /// Rejects writes of stale workers (M5).
     pub fence: Fence,
-    /// When it was submitted.
+    /// Submission time.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// Not to run before this; the submitter's own wish.
+    /// Earliest start, as set by the submitter.
     pub run_at: Timestamp,
     /// End of the current backoff.
     pub retry_at: Option<Timestamp>,
-    /// When it first could have been claimed (M21).
+    /// When it first became ready (M21).
     pub eligible_at: Option<Timestamp>,
-    /// When it last became claimable.
+    /// When it last became ready.
     pub scheduled_at: Option<Timestamp>,
-    /// When its first attempt started.
+    /// Start of the first attempt.
     pub first_started_at: Option<Timestamp>,
-    /// When its latest attempt started.
+    /// Start of the latest attempt.
     pub started_at: Option<Timestamp>,
     /// When it became final.
     pub completed_at: Option<Timestamp>,
     /// End of its lifetime (M33).
     pub expires_at: Timestamp,
-    /// Who runs it, while somebody does.
+    /// The current lease, while the job runs.
     pub lease: Option<Lease>,
-    /// Who completed it; with it, the record of the attempt that did follows from the job itself (M17).
+    /// The worker that completed it; the record of its last attempt is derived from this (M17).
     pub completed_by: Option<WorkerId>,
-    /// How many of its `after` jobs are not completed.
+    /// Number of `after` jobs that have not completed.
     pub after_unmet: u32,
-    /// Whether it waits for the first of its `after_any` jobs.
+    /// Whether it still waits for one of its `after_any` jobs.
     pub any_unmet: bool,
-    /// Jobs on the longest path of dependencies that ends here (M61).
+    /// Number of jobs on the longest dependency path that ends here (M61).
     pub depth: u32,
-    /// What it may not run beside.
+    /// Its concurrency key.
     pub concurrency: Option<ConcurrencyKey>,
-    /// Whether it is set aside until a holder of its concurrency key ends.
+    /// Whether it is blocked until another holder of its concurrency key finishes.
     pub is_blocked: bool,
     /// The job that spawned it.
     pub parent: Option<Parent>,
-    /// The trace it was submitted in; audit records of its life carry it.
+    /// The trace of its submission; audit records of the job carry it.
     pub trace: Option<TraceId>,
-    /// Costs booked by its workers.
+    /// Costs booked by its workers, in cents.
     pub cost_cents: i64,
-    /// Which side records exist, so that nothing is looked for in vain.
+    /// Flags for optional records, to avoid useless lookups.
     pub has: JobFlags,
-    /// What few jobs have.
+    /// Fields that few jobs have.
     pub details: Arc<RareFields>,
 }
 
-/// Which side records a job has.
+/// Which optional records a job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own; together they are no state machine"
-)]
+#[allow(clippy::struct_excessive_bools, reason = "the flags are independent; they are not a state machine")]
 pub struct JobFlags {
-    /// Jobs wait for it.
+    /// Other jobs depend on it.
     pub dependents: bool,
     /// It holds a unique key (M14).
     pub unique_key: bool,
-    /// It saved checkpoints.
+    /// It has saved checkpoints.
     pub checkpoints: bool,
     /// It has spawned children.
     pub children: bool,
     /// It has a result.
     pub result: bool,
-    /// It has a callback address.
+    /// It has a callback URL.
     pub callback: bool,
-    /// Its worker holds it for later, and has not started it: no attempt counts yet (M5).
+    /// Its worker has prefetched it but not started it: no attempt counts yet (M5).
     #[serde(default)]
     pub claim_ahead: bool,
-    /// A worker that held it for later was lost. It may have been started unnoticed and have brought the worker down, so it
-    /// is not claimed ahead again.
+    /// A worker that had prefetched it was lost. The job may have started and crashed the worker without the store
+    /// knowing, so it is not prefetched again.
     #[serde(default)]
     pub lost_ahead: bool,
 }
 
 impl JobRecord {
-    /// Whether a worker may hold it for later: not if it may have brought a worker down. Lost before it was known to have
-    /// started, it would not be charged with that (M6).
+    /// Whether a worker may prefetch it: not if it may have crashed a worker. If the worker were lost before the start
+    /// was recorded, the crash would not be counted (M6).
     pub(crate) fn may_be_claimed_ahead(&self) -> bool {
         self.crashes == 0 && !self.has.lost_ahead
     }
 
-    /// A job that was just made, held by its submitter: the one beginning of every life.
+    /// A new job in state `created`, the first state of every job.
     pub fn new(seq: Seq, id: JobId, lane: Arc<Lane>, policy: Arc<Policy>, now: Timestamp) -> JobRecord {
         JobRecord {
             seq,
@@ -196,50 +193,50 @@ impl JobRecord {
         }
     }
 
-    /// The priority it is claimed by: its own or an inherited one, whichever is higher (M24).
+    /// The priority used for claims: its own or the inherited one, whichever is higher (M24).
     pub fn effective_priority(&self) -> Priority {
         self.priority.max(self.inherited)
     }
 
-    /// Retries granted so far (M5).
+    /// Number of retries granted so far (M5).
     pub fn retry_count(&self) -> u32 {
         self.failures.min(self.policy.retry.max_retries())
     }
 
-    /// When it runs next, as shown to people: the end of its backoff, or its own time.
+    /// Next run: the end of the backoff, or the submitter's own time.
     pub fn next_run_at(&self) -> Timestamp {
         self.retry_at.unwrap_or(self.run_at)
     }
 
-    /// Whether it is suspended, or will be once its attempt ends.
+    /// Whether it is suspended, or will be when its attempt ends.
     pub fn is_suspended_or_asked_to(&self) -> bool {
         self.state == JobState::Suspended || self.details.suspend_requested.is_some()
     }
 
-    /// By when its first attempt must start, while it can be claimed and has a limit for that. A suspension in between
-    /// starts the limit again; a pause or a full queue does not stop it.
+    /// Deadline for its first start, while the job is ready and has such a limit. Resuming from a suspension restarts
+    /// the limit; a pause or a full queue does not stop it.
     pub fn start_by(&self) -> Option<Timestamp> {
         let is_waiting = self.state == JobState::Scheduled && self.first_started_at.is_none();
         let since = self.scheduled_at.filter(|_| is_waiting)?;
         self.policy.timeouts.start.map(|start| since.plus(start))
     }
 
-    /// Whether `fence` is the one the current lease was given with.
+    /// Whether `fence` belongs to the current lease.
     pub fn is_held_with(&self, fence: Fence) -> bool {
         self.state == JobState::Running && self.fence == fence
     }
 
-    /// The identity of its latest attempt.
+    /// The id of its latest attempt.
     pub fn attempt_id(&self) -> AttemptId {
         AttemptId { job: self.id, number: self.attempt }
     }
 
-    /// Whether dependencies are still open.
+    /// Whether it still waits for dependencies.
     pub fn has_unmet_dependencies(&self) -> bool {
         self.after_unmet > 0 || self.any_unmet
     }
 
-    /// The side details, to be changed.
+    /// The rare fields, for changes.
     pub fn details_mut(&mut self) -> &mut RareFields {
         Arc::make_mut(&mut self.details)
     }

@@ -1,5 +1,5 @@
-//! The secrets of API keys as text: how one is made, how one is recognised, and what is kept instead of it. Who may use a
-//! key for what is the store's business.
+//! The secrets of API keys as text: how they are created and parsed, and which hash is stored. The store decides what a
+//! key may do.
 
 #[cfg(test)]
 mod tests;
@@ -13,16 +13,16 @@ use subtle::ConstantTimeEq;
 
 use crate::entropy::Entropy;
 
-/// What every secret begins with, so that a scanner finds one that was published by mistake.
+/// Prefix of every secret, so that scanners find leaked secrets.
 const PREFIX: &str = "wl_";
 /// Hexadecimal digits of a key's id: 64 bits.
 const ID_DIGITS: usize = 16;
-/// Hexadecimal digits nobody can guess: 256 bits.
+/// Hexadecimal digits of the random part: 256 bits.
 const RANDOM_DIGITS: usize = 64;
 /// Hexadecimal digits of the checksum: 32 bits.
 const CHECK_DIGITS: usize = 8;
 
-/// A key's identity: part of its secret, and shown to people.
+/// A key's id: part of its secret, and shown to people.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KeyId(String);
@@ -46,7 +46,7 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// A text that is no key's id.
+/// A text that is not a key id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the id of an API key")]
 pub struct NotAKeyId;
@@ -77,7 +77,7 @@ impl From<KeyId> for String {
     }
 }
 
-/// A key's secret: `wl_`, the key's id, 256 random bits and a checksum. Shown once, when the key is made.
+/// A key's secret: `wl_`, the key's id, 256 random bits and a checksum. Shown once, when the key is created.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeySecret {
     text: String,
@@ -96,7 +96,7 @@ impl KeySecret {
         KeySecret::new(entropy.next_u64(), [entropy.bits(), entropy.bits()])
     }
 
-    /// The secret in a text, if it is one. The checksum tells a typing error from a wrong key without asking the store.
+    /// Parses a secret. The checksum detects typing errors without a read from the store.
     pub fn parse(text: &str) -> Option<KeySecret> {
         let rest = text.strip_prefix(PREFIX)?;
         let (id, random) = rest.split_once('_')?;
@@ -114,12 +114,12 @@ impl KeySecret {
         KeyId(self.text[PREFIX.len()..PREFIX.len() + ID_DIGITS].to_owned())
     }
 
-    /// The secret itself, to be shown to its owner and to nobody else.
+    /// The secret itself; show it to its owner only.
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    /// What is kept of it. A plain hash is enough: 256 random bits cannot be guessed, however quick a guess is.
+    /// The stored hash. A plain hash is enough: 256 random bits cannot be guessed, however fast the hash is.
     pub fn hash(&self) -> KeyHash {
         let digest = Sha256::digest(self.text.as_bytes());
         let mut text = String::with_capacity(64);
@@ -130,26 +130,26 @@ impl KeySecret {
     }
 }
 
-/// Shows the id only: a secret is never logged.
+/// Prints the id only: a secret is never logged.
 impl fmt::Debug for KeySecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "KeySecret({})", self.id())
     }
 }
 
-/// What is kept of a secret: its SHA-256, in hexadecimal.
+/// The stored hash of a secret: SHA-256, in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KeyHash(String);
 
 impl KeyHash {
-    /// That of a key which somebody else keeps; it fits no secret.
+    /// The hash of a key stored by a remote server; it matches no secret.
     #[cfg(feature = "remote")]
     pub(crate) fn unknown() -> KeyHash {
         KeyHash(String::new())
     }
 
-    /// Whether this is kept of that secret; takes as long for a near miss as for a far one.
+    /// Whether this is the hash of that secret; constant time.
     pub fn matches(&self, secret: &KeySecret) -> bool {
         self.0.as_bytes().ct_eq(secret.hash().0.as_bytes()).into()
     }

@@ -1,6 +1,6 @@
-//! Durable background jobs: work that must happen later, survive a crash, be retried, paused, watched and proved to have
-//! happened. Four things carry it all: a [`Job`] is a type, a [`Client`] keeps jobs in a file, a [`Worker`] runs your async
-//! functions on them, and a [`Cx`] lets such a function go on where it was interrupted.
+//! Durable background jobs: work that runs later, survives crashes, is retried, can be paused and inspected, and leaves
+//! an audit trail. There are four main types: a [`Job`] is a type of work, a [`Client`] stores jobs, a [`Worker`] runs
+//! your async functions on them, and a [`Cx`] lets a function resume where it was interrupted.
 //!
 //! ```
 //! use std::time::Duration;
@@ -15,14 +15,14 @@
 //!     type Output = String;               // what its handler returns
 //! }
 //!
-//! // A handler: the job first, then whatever it asks for. Any error is tried again, unless it says otherwise.
+//! // A handler: the job first, then its extractors. Errors are retried unless they are permanent.
 //! async fn order(order: Order, cx: Cx, State(shop): State<&'static str>) -> anyhow::Result<String> {
 //!     if order.cents == 0 {
 //!         return Err(Failure::permanent("empty", "there is nothing to pay").into());
 //!     }
-//!     // Done once, whatever crashes: later attempts get what was saved.
+//! // Runs once, even across crashes: later attempts get the saved value.
 //!     let receipt = cx.step("pay", async { anyhow::Ok(format!("{} cents", order.cents)) }).await?;
-//!     // Holds no slot, no thread and no process; survives a restart.
+//! // Holds no slot, thread or process while it sleeps; survives a restart.
 //!     cx.sleep(Duration::from_millis(10)).await?;
 //!     Ok(format!("{shop}: {receipt}"))
 //! }
@@ -35,7 +35,7 @@
 //!     let client = Client::open(address).await?; // for example "sqlite:jobs.db"
 //!     let job = client.submit(Order { cents: 1200 }).priority(80).key("order-7").await?; // on disk
 //!
-//!     // Here or in any other process on the same file.
+//! // In this process, or in any other process that opens the same file.
 //!     let worker = Worker::new(&client).with("the shop").queue("default", 10).handle(order);
 //!     tokio::spawn(worker.run_until(tokio::signal::ctrl_c()));
 //!
@@ -44,30 +44,33 @@
 //! }
 //! ```
 //!
-//! - **Submit** with builders that you await: see [`client::Submit`] for all that a job can ask for, [`Client::batch`] and
-//!   [`Client::chain`] for many at once, `Client::submit_within` for one in a transaction of your own.
-//! - **Look and act** through the [`Handle`]: [`result`](Handle::result), [`suspend`](client::AnyJob::suspend),
-//!   [`cancel`](client::AnyJob::cancel), [`explain`](client::AnyJob::explain); pause more than one job with
-//!   [`Client::pause_queue`] and its like. Actions say whether they [changed](ActionResult) anything.
-//! - **Handle** with [extractors](handler), [layers](Worker::layer) and [errors](Failure) that say what they mean.
-//! - **Go on** after a crash: [`Cx::step`], [`Cx::sleep`], [`Cx::wait_signal`], [`Cx::spawn_all`], [`Cx::checkpoint`].
-//! - **Go elsewhere**: with feature `remote`, `Client::open("http://…")` is the same queue against a server.
-//! - **Test** all of it in virtual time, with workers that die where told to: [`testing`].
+//! - **Submit** with builders that you await: see [`client::Submit`] for all options, [`Client::batch`] and
+//!   [`Client::chain`] for many jobs at once, `Client::submit_in_tx` to submit in your own transaction.
+//! - **Inspect and act** through the [`Handle`]: [`result`](Handle::result), [`suspend`](client::JobHandle::suspend),
+//!   [`cancel`](client::JobHandle::cancel), [`explain`](client::JobHandle::explain). Pause a queue, type, tenant or
+//!   worker with [`Client::pause_queue`] and its siblings. Actions return whether they [changed](ActionResult)
+//!   anything.
+//! - **Handle** with [extractors](handler), [layers](Worker::layer) and [typed errors](Failure).
+//! - **Resume** after a crash: [`Cx::step`], [`Cx::sleep`], [`Cx::wait_signal`], [`Cx::spawn_all`], [`Cx::checkpoint`].
+//! - **Connect to a server**: with feature `remote`, `Client::open("http://…")` has the same API against a Windlass
+//!   server.
+//! - **Test** in virtual time, with workers that crash at chosen points: [`testing`].
 //!
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `sqlite` | yes | `sqlite:PATH`, with SQLite compiled in; `Client::submit_within` |
-//! | `postgres` | | `postgres://…`, for many machines; `Client::submit_within_postgres` |
-//! | `remote` | | `http://…` and `https://…`, a store that a Windlass server has |
+//! | `sqlite` | yes | `sqlite:PATH`, with SQLite compiled in; `Client::submit_in_tx` |
+//! | `postgres` | | `postgres://…`, for many machines; `Submit::within_postgres` |
+//! | `remote` | | `http://…` and `https://…`, a store served by a Windlass server |
 //! | `bench` | | the workloads of `windlass bench`; not covered by semantic versioning |
 //!
-//! `memory:` is always there, for tests.
+//! `memory:` is always available, for tests.
 //!
-//! Beneath is the [`Store`], the one door to durable state: every verb of the job model as a method, for programs that
-//! need more than typed jobs. [`job`] holds the rules, pure and complete ([`job::transition()`] decides every change of
-//! state); [`store::engine`] is the contract a database must meet.
+//! The [`Store`] is the lower layer, the only entry point to durable state: every operation of the job model as a
+//! method, for programs that need more than typed jobs. [`job`] holds the rules as pure functions
+//! ([`job::transition()`] decides every change of state); [`store::engine`] is the contract that a database must
+//! implement.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -104,6 +107,6 @@ pub use store::Store;
 pub use store::documents::config::PauseMode;
 pub use worker::{Worker, WorkerControl};
 
-/// The SQLite library this crate is built with, for transactions of your own on the same file.
+/// The SQLite library this crate is built with, for your own transactions on the same file.
 #[cfg(feature = "sqlite")]
 pub use rusqlite;

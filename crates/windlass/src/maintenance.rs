@@ -1,5 +1,6 @@
-//! What keeps a store going by itself: promote, reap, expire, lift, submit the jobs of schedules, seal, prune. Any number of
-//! processes may run it on one store; every duty is a conditional change, so two that do it at once do it once.
+//! Background maintenance of a store: promotes delayed jobs, reaps lost leases, expires jobs, ends pauses, submits
+//! scheduled jobs, seals the audit trail, prunes. Any number of processes may run it on one store; every task is a
+//! conditional change, so concurrent runs have no additional effect.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,16 +12,15 @@ use crate::limits;
 use crate::store::Store;
 use crate::store::command::audit_chain::SealReport;
 
-/// How often final jobs are looked through for those to be removed.
+/// How often final jobs are scanned for pruning.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
-/// How long to wait after the store was in trouble.
-const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+/// Pause after a store error.
+const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs all duties until `shutdown` is over.
+/// Runs all tasks until `shutdown` resolves.
 ///
-/// Sleeps until the next moment at which time changes anything, at most a second, so that nothing is acted on later than
-/// that (M35); an idle store is looked at once a second and otherwise left alone. Pruning and sealing go on beside it: a
-/// million old jobs must not keep a lost lease waiting.
+/// Sleeps until the next timer, at most a second, so that no timer is late by more than that (M35); an idle store is
+/// read once a second. Pruning and sealing run concurrently: a million old jobs must not delay a lost lease.
 pub async fn run(store: &Store, shutdown: impl Future<Output = ()>) {
     tokio::select! {
         () = shutdown => {}
@@ -28,33 +28,33 @@ pub async fn run(store: &Store, shutdown: impl Future<Output = ()>) {
     }
 }
 
-/// Lets time act, until the store has stopped.
+/// Applies timers, until the store has stopped.
 async fn run_timers(store: &Store) {
     while let Some(pause) = pause_after(round(store).await) {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            // Jobs wait for what a commit has left to do.
+            // Jobs wait for unfinished cascades.
             () = store.environment().wakeups.until_cascades_left() => {}
         }
     }
 }
 
-/// Removes what is old, until the store has stopped.
+/// Prunes old jobs, until the store has stopped.
 async fn run_pruner(store: &Store) {
     while let Some(pause) = pause_after(store.prune().await.map(|_| PRUNE_EVERY)) {
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Seals the audit trail, until the store has stopped. Apart from the rest: it waits for its turn among those who read,
-/// and what time does must not. While another process is at it, this one only looks now and then whether it still is.
+/// Seals the audit trail, until the store has stopped. Runs separately, because it waits for a reader, and timers must
+/// not. While another process seals, this one only checks now and then whether it still does.
 async fn run_sealer(store: &Store) {
     let mut left: Option<Seal> = None;
     let mut logged_at: Option<Timestamp> = None;
     loop {
         let sealed = store.seal_unless_moved(left.clone()).await;
         if let Err(StoreError::Damaged(damage)) = &sealed {
-            tracing::error!(damage, "the audit trail cannot be sealed");
+            tracing::error!(damage, "failed to seal the audit trail");
             tokio::time::sleep(limits::SEAL_LOGGED_EVERY).await;
             continue;
         }
@@ -63,8 +63,8 @@ async fn run_sealer(store: &Store) {
             let now = store.environment().clock.now();
             if is_new && logged_at.is_none_or(|at| now.since(at) >= limits::SEAL_LOGGED_EVERY) {
                 logged_at = Some(now);
-                // Whoever keeps logs elsewhere can prove later that the trail was not cut or written anew.
-                tracing::info!(head = %seal, "the audit trail is sealed");
+                // External logs can later prove that the trail was not truncated or rewritten.
+                tracing::info!(head = %seal, "sealed the audit trail");
             }
             left = Some(seal);
             match (has_more, is_left_to_others) {
@@ -78,19 +78,19 @@ async fn run_sealer(store: &Store) {
     }
 }
 
-/// How long to wait before the next round; none once the store has stopped.
+/// How long to wait before the next round; `None` once the store has stopped.
 fn pause_after(outcome: Result<Duration, StoreError>) -> Option<Duration> {
     match outcome {
         Ok(pause) => Some(pause),
         Err(StoreError::Stopped(_)) => None,
         Err(error) => {
-            tracing::warn!(%error, "maintenance could not do its round");
-            Some(TROUBLE_PAUSE)
+            tracing::warn!(%error, "maintenance round failed");
+            Some(ERROR_PAUSE)
         }
     }
 }
 
-/// One round; says how long nothing will happen.
+/// Runs one round. Returns how long to wait for the next.
 async fn round(store: &Store) -> Result<Duration, StoreError> {
     let ticked = store.tick().await?;
     if ticked.has_more {

@@ -1,5 +1,5 @@
-//! When a schedule runs: cron in a time zone, every so often, or once; which runs were missed, and what becomes of them
-//! (M80). Pure: the moment to look from is an argument, and the rules of all time zones are part of the program.
+//! When a schedule runs: cron in a time zone, at an interval, or once; which runs were missed, and what to do about
+//! them (M80). Pure: the current time is an argument, and the time zone rules are compiled in.
 
 mod cron;
 #[cfg(test)]
@@ -17,62 +17,62 @@ use crate::clock::{Timestamp, whole_millis};
 use crate::error::{FieldProblem, Invalid};
 use crate::limits;
 
-/// When a schedule runs.
+/// The trigger of a schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleSpec {
-    /// At the times a cron expression names in a time zone.
+    /// At the times of a cron expression in a time zone.
     Cron {
-        /// Which times.
+        /// The expression.
         cron: Cron,
-        /// On whose clocks.
+        /// The time zone.
         timezone: Zone,
     },
-    /// Again and again, counted from when the schedule was made.
+    /// At a fixed interval, counted from when the schedule was created.
     Every(Duration),
-    /// Once.
+    /// Once, at this time.
     At(Timestamp),
 }
 
-/// What becomes of runs that were missed while nothing could run them (M80).
+/// What to do about runs that were missed while no process could run them (M80).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
-    /// None is made up for.
+    /// Skip all missed runs.
     Skip,
-    /// The latest is made up for.
+    /// Run the latest missed run.
     #[default]
     Once,
-    /// All are made up for, the latest [`limits::SCHEDULE_MISSED_MAX`] at most.
+    /// Run all missed runs, at most the latest [`limits::SCHEDULE_MISSED_MAX`].
     All,
 }
 
-/// What happens when a run comes while the one before is not over.
+/// What to do if a run is due while the previous one has not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// They run side by side.
+    /// Run both.
     #[default]
     Allow,
-    /// The new one is left out.
+    /// Skip the new run.
     Skip,
-    /// The one before is cancelled.
+    /// Cancel the previous run.
     Cancel,
 }
 
-/// What is to be done about the runs that are due.
+/// The runs that are due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// The runs to start, the oldest first.
+    /// The runs to start, oldest first.
     pub runs: Vec<Timestamp>,
-    /// The latest run that is due, started or not: all up to it are dealt with.
+    /// The latest due run, started or not: all runs up to it are handled.
     pub through: Timestamp,
-    /// The first run that was missed, if any was.
+    /// The first missed run, if any.
     pub missed_since: Option<Timestamp>,
 }
 
 impl ScheduleSpec {
-    /// Whether every value is within its limits.
+    /// Checks every value against its limits.
     pub fn check(&self) -> Result<(), Invalid> {
         match self {
             ScheduleSpec::Every(every)
@@ -85,7 +85,7 @@ impl ScheduleSpec {
         }
     }
 
-    /// The first run after a moment; none if there is no more. `start` is where repetitions count from.
+    /// The first run after `after`; `None` if there is none. Intervals count from `start`.
     pub fn next_after(&self, start: Timestamp, after: Timestamp) -> Option<Timestamp> {
         match self {
             ScheduleSpec::Cron { cron, timezone } => timezone.next_after(cron, after),
@@ -99,14 +99,14 @@ impl ScheduleSpec {
         }
     }
 
-    /// The first `count` runs after a moment.
+    /// The first `count` runs after `after`.
     pub fn next_runs(&self, start: Timestamp, after: Timestamp, count: usize) -> Vec<Timestamp> {
         std::iter::successors(self.next_after(start, after), |run| self.next_after(start, *run))
             .take(count)
             .collect()
     }
 
-    /// What is to be done about the runs after `after` that are due by `now`; none if none is.
+    /// The runs after `after` that are due by `now`; `None` if none is.
     pub fn due(&self, start: Timestamp, after: Timestamp, now: Timestamp, missed: CatchUp) -> Option<Due> {
         let first = self.next_after(start, after).filter(|first| *first <= now)?;
         let latest = self.latest(start, first, now);
@@ -120,16 +120,16 @@ impl ScheduleSpec {
         Some(Due { runs, through: latest, missed_since })
     }
 
-    /// The latest run up to `now`, of which `first` is one.
+    /// The latest run up to `now`; `first` is one of the runs.
     ///
-    /// There may be millions in between, so they are not walked through: whether a run lies between a moment and now can
-    /// be asked of any moment, and halving finds the last one for which it is so.
+    /// There may be millions of runs in between, so they are not enumerated: a binary search finds the last point in
+    /// time with a run between it and now.
     fn latest(&self, start: Timestamp, first: Timestamp, now: Timestamp) -> Timestamp {
         let run_from = |moment| self.next_after(start, moment).filter(|run| *run <= now);
         let mut latest = first;
         let (mut low, mut high) = (first.as_millis(), now.as_millis());
         while low < high {
-            // The first question is whether there is any other at all, which mostly ends it.
+            // First check whether there is any other run at all; mostly there is not.
             let middle =
                 if latest == first && low == first.as_millis() { low } else { low + (high - low) / 2 };
             match run_from(Timestamp::from_millis(middle)) {
@@ -140,7 +140,7 @@ impl ScheduleSpec {
         latest
     }
 
-    /// The latest runs from `first` to `latest`, as many as are ever made up for, the oldest first.
+    /// The latest runs from `first` to `latest`, oldest first, at most as many as are caught up.
     fn runs_back_to(&self, start: Timestamp, first: Timestamp, latest: Timestamp) -> Vec<Timestamp> {
         let before = |run: Timestamp| {
             let end = run.minus(Duration::from_millis(1));

@@ -1,17 +1,17 @@
-//! Names that look alike, for hints such as "did you mean `mail`?". Pure, and bounded in what it compares: a hint must not
-//! cost more than the answer that it is part of.
+//! Similar names, for hints such as "did you mean `mail`?". Pure and bounded: a hint must not cost more than the
+//! response that contains it.
 
 use crate::limits;
 
-/// The names among `known` that are most like `name`, the closest first, at most [`limits::SIMILAR_NAMES_MAX`].
+/// The names among `known` that are most similar to `name`, closest first, at most [`limits::SIMILAR_NAMES_MAX`].
 ///
-/// A name is like another one if few characters differ in relation to its length, or if one begins with the other. After
+/// A name is similar if few characters differ in relation to its length, or if one is a prefix of the other. After
 /// [`limits::SIMILAR_STEPS_MAX`] steps no further names are compared.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     Search::new(name).run(name, known)
 }
 
-/// A search for names that are like one.
+/// A search for similar names.
 struct Search {
     wanted: Vec<char>,
     /// How many characters may differ.
@@ -46,7 +46,7 @@ impl Search {
         found.into_iter().map(|(_, name)| name).collect()
     }
 
-    /// How far a name is from the wanted one; none if it is not like it.
+    /// The edit distance of a name; `None` if it is not similar.
     fn distance(&mut self, chars: &[char]) -> Option<usize> {
         let wanted = &self.wanted;
         let same = wanted.iter().zip(chars).take_while(|(left, right)| left == right).count();
@@ -63,15 +63,15 @@ impl Search {
     }
 }
 
-/// The characters of a name, without regard to upper and lower case.
+/// The characters of a name, ignoring case.
 fn read(name: &str, chars: &mut Vec<char>) {
     chars.clear();
     chars.extend(name.chars().take(limits::NAME_CHARS_MAX).map(|char| char.to_ascii_lowercase()));
 }
 
-/// How many insertions, removals, replacements and swaps of neighbours make one of the other; none if more than `most`, or if
-/// one is longer than is compared. Looks only at pairs of characters whose places differ by at most `most`, and ends as soon as
-/// more than `most` are certain.
+/// The number of insertions, deletions, replacements and transpositions between two names; `None` if it is more than
+/// `most`, or if one is longer than the comparison limit. Compares only pairs of characters whose positions differ by
+/// at most `most`, and stops as soon as the result exceeds `most`.
 fn edits(from: &[char], to: &[char], most: usize, steps: &mut usize) -> Option<usize> {
     const WIDTH: usize = limits::SIMILAR_CHARS_MAX + 1;
     if from.len().abs_diff(to.len()) > most || from.len().max(to.len()) >= WIDTH {

@@ -1,6 +1,6 @@
-//! For users' tests: a queue in memory, a clock that moves when told to, handlers that run when told to, and workers that
-//! die where told to. Retries, schedules, timeouts and crash recovery are tested in milliseconds, without sleeping. It
-//! runs the same code as a worker that runs by itself, only step by step.
+//! Helpers for users' tests: a store in memory, a clock that tests advance, handlers that run on demand, and workers
+//! that crash at chosen points. Retries, schedules, timeouts and crash recovery are tested in milliseconds, without
+//! sleeping. The code is the same as in a normal worker, run step by step.
 
 mod assert;
 mod tamper;
@@ -30,13 +30,13 @@ use crate::store::query::list::ListRequest;
 use crate::store::query::snapshot::Snapshot;
 use crate::worker::{Worker, completer, execute};
 
-/// When every test queue begins.
+/// Start time of every test client.
 const START: i64 = 1_800_000_000_000;
 
-/// A queue to be tested with.
+/// A client for tests.
 pub struct TestClient {
     client: Client,
-    /// The store itself, on which time is made to act.
+    /// The store itself, whose clock the test advances.
     store: Store,
     clock: Arc<ManualClock>,
     journal: Arc<StepLog>,
@@ -49,15 +49,15 @@ impl Default for TestClient {
 }
 
 impl TestClient {
-    /// An empty queue in memory; the same every time.
+    /// An empty store in memory; deterministic.
     pub fn new() -> TestClient {
         TestClient::open("memory:")
     }
 
-    /// An empty queue at an address, for tests that want the real database.
+    /// An empty store at an address, for tests with a real database.
     ///
     /// # Panics
-    /// When it cannot be opened.
+    /// If the store cannot be opened.
     pub fn open(address: &str) -> TestClient {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let env = Environment::new(clock.clone(), Entropy::seeded(1), StoreOptions::default());
@@ -70,16 +70,17 @@ impl TestClient {
         }
     }
 
-    /// The same store and the same clock, but the program under test reaches them through a server at this address.
+    /// Uses the same store and clock, but the program under test accesses them through a server at this address.
     ///
     /// # Panics
-    /// When it is no address.
+    /// If the address is invalid.
     #[must_use]
     pub fn through(self, address: &str) -> TestClient {
         let env = Environment::new(self.clock.clone(), Entropy::seeded(2), StoreOptions::default());
-        let queue =
-            Client::from_store_without_maintenance(Store::open_in(address, env).expect("the address is one"));
-        TestClient { client: queue, ..self }
+        let client = Client::from_store_without_maintenance(
+            Store::open_in(address, env).expect("the address is valid"),
+        );
+        TestClient { client, ..self }
     }
 
     /// The store itself.
@@ -87,21 +88,20 @@ impl TestClient {
         &self.store
     }
 
-    /// The queue, as the program under test uses it.
+    /// The client, as the program under test uses it.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The time now.
+    /// The current time of the store.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Moves the clock, and lets time act at every moment on the way: leases end, delays and backoffs are over, lifetimes
-    /// too, each in its order.
+    /// Advances the clock, and applies every timer on the way in order: lease expiry, delays, backoffs, lifetimes.
     ///
     /// # Panics
-    /// When the store fails.
+    /// If the store fails.
     pub async fn advance(&self, by: Duration) {
         let end = self.now().plus(by);
         loop {
@@ -117,18 +117,18 @@ impl TestClient {
 
     async fn tick(&self) -> TickReport {
         loop {
-            let ticked = self.store.tick().await.expect("time acts");
+            let ticked = self.store.tick().await.expect("timers are applied");
             if !ticked.has_more {
                 return ticked;
             }
         }
     }
 
-    /// Lets `time` pass as if workers ran all the while: runs what is due, moves to the next moment at which anything is,
-    /// and so on; says how many attempts ran. For each round a new worker is made.
+    /// Advances by `time` as if workers ran all the time: runs due jobs, advances to the next due time, and so on.
+    /// Returns how many attempts ran. `worker` creates a new worker for each round.
     ///
     /// # Panics
-    /// When a worker cannot register or the store fails.
+    /// If a worker cannot register or the store fails.
     pub async fn run_for(&self, time: Duration, mut worker: impl FnMut() -> Worker) -> usize {
         let end = self.now().plus(time);
         let mut attempts = 0;
@@ -143,19 +143,19 @@ impl TestClient {
         }
     }
 
-    /// Runs everything that is due with this worker, and everything that becomes due by it, until nothing is; says how
-    /// many attempts ran. The worker is registered anew each time and leaves afterwards, unless it crashed on something:
-    /// then it is gone without a word, and that stays leased until the lease ends.
+    /// Runs all due jobs with this worker, and those that become due by that, until none are left. Returns how many
+    /// attempts ran. The worker registers for each call and deregisters afterwards, unless it crashed: then it stays
+    /// registered, and its job stays leased until the lease expires.
     ///
-    /// The store's time stands still meanwhile. A handler that hangs is cut off by its execution timeout, which is counted
-    /// in tokio's time: test that with `#[tokio::test(start_paused = true)]`, where it takes no time either.
+    /// The store's time does not advance meanwhile. A handler that hangs is stopped by its execution timeout, which
+    /// uses tokio's time: test that with `#[tokio::test(start_paused = true)]`, where it takes no real time.
     ///
     /// # Panics
-    /// When the worker cannot register or the store fails.
+    /// If the worker cannot register or the store fails.
     pub async fn run_due(&self, worker: Worker) -> usize {
         let (shared, lanes, _inbox) =
             worker.journalled(self.journal.clone()).assemble().await.expect("the worker registers");
-        // Everything that is due is started at once: a batch need not wait for more.
+        // All due jobs start at once, so a batch need not wait for more.
         let no_more = CancellationToken::new();
         no_more.cancel();
         shared.start_handlers(&no_more);
@@ -185,12 +185,12 @@ impl TestClient {
             for attempt in started {
                 reports.extend(attempt.await.expect("the attempt is supervised"));
             }
-            // In the store before the next claim looks for work.
+            // Stored before the next claim.
             completer::send(&shared, reports).await;
         }
     }
 
-    /// Takes a worker out of the registry that holds nothing any more.
+    /// Deregisters a worker that holds no jobs.
     async fn leave(&self, worker: WorkerId) {
         let (store, caller) = (&self.store, &Caller::local());
         let filter = Filter { workers: vec![worker], states: vec![JobState::Running], ..Filter::default() };
@@ -200,25 +200,25 @@ impl TestClient {
         }
     }
 
-    /// Everything about a job.
+    /// The job's current data.
     ///
     /// # Panics
-    /// When there is no such job.
+    /// If the job does not exist.
     pub async fn job(&self, id: JobId) -> Snapshot {
         let found = self.client.store().get(self.client.caller(), id).await.expect("the store answers");
         found.expect("the job is there")
     }
 
-    /// A job's attempts.
+    /// The job's attempts, oldest first.
     ///
     /// # Panics
-    /// When there is no such job.
+    /// If the job does not exist.
     pub async fn attempts(&self, id: JobId) -> Vec<Attempt> {
         let found = self.client.store().attempts(self.client.caller(), id).await.expect("the store answers");
         found.expect("the job is there")
     }
 
-    /// Every call of a step by this job's attempts, in their order.
+    /// All calls of steps by this job's attempts, in order.
     pub fn steps(&self, id: JobId) -> Vec<StepCall> {
         let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         journal.iter().filter(|call| call.job == id).cloned().collect()

@@ -1,5 +1,5 @@
-//! Signed tickets: proof that a job is the one that was submitted, whoever had the database in between (M94). Pure: keys,
-//! signing, verifying. When tickets are issued and asked for is the store's business.
+//! Signed tickets: proof that a job is the one that was submitted, even if the database was tampered with in between
+//! (M94). Pure: keys, signing, verifying. The store decides when tickets are issued and required.
 
 mod signing;
 #[cfg(test)]
@@ -15,78 +15,78 @@ pub use signing::{NotAKey, TicketKey, TicketPublicKey};
 use crate::clock::Timestamp;
 use crate::job::{JobId, Lane, Spec};
 
-/// What every ticket says it is, so that a signature of this key over anything else is never taken for one.
+/// Part of every ticket, so that a signature of this key over other data is never valid for a ticket.
 const CONTEXT: &str = "windlass.job-ticket.v1";
 
-/// What a ticket is about: the job as it is stored.
+/// The job that a ticket is issued for, as stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// The job's id.
     pub id: JobId,
     /// Its tenant, queue and type.
     pub lane: &'a Lane,
-    /// What was submitted.
+    /// The submitted data.
     pub spec: &'a Spec,
 }
 
-/// A ticket. As JSON it is an object of texts; what is signed is the same object without `signature`, its names in
-/// alphabetical order and no space between them. What a job does not have is left out.
+/// A ticket. As JSON it is an object of strings; the signed text is the same object without `signature`, with keys in
+/// alphabetical order and without spaces. Absent fields are omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// Who submitted the job.
+    /// The caller that submitted the job.
     pub actor: String,
-    /// Where its end is reported.
+    /// The callback URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
-    /// Its concurrency key.
+    /// The concurrency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
-    /// What its payload is.
+    /// The content type of the payload.
     #[serde(default)]
     pub content_type: String,
     /// Always `windlass.job-ticket.v1`.
     #[serde(default)]
     pub context: String,
-    /// Its correlation id.
+    /// The correlation id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// When the ticket ends.
+    /// When the ticket expires.
     #[serde(with = "moment")]
     pub expires: Timestamp,
     /// The job's id.
     pub id: String,
-    /// Its idempotency key.
+    /// The idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// When it was issued.
+    /// When the ticket was issued.
     #[serde(with = "moment")]
     pub issued: Timestamp,
-    /// Which key has signed it: [`TicketPublicKey::id`].
+    /// The id of the signing key: [`TicketPublicKey::id`].
     #[serde(default)]
     pub key_id: String,
-    /// Random, so that no two tickets are alike.
+    /// Random, so that no two tickets are equal.
     pub nonce: String,
     /// SHA-256 of the payload's bytes, in hexadecimal.
     pub payload_sha256: String,
     /// The job's queue.
     #[serde(default)]
     pub queue: String,
-    /// SHA-256 of the job's tags, in hexadecimal: an object of texts, its names in alphabetical order and no space between
-    /// them. Left out without tags.
+    /// SHA-256 of the job's tags, in hexadecimal: an object of strings, with keys in alphabetical order and without
+    /// spaces. Omitted if there are no tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags_sha256: Option<String>,
     /// The job's tenant.
     pub tenant: String,
-    /// The trace it belongs to.
+    /// The W3C trace context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The job's type.
     #[serde(rename = "type")]
     pub job_type: String,
-    /// Its unique key.
+    /// The unique key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
-    /// Ed25519 over all of the above, in hexadecimal.
+    /// Ed25519 signature over all other fields, in hexadecimal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub signature: String,
 }
@@ -94,25 +94,25 @@ pub struct Ticket {
 /// What is wrong with a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TicketFault {
-    /// There is none.
+    /// The job has no ticket.
     #[error("the job has no ticket")]
     Missing,
-    /// No key that is trusted has signed this.
-    #[error("the ticket was not signed by a trusted key, or was changed since")]
+    /// No trusted key has signed the ticket.
+    #[error("the ticket was not signed by a trusted key, or was modified")]
     BadSignature,
-    /// It was issued for another job, or the job was changed since.
+    /// It was issued for another job, or the job was modified.
     #[error("the ticket was issued for another {0}")]
     OtherJob(&'static str),
-    /// Its time is over.
+    /// The ticket has expired.
     #[error("the ticket has expired")]
     Expired,
-    /// The payload is not the one that was submitted.
-    #[error("the payload is not the one that the ticket was issued for")]
+    /// The payload is not the submitted one.
+    #[error("the payload differs from the one that the ticket was issued for")]
     PayloadMismatch,
 }
 
 impl TicketFault {
-    /// The code that the refused job carries.
+    /// The error code of the refused job.
     pub fn code(self) -> &'static str {
         match self {
             TicketFault::Missing | TicketFault::BadSignature | TicketFault::OtherJob(_) => "ticket_invalid",
@@ -123,7 +123,7 @@ impl TicketFault {
 }
 
 impl Ticket {
-    /// A ticket for a job, signed.
+    /// Issues a signed ticket for a job.
     pub fn issue(
         key: &TicketKey,
         subject: Subject<'_>,
@@ -136,7 +136,7 @@ impl Ticket {
         Ticket { signature, ..unsigned }
     }
 
-    /// All that a ticket for this job says.
+    /// The unsigned ticket of this job.
     fn unsigned(
         subject: Subject<'_>,
         key_id: String,
@@ -177,10 +177,10 @@ impl Ticket {
         serde_json::to_vec(&unsigned).expect("texts are always valid JSON")
     }
 
-    /// Whether this ticket is good for this job now.
+    /// Verifies that this ticket is valid for this job now.
     ///
     /// # Errors
-    /// [`TicketFault`] says what is wrong.
+    /// [`TicketFault`] describes the problem.
     pub fn verify(
         &self,
         trusted: &[TicketPublicKey],
@@ -204,7 +204,7 @@ impl Ticket {
         if self.expires <= now { Err(TicketFault::Expired) } else { Ok(()) }
     }
 
-    /// The first thing but the payload in which two tickets are about different jobs.
+    /// The first field, except for the payload, in which two tickets differ.
     fn difference(&self, other: &Ticket) -> Option<&'static str> {
         let fields = [
             ("job", self.id == other.id),
@@ -239,7 +239,7 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes of a text in lower-case hexadecimal, if it is one of the right length.
+/// Decodes lower-case hexadecimal of the right length.
 fn from_hexadecimal<const LENGTH: usize>(text: &str) -> Option<[u8; LENGTH]> {
     let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
     let mut bytes = [0; LENGTH];
@@ -253,7 +253,7 @@ fn from_hexadecimal<const LENGTH: usize>(text: &str) -> Option<[u8; LENGTH]> {
     Some(bytes)
 }
 
-/// Moments as text, in a ticket and in what is signed alike.
+/// Timestamps as text, both in the ticket and in the signed text.
 mod moment {
     use serde::{Deserialize, Deserializer, Serializer};
 

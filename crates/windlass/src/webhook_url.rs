@@ -1,5 +1,5 @@
-//! Addresses that a server may call: callbacks and push targets. One parser and one rule for both ends: what a submission
-//! is refused by is what a delivery is refused by. Pure: it resolves no name and opens no connection.
+//! URLs of callbacks and push targets, and the policy for them. Submission and delivery use the same parser and the
+//! same rules. Pure: it resolves no name and opens no connection.
 
 mod network;
 mod private_ranges;
@@ -13,46 +13,46 @@ pub use network::Network;
 
 use crate::limits;
 
-/// Why an address is not called. Never holds the address as it was given, which may carry a secret.
+/// Why a URL is not called. Never contains the URL itself, which may contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// It is no address in a form that has only one meaning.
-    #[error("is not an address to call: {0}")]
+    /// The URL is invalid or ambiguous.
+    #[error("is not a valid URL: {0}")]
     Malformed(&'static str),
-    /// It is not encrypted.
-    #[error("is called without encryption: give an `https` address, or allow `http` for this server")]
+    /// The URL is `http`.
+    #[error("is not encrypted: use an `https` URL, or allow `http` for this server")]
     Unencrypted,
-    /// Its port is not among those allowed.
-    #[error("port {0} is not among those that may be called: allow it for this server, or use 443")]
+    /// The port is not allowed.
+    #[error("port {0} is not allowed: allow it for this server, or use 443")]
     Port(u16),
-    /// Its name leads into a network that is not the public one. Which address that is, is nobody's business: whoever
-    /// submits could map the network behind the server with it.
+    /// The host name resolves to a non-public address. The error does not contain the address: submitters could use it
+    /// to map the network behind the server.
     #[error(
-        "leads to an address that is not public: allow its network for this server, or use a public address"
+        "resolves to an address that is not public: allow its network for this server, or use a public address"
     )]
     LeadsInside,
-    /// It leads into a network that is not the public one.
+    /// The host is a non-public address.
     #[error("{address} is a {kind} address: allow its network for this server, or use a public address")]
     NotPublic {
-        /// Where it leads.
+        /// The address.
         address: IpAddr,
-        /// What kind of address that is.
+        /// The kind of address.
         kind: &'static str,
     },
 }
 
-/// How a target is spoken to.
+/// The URL's scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// In the clear.
+    /// Unencrypted.
     Http,
     /// Over TLS.
     Https,
 }
 
 impl Scheme {
-    /// The word for it.
+    /// The text form.
     pub fn as_str(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -68,36 +68,36 @@ impl Scheme {
     }
 }
 
-/// Which machine is called.
+/// The URL's host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// A name to be resolved, in lower case, without a final dot.
+    /// A name to be resolved, in lower case, without a trailing dot.
     Name(String),
-    /// An address that was given as such, however it was spelled.
+    /// A literal address, in any notation.
     Address(IpAddr),
 }
 
-/// An address to call, taken apart.
+/// A parsed URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target {
-    /// How.
+    /// The scheme.
     pub scheme: Scheme,
-    /// Which machine.
+    /// The host.
     pub host: Host,
-    /// On which port.
+    /// The port.
     pub port: u16,
-    /// What to ask it for: path and query.
+    /// Path and query.
     pub path: String,
 }
 
 impl Target {
-    /// Takes an address apart.
+    /// Parses a URL.
     ///
-    /// Stricter than browsers are: what two programs could read differently is refused, so that the machine that was
-    /// checked is the machine that is called.
+    /// Stricter than browsers: URLs that two programs could read differently are rejected, so that the host that is
+    /// checked is the host that is called.
     ///
     /// # Errors
-    /// [`TargetError::Malformed`] says what is wrong.
+    /// [`TargetError::Malformed`] describes the problem.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         if text.len() > limits::CALLBACK_URL_CHARS_MAX {
             return Err(TargetError::Malformed("it is too long"));
@@ -114,16 +114,16 @@ impl Target {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(TargetError::Malformed("it must not hold a user or a password"));
+            return Err(TargetError::Malformed("it must not contain a user or a password"));
         }
         let (host, port) = split_port(authority, scheme)?;
-        // What follows `#` is for the reader, and never sent.
+        // The fragment is never sent.
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Target { scheme, host: parse_host(host)?, port, path })
     }
 
-    /// Machine and port as they stand in a request's `host` line: the port only if it is not the usual one.
+    /// Host and port for the `host` header: the port only if it is not the default.
     pub fn authority(&self) -> String {
         if self.port == self.scheme.port() {
             return self.host.to_string();
@@ -132,7 +132,7 @@ impl Target {
     }
 }
 
-/// Without the path, which may carry a secret.
+/// Without the path, which may contain a secret.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme.as_str(), self.authority())
@@ -155,14 +155,14 @@ impl fmt::Display for Host {
     }
 }
 
-/// Which targets a server calls. By default: `https` on the usual ports of public addresses.
+/// Which URLs a server calls. By default: `https` on the usual ports of public addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetPolicy {
-    /// Whether it calls `http` addresses too.
+    /// Whether `http` URLs are allowed.
     pub allows_http: bool,
-    /// Which ports it calls; any if none.
+    /// Allowed ports; any if `None`.
     pub ports: Option<Vec<u16>>,
-    /// Networks that it calls although they are not public.
+    /// Non-public networks that are allowed.
     pub networks: Vec<Network>,
 }
 
@@ -173,16 +173,16 @@ impl Default for TargetPolicy {
 }
 
 impl TargetPolicy {
-    /// A policy that refuses nothing: for tests, and for networks that are closed otherwise.
+    /// A policy that allows everything: for tests, and for networks that are protected otherwise.
     pub fn anywhere() -> TargetPolicy {
         let networks = vec![Network::all_v4(), Network::all_v6()];
         TargetPolicy { allows_http: true, ports: None, networks }
     }
 
-    /// What any address is held to: a form that can be understood, and no literal address that is not public (M95).
+    /// Checks the form of a URL, and that a literal address is public (M95).
     ///
     /// # Errors
-    /// [`TargetError`] says what is wrong.
+    /// [`TargetError`] describes the problem.
     pub fn check_literal(&self, text: &str) -> Result<Target, TargetError> {
         let target = Target::parse(text)?;
         if let Host::Address(address) = target.host {
@@ -191,10 +191,10 @@ impl TargetPolicy {
         Ok(target)
     }
 
-    /// What can be said of a target before its name is resolved.
+    /// Checks everything that does not require resolving the name.
     ///
     /// # Errors
-    /// [`TargetError`] says what is wrong.
+    /// [`TargetError`] describes the problem.
     pub fn check(&self, text: &str) -> Result<Target, TargetError> {
         let target = self.check_literal(text)?;
         if target.scheme == Scheme::Http && !self.allows_http {
@@ -206,10 +206,10 @@ impl TargetPolicy {
         Ok(target)
     }
 
-    /// Whether this very address may be connected to.
+    /// Checks whether this address may be connected to.
     ///
     /// # Errors
-    /// [`TargetError::NotPublic`] says what kind of address it is.
+    /// [`TargetError::NotPublic`] contains the kind of address.
     pub fn check_address(&self, address: IpAddr) -> Result<(), TargetError> {
         let reached = private_ranges::reached_by(address);
         if self.networks.iter().any(|network| network.contains(reached) || network.contains(address)) {
@@ -224,22 +224,22 @@ impl TargetPolicy {
 
 const NO_SCHEME: &str = "it must begin with `https://`";
 
-/// Bytes that programs disagree about, or that only stand in addresses by mistake.
+/// Bytes that programs interpret differently, or that are in URLs only by mistake.
 fn wrong_byte(byte: u8) -> Option<&'static str> {
     match byte {
-        b'\\' => Some("it holds a backslash"),
+        b'\\' => Some("it contains a backslash"),
         b' ' | b'"' | b'<' | b'>' | b'^' | b'`' | b'{' | b'|' | b'}' => {
-            Some("it holds a character that must be percent-encoded")
+            Some("it contains a character that must be percent-encoded")
         }
-        0..=0x1f | 0x7f => Some("it holds a control character"),
+        0..=0x1f | 0x7f => Some("it contains a control character"),
         0x80.. => {
-            Some("it holds a character that is not ASCII: percent-encode it, or give the name as `xn--…`")
+            Some("it contains a character that is not ASCII: percent-encode it, or write the name as `xn--…`")
         }
         _ => None,
     }
 }
 
-/// The host, and the port where one is given.
+/// Splits the authority into host and port.
 fn split_port(authority: &str, scheme: Scheme) -> Result<(&str, u16), TargetError> {
     let after_brackets = authority.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = authority[after_brackets..].find(':').map(|at| at + after_brackets) else {
@@ -248,21 +248,22 @@ fn split_port(authority: &str, scheme: Scheme) -> Result<(&str, u16), TargetErro
     let (host, port) = (&authority[..colon], &authority[colon + 1..]);
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let port = port.parse().ok().filter(|port| is_number && *port != 0);
-    Ok((host, port.ok_or(TargetError::Malformed("its port is no number from 1 to 65535"))?))
+    Ok((host, port.ok_or(TargetError::Malformed("its port is not a number from 1 to 65535"))?))
 }
 
 fn parse_host(host: &str) -> Result<Host, TargetError> {
     if let Some(inner) = host.strip_prefix('[') {
         let inner = inner.strip_suffix(']').ok_or(TargetError::Malformed("its brackets do not match"))?;
         let address: Result<Ipv6Addr, _> = inner.parse();
-        let address = address.map_err(|_| TargetError::Malformed("between brackets is no IPv6 address"))?;
+        let address = address
+            .map_err(|_| TargetError::Malformed("the text between brackets is not an IPv6 address"))?;
         return Ok(Host::Address(IpAddr::V6(address)));
     }
     let host = host.strip_suffix('.').unwrap_or(host);
     let last = host.rsplit('.').next().unwrap_or_default();
-    // A last label that is a number makes the whole an IPv4 address: resolvers read it so, in any base.
+    // If the last label is a number, the host is an IPv4 address: resolvers accept it in any base.
     if number(last).is_some() || last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty() {
-        let address = parse_v4(host).ok_or(TargetError::Malformed("its host is no IPv4 address"))?;
+        let address = parse_v4(host).ok_or(TargetError::Malformed("its host is not an IPv4 address"))?;
         return Ok(Host::Address(IpAddr::V4(address)));
     }
     let is_label = |label: &str| {
@@ -270,12 +271,13 @@ fn parse_host(host: &str) -> Result<Host, TargetError> {
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
     };
     if host.len() > 253 || !host.split('.').all(is_label) {
-        return Err(TargetError::Malformed("its host is no name"));
+        return Err(TargetError::Malformed("its host is not a valid name"));
     }
     Ok(Host::Name(host.to_ascii_lowercase()))
 }
 
-/// One to four numbers, each decimal, octal (`0…`) or hexadecimal (`0x…`); the last one fills what is left.
+/// Parses one to four numbers, each decimal, octal (`0…`) or hexadecimal (`0x…`); the last one fills the remaining
+/// bytes.
 fn parse_v4(host: &str) -> Option<Ipv4Addr> {
     let numbers: Vec<u64> = host.split('.').map(number).collect::<Option<_>>()?;
     let (last, first) = numbers.split_last()?;
@@ -289,7 +291,7 @@ fn parse_v4(host: &str) -> Option<Ipv4Addr> {
     u32::try_from(whole).ok().map(Ipv4Addr::from)
 }
 
-/// A number as old resolvers read it.
+/// Parses a number as old resolvers do.
 fn number(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let (digits, radix) = match lower.strip_prefix("0x") {
@@ -300,7 +302,7 @@ fn number(text: &str) -> Option<u64> {
     if radix == 16 && digits.is_empty() {
         return Some(0);
     }
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     u64::from_str_radix(digits, radix).ok().filter(|_| is_plain)
 }

@@ -1,5 +1,5 @@
-//! A worker: claims jobs for its free slots, runs their handlers, keeps their leases, reports their ends in batches, and
-//! leaves in stages. Cutting off a handler never depends on the handler: its fence is gone first.
+//! A worker: claims jobs for its free slots, runs their handlers, renews their leases, reports outcomes in batches, and
+//! shuts down in stages. Stopping a handler does not depend on the handler: its fence is revoked first.
 
 pub(crate) mod batch_collector;
 pub(crate) mod completer;
@@ -40,12 +40,12 @@ use crate::store::command::worker::NewWorker;
 use in_flight::Running;
 use slots::SlotPool;
 
-/// Something that runs around every handler.
+/// A layer that wraps every handler.
 pub(crate) type Layer = Arc<dyn Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync>;
-/// Decides when a job is tried again whose policy leaves it to the worker.
+/// Computes the retry delay of jobs whose policy is custom.
 pub(crate) type RetryDelay = Arc<dyn Fn(&Cx, &Failure) -> Duration + Send + Sync>;
 
-/// A worker before it runs: what it handles, with what, how many at once.
+/// A worker before it runs: its handlers, their state, its queues and its settings.
 pub struct Worker {
     client: Client,
     name: String,
@@ -60,7 +60,6 @@ pub struct Worker {
     invalid: Option<Invalid>,
 }
 
-/// How a worker behaves.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) heartbeat_every: Duration,
@@ -71,7 +70,7 @@ pub(crate) struct Settings {
 }
 
 impl Worker {
-    /// A worker for this queue that handles nothing yet.
+    /// A worker for this client's store, without handlers.
     pub fn new(client: &Client) -> Worker {
         Worker {
             client: client.clone(),
@@ -94,29 +93,29 @@ impl Worker {
         }
     }
 
-    /// A label for people.
+    /// A name for people, shown in the worker list.
     #[must_use]
     pub fn name(mut self, name: &str) -> Worker {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// The version of the program, for people.
+    /// The program's version, shown in the worker list.
     #[must_use]
     pub fn version(mut self, version: &str) -> Worker {
         self.version = Some(version.to_owned());
         self
     }
 
-    /// Gives handlers something to ask for as [`State<T>`](crate::handler::State).
+    /// Adds a value that handlers can extract as [`State<T>`](crate::handler::State).
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Worker {
         self.states.insert(state);
         self
     }
 
-    /// Takes up to `concurrency` jobs at once from a queue. Without any, ten at once from `default`. For a queue that is
-    /// named twice the last number counts; 0 is refused when the worker starts.
+    /// Runs up to `concurrency` jobs of a queue at once. Without any call, the worker runs ten jobs at once from
+    /// `default`. The last call for a queue wins. 0 is rejected when the worker starts.
     #[must_use]
     pub fn queue(mut self, name: &str, concurrency: usize) -> Worker {
         match QueueName::new(name) {
@@ -134,13 +133,13 @@ impl Worker {
         self
     }
 
-    /// Runs jobs of kind `J` with an async function.
+    /// Runs jobs of type `J` with an async function.
     #[must_use]
     pub fn handle<J: Job, Args: 'static>(self, handler: impl Handler<J, Args>) -> Worker {
         self.insert(J::TYPE, Arc::new(Typed { handler, kind: PhantomData::<fn() -> (J, Args)> }))
     }
 
-    /// Runs jobs of kind `J` with a function that blocks, on a thread of its own.
+    /// Runs jobs of type `J` with a blocking function, on a thread of its own.
     #[must_use]
     pub fn handle_blocking<J: Job, E: Into<anyhow::Error> + 'static>(
         self,
@@ -149,11 +148,11 @@ impl Worker {
         self.insert(J::TYPE, Arc::new(Blocking { handler, kind: PhantomData::<fn() -> J> }))
     }
 
-    /// Runs jobs of kind `J` with an async function that takes many at once: as many as `options` say, or as have come
-    /// when the first has waited long enough. Each keeps its own slot, time limit, retries and end.
+    /// Runs jobs of type `J` in batches with an async function. A batch starts when it is full or when its first job
+    /// has waited long enough; see [`BatchOptions`]. Each job keeps its own slot, timeout, retries and outcome.
     ///
-    /// A call that panics fails all its jobs, and one that hangs those whose time is over; each of them is tried by itself
-    /// the next time, so that one bad job does not spend the attempts of others.
+    /// A call that panics fails all its jobs; a call that hangs fails the jobs that time out. Each of these jobs then
+    /// runs alone in its next attempt, so one bad job does not use up the attempts of others.
     #[must_use]
     pub fn handle_batch<J: Job, Args: 'static>(
         mut self,
@@ -166,8 +165,8 @@ impl Worker {
         self.insert(J::TYPE, Arc::new(Batched::<_, J, Args>::new(handler, options)))
     }
 
-    /// Runs jobs of every type that no other handler is for: their type and payload are in the context. The worker then
-    /// takes whatever its queues hold.
+    /// Runs jobs of every type that has no other handler; type and payload are in the context. The worker then claims
+    /// jobs of any type from its queues.
     #[must_use]
     pub fn handle_any<F, R, E>(mut self, handler: impl Fn(Cx) -> F + Send + Sync + 'static) -> Worker
     where
@@ -179,8 +178,7 @@ impl Worker {
         self
     }
 
-    /// Runs jobs of one type, by its name: for types that are known only when the program runs. Their payload is in the
-    /// context.
+    /// Runs jobs of a type that is only known at run time. The payload is in the context.
     #[must_use]
     pub fn handle_type<F, R, E>(self, name: &str, handler: impl Fn(Cx) -> F + Send + Sync + 'static) -> Worker
     where
@@ -195,8 +193,9 @@ impl Worker {
         match JobType::new(name) {
             Ok(job_type) => {
                 if self.handlers.insert(job_type, handler).is_some() {
-                    let problem =
-                        FieldProblem::Contradiction(format!("`{name}` has two: one of them would never run"));
+                    let problem = FieldProblem::Contradiction(format!(
+                        "`{name}` has two handlers: one of them would never run"
+                    ));
                     self.invalid = Some(Invalid::new("handler", problem));
                 }
             }
@@ -205,7 +204,7 @@ impl Worker {
         self
     }
 
-    /// Runs something around every handler; the last one added is the outermost.
+    /// Wraps every handler; the last layer added is the outermost.
     #[must_use]
     pub fn layer(
         mut self,
@@ -215,9 +214,8 @@ impl Worker {
         self
     }
 
-    /// Decides how long to wait before a failed job is tried again, for jobs whose policy is
-    /// [`RetryPolicy::custom`](crate::job::RetryPolicy::custom) (M41). A failure that names its own delay is not asked
-    /// about, and no delay is longer than the policy's longest.
+    /// Sets the retry delay of jobs whose policy is [`RetryPolicy::custom`](crate::job::RetryPolicy::custom) (M41). It
+    /// is not called for a failure with its own delay, and the delay is capped at the policy's longest.
     #[must_use]
     pub fn retry_delay(
         mut self,
@@ -227,57 +225,57 @@ impl Worker {
         self
     }
 
-    /// How long handlers may go on after shutdown began.
+    /// How long handlers may continue after shutdown began.
     #[must_use]
     pub fn drain(mut self, drain: Duration) -> Worker {
         self.settings.drain = drain;
         self
     }
 
-    /// How long a handler that was told to stop may clean up.
+    /// How long a handler may clean up after it was told to stop.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Worker {
         self.settings.grace = grace;
         self
     }
 
-    /// How often it shows that it lives.
+    /// Heartbeat interval.
     #[must_use]
     pub fn heartbeat_every(mut self, every: Duration) -> Worker {
         self.settings.heartbeat_every = every.clamp(Duration::from_millis(1), limits::WORKER_SILENCE_MAX / 2);
         self
     }
 
-    /// Lets jobs run on whose saved steps do not match the code any more (M71).
+    /// Lets jobs continue whose saved steps no longer match the code (M71).
     #[must_use]
     pub fn lenient_steps(mut self) -> Worker {
         self.settings.conduct.mode = StepMode::Lenient;
         self
     }
 
-    /// Makes the worker die at this point, for tests of recovery.
+    /// Makes the worker crash at this point, for tests of recovery.
     #[must_use]
     pub fn crash_at(mut self, point: CrashPoint) -> Worker {
         self.settings.conduct.crash = Some(point);
         self
     }
 
-    /// Writes down every call of a step, for tests.
+    /// Records every call of a step, for tests.
     pub(crate) fn journalled(mut self, journal: Arc<StepLog>) -> Worker {
         self.settings.conduct.journal = Some(journal);
         self
     }
 
-    /// A handle to pause and resume it from remote in the program.
+    /// A handle to pause and resume the worker from other parts of the program.
     pub fn control(&self) -> WorkerControl {
         self.control.clone()
     }
 
-    /// Runs until `shutdown` is over, whatever it returns, then leaves in stages: stop claiming, drain, interrupt, release.
+    /// Runs until `shutdown` resolves, then shuts down in stages: stops claiming, drains, interrupts, releases.
     ///
     /// # Errors
-    /// When the worker cannot register (a bad name, a handler that asks for what was not given, a role that may not work,
-    /// a store that is gone), and when it cannot go on because the store was closed or its role was taken away.
+    /// If the worker cannot register (an invalid name, a handler with missing state, a role that may not work, a closed
+    /// store), and if it cannot continue because the store was closed or its role was revoked.
     pub async fn run_until(self, shutdown: impl Future) -> Result<ShutdownReport, WorkError> {
         let (shared, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
@@ -292,26 +290,26 @@ impl Worker {
             ));
         }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
-        let beating = tokio::spawn(heartbeat::run(shared.clone(), over.clone()));
-        let pausing = tokio::spawn(shutdown::release_when_paused(shared.clone(), over.clone()));
-        let telling = tokio::spawn(shutdown::tell_when_paused(shared.clone(), over.clone()));
-        let reporting = tokio::spawn(completer::run(shared.clone(), inbox, closing.clone()));
-        let trouble = tokio::select! {
+        let heartbeats = tokio::spawn(heartbeat::run(shared.clone(), over.clone()));
+        let releases = tokio::spawn(shutdown::release_when_paused(shared.clone(), over.clone()));
+        let notices = tokio::spawn(shutdown::report_pauses(shared.clone(), over.clone()));
+        let completer = tokio::spawn(completer::run(shared.clone(), inbox, closing.clone()));
+        let error = tokio::select! {
             _ = shutdown => None,
             error = fetch_loop::first_error(&mut lanes) => Some(error),
         };
         stop.cancel();
-        // A lane that panicked has nothing left to stop.
+        // A fetch loop that panicked has nothing left to stop.
         while lanes.join_next().await.is_some() {}
-        let released = shutdown::leave(&shared, reporting, &closing).await;
-        // Before the farewell: a beat after it would be that of a worker nobody knows.
+        let released = shutdown::leave(&shared, completer, &closing).await;
+        // Before deregistration: a later heartbeat would come from an unknown worker.
         over.cancel();
-        let _ = tokio::join!(beating, pausing, telling);
-        let farewell = shutdown::farewell(&shared, released).await;
-        trouble.map_or(Ok(farewell), Err)
+        let _ = tokio::join!(heartbeats, releases, notices);
+        let report = shutdown::deregister(&shared, released).await;
+        error.map_or(Ok(report), Err)
     }
 
-    /// Runs for ever.
+    /// Runs until an error occurs.
     ///
     /// # Errors
     /// As [`run_until`](Worker::run_until).
@@ -336,7 +334,7 @@ impl Worker {
         let new = NewWorker {
             name: self.name,
             queues: self.lanes.iter().map(|(queue, _)| queue.clone()).collect(),
-            // None means any.
+            // Empty means any type.
             types: if self.fallback.is_some() { Vec::new() } else { self.handlers.keys().cloned().collect() },
             concurrency: u32::try_from(slots).unwrap_or(u32::MAX),
             version: self.version,
@@ -364,12 +362,11 @@ impl Worker {
 }
 
 impl Worker {
-    /// Refuses handlers that ask for what the worker was not given: every job they took would fail.
+    /// Rejects handlers whose state is missing: every job they ran would fail.
     fn check_states(&self) -> Result<(), Invalid> {
         for (job_type, handler) in &self.handlers {
             if let Some(missing) = handler.missing(&self.states) {
-                let message =
-                    format!("`{job_type}` asks for `State<{missing}>`: give one with `Worker::with`");
+                let message = format!("`{job_type}` needs `State<{missing}>`: add it with `Worker::with`");
                 return Err(Invalid::new("handler", FieldProblem::Contradiction(message)));
             }
         }
@@ -377,10 +374,10 @@ impl Worker {
     }
 }
 
-/// Jobs at once from a queue for which nobody said how many.
+/// Concurrency of the default queue.
 const CONCURRENCY_DEFAULT: usize = 10;
 
-/// What the parts of a running worker share.
+/// State shared by the tasks of a running worker.
 pub(crate) struct WorkerShared {
     pub(crate) client: Client,
     new: NewWorker,
@@ -393,43 +390,43 @@ pub(crate) struct WorkerShared {
     pub(crate) control: WorkerControl,
     pub(crate) running: Running,
     reports: mpsc::Sender<Report>,
-    /// Jobs given back so far.
+    /// Jobs released so far.
     pub(crate) released: AtomicUsize,
 }
 
 impl WorkerShared {
-    /// Under which identity it is registered now.
+    /// The id under which the worker is registered now.
     pub(crate) fn id(&self) -> WorkerId {
-        self.control.id().expect("a crew registers before it works")
+        self.control.id().expect("a worker registers before it runs")
     }
 
-    /// The types it claims; none for any.
+    /// The types it claims; `None` for any.
     pub(crate) fn types(&self) -> Option<Vec<JobType>> {
         self.fallback.is_none().then(|| self.handlers.keys().cloned().collect())
     }
 
-    /// Tells handlers how many jobs can run at once, and what fires when no more are started.
+    /// Passes handlers the number of slots, and the token that fires when no more jobs are started.
     pub(crate) fn start_handlers(&self, stop: &CancellationToken) {
         let slots = usize::try_from(self.new.concurrency).unwrap_or(usize::MAX);
         self.handlers.values().for_each(|handler| handler.start(slots, stop));
     }
 
-    /// What runs jobs of a type.
+    /// The handler for a job type.
     pub(crate) fn handler(&self, job_type: &JobType) -> Option<&dyn AnyHandler> {
         self.handlers.get(job_type).or(self.fallback.as_ref()).map(AsRef::as_ref)
     }
 
-    /// Sends a report on its way.
+    /// Queues an outcome for reporting.
     pub(crate) async fn report(&self, report: Report) {
         if report.outcome == Outcome::Released {
             self.released.fetch_add(1, Ordering::Relaxed);
         }
-        // Reporting ends after the last handler; if it has, the lease ends by itself.
+        // The completer stops after the last handler. If it has stopped, the lease expires.
         let _ = self.reports.send(report).await;
     }
 
-    /// Registers anew when the store has forgotten this identity: a program that stood still for hours goes on with a new
-    /// one. Whatever it ran is not its own any more.
+    /// Registers again under a new id if the store has removed this worker, for example after the process was stopped
+    /// for hours. Its earlier attempts are lost.
     pub(crate) async fn register_again(&self, forgotten: WorkerId) -> Result<(), WorkError> {
         let _one_at_a_time = self.registering.lock().await;
         if self.id() != forgotten {
@@ -437,21 +434,20 @@ impl WorkerShared {
         }
         self.cancel_all(CancelReason::Lost);
         let id = self.client.store().register(self.client.caller(), self.new.clone()).await?.id;
-        tracing::warn!(%forgotten, worker = %id, "worker was forgotten and has registered anew");
+        tracing::warn!(%forgotten, worker = %id, "the store had removed the worker; registered again");
         self.control.registered(id);
         Ok(())
     }
 
-    /// Tells every handler to stop.
     pub(crate) fn cancel_all(&self, why: CancelReason) {
         self.running.all().iter().for_each(|cx| cx.cancel(why));
     }
 }
 
-/// Lets others have their turn.
+/// Yields to other tasks.
 ///
-/// Not tokio's own `yield_now`: that wakes its caller only when the same thread next comes to rest, which a handler that
-/// never yields keeps it from. This queues the caller like any task, where other threads can take it.
+/// Not tokio's own `yield_now`: that wakes its caller only when the same thread next becomes idle, which a handler that
+/// never yields prevents. This queues the caller like any task, so other threads can take it.
 async fn yield_now() {
     let mut has_given_way = false;
     poll_fn(|context| {

@@ -180,7 +180,7 @@ impl Program {
                 (Signal::KILL, Duration::ZERO)
             }
             Cause::Interrupted(CancelReason::Suspended) => (self.conduct.suspend_signal, grace),
-            Cause::Interrupted(CancelReason::Unheard) => {
+            Cause::Interrupted(CancelReason::StoreUnreachable) => {
                 (Signal::TERM, grace.min(limits::PROGRAM_LEASE_LOST_GRACE))
             }
             Cause::Interrupted(_) | Cause::TooLong(_) | Cause::Signalled => (Signal::TERM, grace),

@@ -82,7 +82,7 @@ async fn pick_up(figures: &mut Figures) -> anyhow::Result<()> {
     let (_files, address) = place::new();
     let bench = BenchWorker::open(&address, 100).await?;
     figures.tell(bench.pick_up(500).await?);
-    figures.tell(bench.pick_up_elsewhere(&address, 500).await?);
+    figures.tell(bench.pick_up_remote(&address, 500).await?);
     bench.close().await
 }
 

@@ -1,4 +1,4 @@
-//! The head of the audit trail: its newest seal as text to keep outside the store, and seals that are signed.
+//! The head of the audit trail: its newest seal as text to store externally, and signed seals.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,13 +31,13 @@ impl FromStr for Seal {
     }
 }
 
-/// A seal as it is kept: signed where the store has a key to sign with.
+/// A stored seal; signed if the store has a signing key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealPoint {
-    /// The point of the chain.
+    /// The checkpoint of the chain.
     #[serde(flatten)]
     pub seal: Seal,
-    /// Who vouches for it.
+    /// The signature, if the store has a signing key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<SealSignature>,
 }
@@ -45,7 +45,7 @@ pub struct SealPoint {
 /// An Ed25519 signature over a seal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealSignature {
-    /// The public part of the key, as text.
+    /// The public key, as text.
     pub key: String,
     /// The signature, in hexadecimal.
     pub value: String,
@@ -61,18 +61,18 @@ impl SealPoint {
         SealPoint { seal, signature }
     }
 
-    /// What is wrong with the signature. `trusted` are the keys that count; if there are none, any key does.
+    /// What is wrong with the signature. `trusted` are the trusted keys; if empty, any key is.
     pub fn signature_fault(&self, trusted: &[TicketPublicKey]) -> Option<&'static str> {
         let signature = self.signature.as_ref()?;
-        let Ok(key) = signature.key.parse::<TicketPublicKey>() else { return Some("names no key") };
+        let Ok(key) = signature.key.parse::<TicketPublicKey>() else { return Some("has no valid key") };
         if !trusted.is_empty() && !trusted.contains(&key) {
-            return Some("is by a key that is not trusted");
+            return Some("was made with an untrusted key");
         }
         let is_good = key.has_signed_text(&SealPoint::signed_text(&self.seal), &signature.value);
-        (!is_good).then_some("does not fit the seal")
+        (!is_good).then_some("does not match the seal")
     }
 
-    /// What is signed: a prefix of its own, so that no signature over a ticket can pass for one over a seal.
+    /// The signed text. It has its own prefix, so that a signature over a ticket is never valid for a seal.
     fn signed_text(seal: &Seal) -> String {
         format!("windlass audit seal\n{seal}")
     }
@@ -102,9 +102,9 @@ mod tests {
         let point = SealPoint::new(seal(), Some(&key));
         assert_eq!(point.signature_fault(&[]), None);
         assert_eq!(point.signature_fault(&[other.public(), key.public()]), None);
-        assert_eq!(point.signature_fault(&[other.public()]), Some("is by a key that is not trusted"));
+        assert_eq!(point.signature_fault(&[other.public()]), Some("was made with an untrusted key"));
         let moved = SealPoint { seal: Seal { through: 8, ..seal() }, ..point.clone() };
-        assert_eq!(moved.signature_fault(&[]), Some("does not fit the seal"));
+        assert_eq!(moved.signature_fault(&[]), Some("does not match the seal"));
         let json = serde_json::to_string(&point).unwrap();
         assert_eq!(serde_json::from_str::<SealPoint>(&json).unwrap(), point);
         let plain = serde_json::to_string(&seal()).unwrap();

@@ -1,4 +1,4 @@
-//! One measured figure, and how figures are shown to people and programs.
+//! One measured figure, and its output for people and programs.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 /// One measured figure.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Figure {
-    /// Which workload, such as `W1`.
+    /// The workload, such as `W1`.
     pub workload: &'static str,
-    /// What was done.
+    /// Description of the measurement.
     pub what: String,
-    /// How many a second.
+    /// Rate per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
-    /// How long it took.
+    /// Latencies.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
-    /// Share of a core.
+    /// Share of a core, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_percent: Option<f64>,
     /// Processor time per job.
@@ -29,25 +29,25 @@ pub struct Figure {
     /// A count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// What the rate is beside, a second: the bare floor, or the rate it is compared with.
+    /// The rate it is compared with, per second: the raw database baseline, or another rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor_per_second: Option<f64>,
-    /// The rate beside that.
+    /// The rate divided by the compared rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }
 
-/// How long most took.
+/// Percentiles of latencies.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Times {
-    /// Half of them took no longer, in milliseconds.
+    /// Median, in milliseconds.
     pub p50_ms: f64,
-    /// Of a hundred, one took longer.
+    /// 99th percentile, in milliseconds.
     pub p99_ms: f64,
 }
 
 impl Times {
-    /// The percentiles of measured times; zero if there are none.
+    /// The percentiles of measured durations; zero if there are none.
     pub fn of(mut times: Vec<Duration>) -> Times {
         times.sort_unstable();
         let at = |percent: usize| {
@@ -58,12 +58,12 @@ impl Times {
     }
 }
 
-/// How many a second.
+/// The rate per second.
 pub fn rate(jobs: usize, took: Duration) -> f64 {
     real(jobs) / took.as_secs_f64().max(f64::EPSILON)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "nobody reads more than three digits")]
+#[allow(clippy::cast_precision_loss, reason = "three digits are enough")]
 pub(super) fn real(number: usize) -> f64 {
     number as f64
 }
@@ -74,38 +74,38 @@ impl Figure {
         Figure { workload, what: what.into(), ..Figure::default() }
     }
 
-    /// With a rate.
+    /// Sets the rate.
     #[must_use]
     pub fn rate(self, per_second: f64) -> Figure {
         Figure { per_second: Some(per_second), ..self }
     }
 
-    /// With the rate it is compared with, if there is one.
+    /// Sets the rate it is compared with, if there is one.
     #[must_use]
     pub fn beside(self, floor: Option<f64>) -> Figure {
         let ratio = self.per_second.zip(floor).map(|(rate, floor)| rate / floor);
         Figure { floor_per_second: floor, ratio, ..self }
     }
 
-    /// With times.
+    /// Sets the latencies.
     #[must_use]
     pub fn times(self, times: Times) -> Figure {
         Figure { times: Some(times), ..self }
     }
 
-    /// With a share of a core.
+    /// Sets the share of a core.
     #[must_use]
     pub fn percent(self, core_percent: f64) -> Figure {
         Figure { core_percent: Some(core_percent), ..self }
     }
 
-    /// With memory.
+    /// Sets the memory.
     #[must_use]
     pub fn bytes(self, bytes: f64) -> Figure {
         Figure { bytes: Some(bytes), ..self }
     }
 
-    /// The figure itself, for people.
+    /// The figure as text.
     pub fn value(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.per_second.map(|rate| format!("{rate:.0}/s")));
@@ -122,7 +122,7 @@ impl Figure {
         parts.join(", ")
     }
 
-    /// What it is beside, for people.
+    /// The comparison as text.
     pub fn beside_what(&self) -> String {
         match (self.floor_per_second, self.ratio) {
             (Some(floor), Some(ratio)) => format!("{ratio:.2} of {floor:.0}/s"),
@@ -131,7 +131,7 @@ impl Figure {
     }
 }
 
-/// Figures as a table, for people and for pages.
+/// Figures as a table.
 pub fn table(figures: &[Figure]) -> String {
     let rows: Vec<[String; 4]> = figures
         .iter()

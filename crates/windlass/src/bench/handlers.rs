@@ -1,4 +1,4 @@
-//! Through handlers: jobs as types, a worker with many slots, handlers that do nothing.
+//! Benchmarks with handlers: typed jobs, a worker with many slots, handlers that do nothing.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::handler::State;
 use crate::job::QueueName;
 use crate::worker::Worker;
 
-/// Where these jobs wait.
+/// The queue of these jobs.
 pub const QUEUE: &str = "bench";
-/// How long the worker is left alone before each single job.
+/// Pause before each single job.
 const BREATH: Duration = Duration::from_millis(3);
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl Job for Nothing {
     }
 }
 
-/// How many were handled, and when the last was.
+/// How many jobs were handled, and when the last one was.
 #[derive(Default)]
 struct Seen {
     count: AtomicUsize,
@@ -50,20 +50,21 @@ async fn nothing(_job: Nothing, State(seen): State<Arc<Seen>>) -> Result<(), std
     Ok(())
 }
 
-/// What to measure with handlers.
+/// What to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Jobs that run at once.
     pub concurrency: usize,
-    /// Jobs to submit before the worker starts; those that wait already are drained with them.
+    /// Jobs to submit before the worker starts; existing jobs are drained with them.
     pub jobs: usize,
-    /// Single jobs that are picked up by the idle worker; none leaves that out.
+    /// Single jobs picked up by the idle worker; 0 to skip this.
     pub rounds: usize,
-    /// How long the worker then sits idle; no time leaves that out.
+    /// How long the worker is then idle; zero to skip this.
     pub idle: Duration,
 }
 
-/// Drains through handlers, then picks up single jobs on the idle worker, then sits idle. Tells each figure as it comes.
+/// Drains jobs through handlers, then picks up single jobs on the idle worker, then stays idle. Reports each figure as
+/// it is measured.
 pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
     let client = Client::open(address).await?;
     let job = Nothing { data: "x".repeat(90) };
@@ -95,7 +96,7 @@ pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) ->
         let percent = (cpu_micros() - before) / 1e4 / plan.idle.as_secs_f64();
         tell(Figure::new("W10", "an idle worker").percent(percent));
     }
-    // If nobody hears it, the worker has ended already, and says why.
+    // If the receiver is gone, the worker has already ended with an error.
     let _ = stop.send(());
     running.await??;
     client.close();
@@ -111,10 +112,10 @@ pub async fn work(address: &str, concurrency: usize, over: impl Future) -> anyho
     Ok(())
 }
 
-/// How often to look how far workers in other processes have come: seldom enough not to be measured itself.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often to poll the progress of workers in other processes: rarely enough not to affect the measurement.
+const PROGRESS_EVERY: Duration = Duration::from_millis(20);
 
-/// Drains with workers in other processes, which `start` starts. Their start is not measured.
+/// Drains with workers in other processes, started by `start`. Their start is not measured.
 pub async fn drain_by<W>(
     address: &str,
     jobs: usize,
@@ -139,11 +140,11 @@ pub async fn drain_by<W>(
             client.close();
             return Ok(Figure::new("W3", what).rate(drained));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(PROGRESS_EVERY).await;
     }
 }
 
-/// Jobs of the benchmark that have not ended.
+/// Unfinished jobs of the benchmark.
 async fn open_jobs(client: &Client) -> anyhow::Result<usize> {
     let name = QueueName::new(QUEUE)?;
     let depth = client.store().queue(client.caller(), name).await?.depth;
@@ -169,7 +170,7 @@ async fn pick_up(client: &Client, seen: &Seen, job: &Nothing, rounds: usize) -> 
     Ok(Times::of(times))
 }
 
-/// Processor time that this process has used. Where the system does not tell, none.
+/// CPU time that this process has used; zero if the system does not report it.
 fn cpu_micros() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();

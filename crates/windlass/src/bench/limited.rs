@@ -1,4 +1,4 @@
-//! What jobs that a limit holds back cost those it does not: claims of one queue beside a hundred thousand blocked jobs of
+//! The cost of jobs held back by a limit for other jobs: claims of one queue beside a hundred thousand blocked jobs of
 //! another, and a tenant's first job beside a million of another's.
 
 use std::time::Duration;
@@ -11,26 +11,26 @@ use crate::store::command::claim::ClaimRequest;
 use crate::store::command::settings::Settings;
 use crate::store::documents::config::{FairBy, QueueSettings};
 
-/// Jobs for one look at the rate.
+/// Jobs for one measurement of the rate.
 const SAMPLE: usize = 50_000;
-/// Looks of which the middle one counts: a move of the log into the database falls into one or another.
-const LOOKS: usize = 5;
+/// Number of measurements; the median counts, because a log checkpoint falls into one or another.
+const ROUNDS: usize = 5;
 /// Jobs that are held back.
 const BLOCKED: usize = 100_000;
 
-/// How jobs are held back.
+/// What holds jobs back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldBack {
-    /// The queue is at its limit.
+    /// The queue is at its concurrency limit.
     AtLimit,
-    /// The queue has no token.
+    /// The queue has no rate limit token.
     WithoutToken,
-    /// All have one concurrency key.
+    /// All have the same concurrency key.
     BehindKey,
 }
 
 impl HeldBack {
-    /// Every way.
+    /// All variants.
     pub const ALL: [HeldBack; 3] = [HeldBack::AtLimit, HeldBack::WithoutToken, HeldBack::BehindKey];
 
     fn words(self) -> &'static str {
@@ -56,7 +56,7 @@ impl HeldBack {
 impl BenchWorker {
     /// W5: claims beside jobs that are held back. The store should be new.
     pub async fn beside(&self, how: HeldBack) -> anyhow::Result<Figure> {
-        self.fill(2 * LOOKS * SAMPLE, 1_000, &self.job).await?;
+        self.fill(2 * ROUNDS * SAMPLE, 1_000, &self.job).await?;
         let base = self.usual_rate().await?;
         let other = QueueName::new("other")?;
         let settings = Settings::Queue(other.clone(), how.settings());
@@ -65,7 +65,7 @@ impl BenchWorker {
         let blocked = NewJob { queue: other.clone(), concurrency_key: key, ..self.job.clone() };
         self.fill(BLOCKED, 1_000, &blocked).await?;
         let request = ClaimRequest { queues: Some(vec![other]), ..ClaimRequest::new(self.worker, 1) };
-        // The first runs, and a concurrency key sets the others aside, some in each claim.
+        // The first one runs; the concurrency key blocks the others, some in each claim.
         for _ in 0..2 * BLOCKED / TICK_JOBS_PER_COMMIT {
             self.store.claim(&self.me, &request, Duration::ZERO).await?;
         }
@@ -74,17 +74,18 @@ impl BenchWorker {
         Ok(Figure::new("W5", what).rate(beside).beside(Some(base)))
     }
 
-    /// Claims and finishes a second, as several looks at them say.
+    /// The median rate of claims and finishes per second.
     async fn usual_rate(&self) -> anyhow::Result<f64> {
-        let mut rates = Vec::with_capacity(LOOKS);
-        for _ in 0..LOOKS {
+        let mut rates = Vec::with_capacity(ROUNDS);
+        for _ in 0..ROUNDS {
             rates.push(self.drain(SAMPLE, 4).await?);
         }
         rates.sort_by(f64::total_cmp);
-        Ok(rates[LOOKS / 2])
+        Ok(rates[ROUNDS / 2])
     }
 
-    /// W5: how many jobs start before the first one of a tenant that comes late to a fair queue. The store should be new.
+    /// W5: how many jobs start before the first one of a tenant that comes late to a fair queue. The store should be
+    /// new.
     pub async fn fairness(&self, backlog: usize) -> anyhow::Result<Figure> {
         let fair = QueueSettings { fair_by: Some(FairBy::Tenant), ..QueueSettings::default() };
         self.store.configure(&self.me, Settings::Queue(QueueName::default(), fair)).await?;

@@ -1,4 +1,4 @@
-//! W7 and W8: jobs of durable steps, and one job that spawns thousands.
+//! W7 and W8: jobs with durable steps, and one job that spawns thousands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,8 +20,8 @@ use crate::worker::Worker;
 const STEPS: usize = 5;
 /// Jobs that run at once.
 const CONCURRENCY: usize = 50;
-/// How long a fan-out may take before something is wrong with it.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout of a fan-out.
+const FAN_OUT_TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Stepped;
@@ -63,7 +63,7 @@ impl Job for Child {
     }
 }
 
-/// How many jobs of steps are still to be done.
+/// How many jobs with steps are unfinished.
 struct Left {
     count: AtomicUsize,
     none: Notify,
@@ -90,8 +90,8 @@ async fn child(job: Child) -> Result<usize, std::convert::Infallible> {
     Ok(job.number)
 }
 
-/// W7: so many jobs of five steps each. W8: one job with so many children, whose results are gathered. Tells each figure as
-/// it comes.
+/// W7: this many jobs of five steps each. W8: one job with this many children, whose results are collected. Reports
+/// each figure as it is measured.
 pub async fn measure(
     address: &str,
     jobs: usize,
@@ -114,11 +114,11 @@ pub async fn measure(
     let what = format!("steps of jobs that have {STEPS}, {CONCURRENCY} at once");
     tell(Figure::new("W7", what).rate(rate(jobs * STEPS, watch.elapsed())));
     let watch = Stopwatch::start();
-    let sum = client.submit(Parent { children }).await?.result(PATIENCE).await?;
-    anyhow::ensure!(sum == children * (children - 1) / 2, "the children's results are not theirs: {sum}");
-    let what = format!("{children} children of one job, spawned, run and gathered");
+    let sum = client.submit(Parent { children }).await?.result(FAN_OUT_TIMEOUT).await?;
+    anyhow::ensure!(sum == children * (children - 1) / 2, "wrong results of the children: {sum}");
+    let what = format!("{children} children of one job, spawned, run and collected");
     tell(Figure::new("W8", what).rate(rate(children, watch.elapsed())));
-    // If nobody hears it, the worker has ended already, and says why.
+    // If the receiver is gone, the worker has already ended with an error.
     let _ = stop.send(());
     running.await??;
     client.close();

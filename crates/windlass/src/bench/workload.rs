@@ -1,4 +1,4 @@
-//! The workloads that a store alone can show, driven through its public API.
+//! The workloads of a store alone, driven through its public API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +16,18 @@ use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
 use crate::store::environment::StoreOptions;
 
-/// How long the store is left alone before each single job of [`Workbench::pick_up`].
+/// Pause before each single job of [`BenchWorker::pick_up`].
 const BREATH: Duration = Duration::from_millis(3);
 
-/// A store to be measured.
+/// A store under measurement.
 pub struct BenchWorker {
     /// The store.
     pub store: Store,
-    /// Who measures.
+    /// The caller.
     pub me: Caller,
-    /// The job that is submitted over and over.
+    /// The job that is submitted repeatedly.
     pub job: NewJob,
-    /// Who claims.
+    /// The claiming worker.
     pub worker: WorkerId,
 }
 
@@ -39,7 +39,7 @@ fn completed(claimed: &[Claimed]) -> Vec<Report> {
 }
 
 impl BenchWorker {
-    /// Opens a store whose jobs shall have a payload of this size.
+    /// Opens a store for jobs with a payload of this size.
     pub async fn open(address: &str, payload: usize) -> anyhow::Result<BenchWorker> {
         let store = Store::open(address, StoreOptions::default())?;
         let me = Caller::local();
@@ -49,7 +49,7 @@ impl BenchWorker {
         Ok(BenchWorker { store, me, job, worker })
     }
 
-    /// Ends the measuring.
+    /// Ends the measurement.
     pub async fn close(self) -> anyhow::Result<()> {
         self.store.deregister(&self.me, self.worker).await?;
         self.store.close();
@@ -61,7 +61,7 @@ impl BenchWorker {
         Ok(())
     }
 
-    /// Submits so many jobs in batches of this size, and says how many a second.
+    /// Submits this many jobs in batches of this size. Returns the rate per second.
     pub async fn fill(&self, jobs: usize, batch: usize, job: &NewJob) -> anyhow::Result<f64> {
         let watch = Stopwatch::start();
         let half = || async {
@@ -70,7 +70,7 @@ impl BenchWorker {
             }
             anyhow::Ok(())
         };
-        // Two callers: one prepares its batch while the other's is on its way to the disk.
+        // Two callers: one prepares its batch while the other's is being written.
         tokio::try_join!(half(), half())?;
         Ok(rate(jobs, watch.elapsed()))
     }
@@ -81,7 +81,7 @@ impl BenchWorker {
         Ok(Figure::new("W2", "submit in batches of 1000").rate(submitted))
     }
 
-    /// W1: one job a call, many callers at once.
+    /// W1: one job per call, many concurrent callers.
     pub async fn submit_singly(&self, jobs: usize, callers: usize) -> anyhow::Result<Figure> {
         let watch = Stopwatch::start();
         let mut tasks = Vec::new();
@@ -106,7 +106,8 @@ impl BenchWorker {
         Ok(Figure::new("W1", what).rate(submitted).times(Times::of(times)))
     }
 
-    /// W3: claims of 100 and their finishes, by several callers at once, until so many are done; how many a second.
+    /// W3: claims of 100 and their finishes, by several concurrent callers, until this many are done. Returns the rate
+    /// per second.
     pub async fn drain(&self, jobs: usize, callers: usize) -> anyhow::Result<f64> {
         let watch = Stopwatch::start();
         let done = Arc::new(AtomicUsize::new(0));
@@ -133,14 +134,15 @@ impl BenchWorker {
         Ok(rate(done.load(Ordering::Relaxed), watch.elapsed()))
     }
 
-    /// W4: one job on an idle store, from its submission to its being handed over.
+    /// W4: one job on an idle store, from submission to claim.
     pub async fn pick_up(&self, rounds: usize) -> anyhow::Result<Figure> {
         let times = self.picked_up_from(&self.store, rounds).await?;
         Ok(Figure::new("W4", "pick-up on an idle store: submit to claimed").times(Times::of(times)))
     }
 
-    /// W4: the same with the submission on another node, or in another process, of the store at `address`.
-    pub async fn pick_up_elsewhere(&self, address: &str, rounds: usize) -> anyhow::Result<Figure> {
+    /// W4: as [`pick_up`](BenchWorker::pick_up), with the submission on another node or in another process of the store
+    /// at `address`.
+    pub async fn pick_up_remote(&self, address: &str, rounds: usize) -> anyhow::Result<Figure> {
         let other = Store::open(address, StoreOptions::default())?;
         let times = self.picked_up_from(&other, rounds).await;
         other.close();
@@ -155,7 +157,7 @@ impl BenchWorker {
             let (ready, is_ready) = tokio::sync::oneshot::channel();
             let (submitted, was_submitted) = tokio::sync::oneshot::channel::<Stopwatch>();
             let waiting = tokio::spawn(async move {
-                // Nobody to tell means that the measuring was given up.
+                // The receiver is gone if the measurement was abandoned.
                 let _ = ready.send(());
                 let request = ClaimRequest::new(worker, 1);
                 let claimed = store.claim(&me, &request, Duration::from_secs(10)).await?.jobs;
@@ -173,8 +175,8 @@ impl BenchWorker {
         Ok(times)
     }
 
-    /// W5: what a large backlog does to the rates: so many ready, delayed and in a paused queue, all in one store. Tells each
-    /// figure as it comes.
+    /// W5: the effect of a large backlog on the rates: this many ready, delayed and in a paused queue, all in one
+    /// store. Reports each figure as it is measured.
     pub async fn flatness(&self, backlog: usize, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
         self.fill(10_000, 1_000, &self.job).await?;
         let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
@@ -208,5 +210,5 @@ impl BenchWorker {
     }
 }
 
-/// Jobs for each figure of the flatness: enough for several moves of the log into the database.
+/// Jobs for each figure: enough for several checkpoints of the log.
 const SAMPLE: usize = 150_000;

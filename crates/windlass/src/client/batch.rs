@@ -1,4 +1,4 @@
-//! Jobs of any kinds submitted as one: graphs and chains, all or nothing (M63).
+//! Jobs of any type submitted together: graphs and chains, all or nothing (M63).
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use crate::error::{Invalid, SubmitError};
 use crate::job::{Dependency, NewJob};
 use crate::store::command::submit::{Receipt, SubmitOptions};
 
-/// A job of a batch, before it is submitted: others of the same batch can wait for it.
+/// A job of a batch before submission. Other jobs of the same batch can depend on it.
 pub struct BatchNode<J> {
     batch: u64,
     index: usize,
@@ -29,20 +29,20 @@ impl<J> IntoDependency for BatchNode<J> {
     }
 }
 
-/// Never the same for two batches, so that one which is given another's node does not take its own for it.
+/// Unique per batch, so a node of another batch is never mistaken for one of this batch.
 fn name_of(batch: u64, index: usize) -> String {
     format!("batch-{batch}-node-{index}")
 }
 
-/// Tells batches apart.
+/// Numbers the batches of this process.
 static BATCHES: AtomicU64 = AtomicU64::new(1);
 
-/// A node of another batch was asked for.
+/// The node belongs to another batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the node is of another batch than the one that was submitted")]
+#[error("the node belongs to another batch")]
 pub struct UnknownNode;
 
-/// Jobs that are submitted as one.
+/// Jobs that are submitted together.
 pub struct Batch {
     client: Client,
     number: u64,
@@ -54,17 +54,17 @@ impl Batch {
         Batch { client, number: BATCHES.fetch_add(1, Ordering::Relaxed), jobs: Vec::new() }
     }
 
-    /// Adds a job.
+    /// Adds a job and returns its node, for dependencies.
     pub fn add<J: Job>(&mut self, job: impl Into<JobBuilder<J>>) -> BatchNode<J> {
         let (batch, index) = (self.number, self.jobs.len());
         self.jobs.push(job.into().named(name_of(batch, index)).into_new());
         BatchNode { batch, index, kind: PhantomData }
     }
 
-    /// Submits all of them, or none.
+    /// Submits all jobs, or none.
     ///
     /// # Errors
-    /// [`SubmitError`] names the job, field, value and limit; nothing was stored.
+    /// [`SubmitError`] names the job, field, value and limit. Nothing was stored.
     pub async fn submit(self) -> Result<Submitted, SubmitError> {
         let mut new = Vec::with_capacity(self.jobs.len());
         for (index, job) in self.jobs.into_iter().enumerate() {
@@ -76,7 +76,7 @@ impl Batch {
     }
 }
 
-/// A batch that was submitted.
+/// A submitted batch.
 pub struct Submitted {
     client: Client,
     number: u64,
@@ -87,7 +87,7 @@ impl Submitted {
     /// The handle of a node of this batch.
     ///
     /// # Errors
-    /// When the node is of another batch.
+    /// If the node belongs to another batch.
     pub fn handle<J: Job>(&self, node: BatchNode<J>) -> Result<Handle<J>, UnknownNode> {
         let receipt = self.receipts.get(node.index).filter(|_| node.batch == self.number);
         receipt.map(|receipt| Handle::new(self.client.clone(), receipt)).ok_or(UnknownNode)
@@ -99,7 +99,7 @@ impl Submitted {
     }
 }
 
-/// Jobs that run one after the other, each only if the one before completed.
+/// Jobs that run in sequence, each only if the previous one completed.
 pub struct Chain {
     batch: Batch,
 }
@@ -121,10 +121,10 @@ impl Chain {
         self
     }
 
-    /// Submits all of them, or none; the jobs are in their order.
+    /// Submits all jobs, or none. The handles are in the order of the chain.
     ///
     /// # Errors
-    /// [`SubmitError`] names the job, field, value and limit; nothing was stored.
+    /// [`SubmitError`] names the job, field, value and limit. Nothing was stored.
     pub async fn submit(self) -> Result<Vec<JobHandle>, SubmitError> {
         Ok(self.batch.submit().await?.jobs())
     }

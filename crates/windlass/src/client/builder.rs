@@ -1,5 +1,4 @@
-//! A job on its way to submission: its data and what it asks for. The same methods whether it is submitted alone, in a
-//! batch or as a child.
+//! The job builder: a job's data and options. The methods are the same for a single job, a job of a batch and a child.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -15,9 +14,9 @@ use crate::job::{
 };
 use crate::store::command::submit::SubmitOptions;
 
-/// Something a job can wait for: a handle, a node of the same batch, or an id.
+/// Something a job can depend on: a handle, a node of the same batch, or an id.
 pub trait IntoDependency {
-    /// As the store understands it.
+    /// The dependency as the store takes it.
     fn dependency(&self) -> Dependency;
 }
 
@@ -39,9 +38,9 @@ impl<J: Job> IntoDependency for Handle<J> {
     }
 }
 
-/// A job and what it asks for.
+/// A job and its options.
 pub struct JobBuilder<J> {
-    // A value that is not allowed is told at submission, not here: builders do not fail.
+    // An invalid value is reported at submission, because builders do not fail.
     new: Result<NewJob, Invalid>,
     kind: PhantomData<fn() -> J>,
 }
@@ -53,7 +52,7 @@ impl<J: Job> From<J> for JobBuilder<J> {
 }
 
 impl<J: Job> JobBuilder<J> {
-    /// A job that asks for what its kind asks for.
+    /// A job with the defaults of its type.
     pub fn new(job: &J) -> JobBuilder<J> {
         JobBuilder { new: builder(job), kind: PhantomData }
     }
@@ -89,7 +88,7 @@ fn builder<J: Job>(job: &J) -> Result<NewJob, Invalid> {
     let payload = serde_json::to_vec(job).map_err(|error| {
         Invalid::new("payload", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
     })?;
-    // A payload that no handler could read is refused here, where the submitter hears of it.
+    // A payload that no handler could read is rejected here, so the submitter gets the error.
     if let Some(error) = lost_in_json::<J>(&payload) {
         let problem = FieldProblem::Contradiction(format!("cannot be read back from its JSON: {error}"));
         return Err(Invalid::new("payload", problem));
@@ -127,91 +126,91 @@ macro_rules! options {
 }
 
 options! {
-    /// Which queue it waits in.
+    /// The queue; `default` if not set.
     fn queue(self, name: &str) => |builder, name| {
         builder.with_checked("queue", QueueName::new(name), |new, queue| new.queue = queue)
     };
-    /// How long to wait first.
+    /// How long to wait before the job can run.
     fn delay(self, delay: Duration) => |builder, delay| builder.with(|new| new.delay = Some(delay));
-    /// Same key, same job: a second submission finds the first one's (M13).
+    /// Idempotency key: a second submission with the same key returns the first job (M13).
     fn key(self, key: &str) => |builder, key| builder.with(|new| new.idempotency_key = Some(key.to_owned()));
-    /// For how long its idempotency key is remembered.
+    /// How long the idempotency key is remembered.
     fn key_window(self, window: Duration) => |builder, window| {
         builder.with(|new| new.idempotency_window = Some(window))
     };
-    /// One job at a time with this key (M14).
+    /// Unique key: only one unfinished job can hold it (M14).
     fn unique(self, key: &str) => |builder, key| builder.with(|new| new.unique_key = Some(key.to_owned()));
-    /// Not to run beside others with this key (M110).
+    /// Concurrency key: limits how many jobs with the same key run at once (M110).
     fn concurrency_key(self, key: &str) => |builder, key| {
         builder.with(|new| new.concurrency_key = Some(key.to_owned()))
     };
-    /// Wait for the last of several submissions: while a job with this key has not started, a later one replaces its
-    /// payload and its delay instead of adding a job.
+    /// Debounces: while a job with this key has not started, a later submission replaces its payload and delay instead
+    /// of adding a job.
     fn debounce(self, key: &str, delay: Duration) => |builder, key, delay| {
         builder.with(|new| new.debounce = Some(Debounce { key: key.to_owned(), delay }))
     };
-    /// A word to find it by.
+    /// Adds a tag, to find the job by.
     fn tag(self, name: &str, value: &str) => |builder, name, value| {
         builder.with(|new| drop(new.labels.tags.insert(name.to_owned(), value.to_owned())))
     };
-    /// The caller's own name for what it belongs to.
+    /// Your own id for the request or process that the job belongs to.
     fn correlation_id(self, id: &str) => |builder, id| {
         builder.with(|new| new.labels.correlation_id = Some(id.to_owned()))
     };
-    /// Where to report its end.
+    /// URL that receives a callback when the job finishes.
     fn callback_url(self, url: &str) => |builder, url| {
         builder.with(|new| new.labels.callback_url = Some(url.to_owned()))
     };
-    /// Not before this one completed (M60).
+    /// Runs only after this job completed (M60).
     fn after(self, other: &dyn IntoDependency) => |builder, other| builder.with(|new| new.after.push(other.dependency()));
-    /// Not before this one, or another that is named so, ended (M60).
+    /// Runs after this job, or any other job named with `after_any`, has finished (M60).
     fn after_any(self, other: &dyn IntoDependency) => |builder, other| {
         builder.with(|new| new.after_any.push(other.dependency()))
     };
-    /// When and how often to try again.
+    /// When and how often to retry.
     fn retry(self, policy: RetryPolicy) => |builder, policy| builder.with(|new| new.retry = Some(policy));
-    /// Longest attempt.
+    /// Longest duration of one attempt.
     fn timeout(self, timeout: Duration) => |builder, timeout| {
         builder.with(|new| new.execution_timeout = Some(timeout))
     };
-    /// How long a lease holds without a heartbeat.
+    /// How long a lease lasts without a heartbeat.
     fn lease(self, lease: Duration) => |builder, lease| builder.with(|new| new.lease_timeout = Some(lease));
-    /// From submission to a final state.
+    /// Longest time from submission to a final state.
     fn lifetime(self, lifetime: Duration) => |builder, lifetime| builder.with(|new| new.lifetime = Some(lifetime));
-    /// From the moment it can be claimed to its first start; it fails if it is not started in time.
+    /// Longest time from when the job becomes ready to its first start; the job fails if it is not started in time.
     fn start_within(self, time: Duration) => |builder, time| builder.with(|new| new.start_timeout = Some(time));
-    /// Held until it is submitted by name.
+    /// Keeps the job pending until [`JobHandle::submit`](super::JobHandle::submit) is called.
     fn hold(self) => |builder| builder.with(|new| new.hold = true);
-    /// Whose job it is.
+    /// The tenant that owns the job.
     fn tenant(self, tenant: Tenant) => |builder, tenant| builder.with(|new| new.tenant = Some(tenant));
-    /// The trace it belongs to.
+    /// W3C trace context that the job belongs to.
     fn traceparent(self, traceparent: &str) => |builder, traceparent| {
         builder.with(|new| new.traceparent = Some(traceparent.to_owned()))
     };
 }
 
 impl<J: Job> JobBuilder<J> {
-    /// How urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
+    /// Priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
     #[must_use]
     pub fn priority(self, value: impl TryInto<Priority, Error: Into<FieldProblem>>) -> JobBuilder<J> {
         let priority = value.try_into().map_err(Into::into);
         self.with_checked("priority", priority, |new, priority| new.priority = Some(priority))
     }
 
-    /// When to run it at the earliest: a [`Timestamp`], or a moment of the system's clock.
+    /// Earliest start: a [`Timestamp`], or a [`SystemTime`](std::time::SystemTime).
     #[must_use]
     pub fn at(self, at: impl Into<Timestamp>) -> JobBuilder<J> {
         let at = at.into();
         self.with(|new| new.run_at = Some(at))
     }
 
-    /// Gives it a name within its batch.
+    /// Names the job within its batch.
     pub(crate) fn named(self, name: String) -> JobBuilder<J> {
         self.with(|new| new.name = Some(name))
     }
 }
 
-/// A submission; await it.
+/// A submission; await it to submit the job.
 #[must_use = "nothing is submitted until this is awaited"]
 pub struct Submit<J> {
     client: Client,
@@ -224,19 +223,19 @@ impl<J: Job> Submit<J> {
         Submit { client, builder, options: SubmitOptions::default() }
     }
 
-    /// How urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
+    /// Priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
     pub fn priority(mut self, value: impl TryInto<Priority, Error: Into<FieldProblem>>) -> Submit<J> {
         self.builder = self.builder.priority(value);
         self
     }
 
-    /// When to run it at the earliest: a [`Timestamp`], or a moment of the system's clock.
+    /// Earliest start: a [`Timestamp`], or a [`SystemTime`](std::time::SystemTime).
     pub fn at(mut self, at: impl Into<Timestamp>) -> Submit<J> {
         self.builder = self.builder.at(at);
         self
     }
 
-    /// Refuses an idempotency key that was used with another payload (M13).
+    /// Fails if the idempotency key was already used with another payload (M13).
     pub fn strict(mut self) -> Submit<J> {
         self.options.strict = true;
         self
@@ -245,14 +244,14 @@ impl<J: Job> Submit<J> {
 
 #[cfg(feature = "postgres")]
 impl<J: Job> Submit<J> {
-    /// Submits it within a transaction of your own on the same PostgreSQL database, instead of awaiting it: committing makes
-    /// it visible and wakes a worker, rolling back leaves nothing.
+    /// Submits the job in your own transaction on the same PostgreSQL database, instead of awaiting this builder.
+    /// Committing makes the job visible and wakes a worker; rolling back discards it.
     ///
-    /// It is a job once a writer has taken it in, normally within milliseconds after your commit; its owner is the
-    /// database's user.
+    /// The job exists once a writer has taken it from the inbox, normally within milliseconds after your commit. Its
+    /// owner is the database user.
     ///
     /// # Errors
-    /// [`SubmitError`] names field, value and limit; what else the transaction did stays.
+    /// [`SubmitError`] names the field, value and limit. Your other changes in the transaction stay.
     pub async fn within_postgres(
         self,
         transaction: &tokio_postgres::Transaction<'_>,
@@ -263,10 +262,11 @@ impl<J: Job> Submit<J> {
         Ok(self.client.handle(id))
     }
 
-    /// The statement that submits it, for a transaction of any driver: `sqlx`, `diesel`, …
+    /// The SQL statement that submits the job, for a transaction of any driver: `sqlx`, `diesel`, …
     ///
     /// # Errors
-    /// [`SubmitError`] names field, value and limit; what only the database knows, it tells when the statement is executed.
+    /// [`SubmitError`] names the field, value and limit. Checks that need the database fail when the statement is
+    /// executed.
     pub fn into_sql(self) -> Result<crate::store::engines::postgres::SqlStatement, SubmitError> {
         let new = self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
         self.client.store().sql_call(self.client.caller(), &new, self.options)

@@ -1,4 +1,4 @@
-//! Jobs after submission: look at them, wait for them, act on them.
+//! Handles of submitted jobs: read them, wait for them, act on them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,35 +19,35 @@ use crate::store::query::explain::Reason;
 use crate::store::query::job_details::Attempt;
 use crate::store::query::snapshot::Snapshot;
 
-/// Why there is no result. Its `Debug` is its text, so that `unwrap` and `main` print something that people can read.
+/// Why a job has no result. `Debug` prints the same text as `Display`, so `unwrap` and `main` print a readable message.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultError {
     /// The job is not final yet.
     #[error("job {id} is {state} and not final yet")]
     NotYet {
-        /// Which job.
+        /// The job.
         id: JobId,
-        /// Where it is.
+        /// The current state.
         state: JobState,
     },
-    /// The job ended without success.
+    /// The job finished without success.
     #[error("job {id} ended {state}{}", described(error.as_deref()))]
     Ended {
-        /// Which job.
+        /// The job.
         id: JobId,
-        /// How it ended.
+        /// The final state.
         state: JobState,
-        /// Its error.
+        /// The error that ended it, if one was stored.
         error: Option<Box<ErrorRecord>>,
     },
-    /// There is no such job (any more).
+    /// The job does not exist, or was deleted.
     #[error("no job {0}")]
     NotFound(JobId),
-    /// The result is not what its kind says.
+    /// The result cannot be deserialized as the job's output type.
     #[error("the result of job {0} cannot be read: {1}")]
     Unreadable(JobId, serde_json::Error),
-    /// The store could not do its work.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -58,14 +58,14 @@ impl fmt::Debug for ResultError {
     }
 }
 
-/// What ended a job, after its id and state: in which attempt, the message, the category and the code.
+/// Describes a job's error: attempt, message, category and code.
 fn described(error: Option<&ErrorRecord>) -> String {
-    let Some(error) = error else { return ": no error was kept".into() };
+    let Some(error) = error else { return ": no error was stored".into() };
     let within = if error.attempt > 0 { format!(" in attempt {}", error.attempt) } else { String::new() };
     format!("{within}: {}", crate::job::described(&error.message, error.category, error.code.as_deref()))
 }
 
-/// A job by its id, whatever its kind.
+/// A handle for a job of any type.
 #[derive(Clone)]
 pub struct JobHandle {
     client: Client,
@@ -78,13 +78,13 @@ impl JobHandle {
         JobHandle { client, id, if_match: IfMatch::any() }
     }
 
-    /// The same job, but actions on it are refused with [`ActError::Changed`] unless it is still in this version; see
-    /// [`Snapshot::version`]. An action that changes the job gives it another version.
+    /// The same handle, but its actions fail with [`ActError::Changed`] unless the job still has this version; see
+    /// [`Snapshot::version`]. An action that changes the job also changes its version.
     ///
     /// ```
     /// # async fn f(job: windlass::Handle<impl windlass::Job>) -> anyhow::Result<()> {
     /// let seen = job.snapshot().await?.ok_or_else(|| anyhow::anyhow!("no such job"))?;
-    /// // Cancelled only if nothing has happened to it since.
+    /// // Cancelled only if the job has not changed since.
     /// job.if_match(seen.version()).cancel().await?;
     /// # Ok(())
     /// # }
@@ -94,32 +94,32 @@ impl JobHandle {
         JobHandle { if_match: version.into(), ..self.clone() }
     }
 
-    /// Its id.
+    /// The job.
     pub fn id(&self) -> JobId {
         self.id
     }
 
-    /// Everything about it now; none if there is no such job.
+    /// The job's current data; `None` if the job does not exist.
     pub async fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
         self.client.store().get(self.client.caller(), self.id).await
     }
 
-    /// Where it is now; none if there is no such job.
+    /// The job's current state; `None` if the job does not exist.
     pub async fn state(&self) -> Result<Option<JobState>, StoreError> {
         Ok(self.snapshot().await?.map(|found| found.job.state))
     }
 
-    /// Every reason why it does not run (M102).
+    /// All reasons why the job is not running (M102); `None` if the job does not exist.
     pub async fn explain(&self) -> Result<Option<Vec<Reason>>, StoreError> {
         self.client.store().explain(self.client.caller(), self.id).await
     }
 
-    /// The job once it is final, or as it is when `timeout` is over.
+    /// Waits until the job is final or `timeout` has passed, and returns its data either way.
     pub async fn wait(&self, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
         self.client.store().wait(self.client.caller(), self.id, timeout).await
     }
 
-    /// Its result as JSON, once it completed.
+    /// Waits for the job's result, as JSON.
     pub async fn result_json(&self, timeout: Duration) -> Result<Vec<u8>, ResultError> {
         let id = self.id;
         let found = self.wait(timeout).await?.ok_or(ResultError::NotFound(id))?;
@@ -150,42 +150,42 @@ impl JobHandle {
         self.act_with(act, true).await.map(drop)
     }
 
-    /// Lets go of a held job.
+    /// Releases a pending job so that it can run.
     pub async fn submit(&self) -> Result<ActionResult, ActError> {
         self.act(JobAction::Submit).await
     }
 
-    /// Holds it (M50).
+    /// Suspends the job (M50).
     pub async fn suspend(&self, how: Suspend) -> Result<ActionResult, ActError> {
         self.act(JobAction::Suspend(how)).await
     }
 
-    /// Holds it; one that is suspended already is an error (M51).
+    /// Suspends the job; fails if it is already suspended (M51).
     pub async fn suspend_strictly(&self, how: Suspend) -> Result<(), ActError> {
         self.act_strictly(JobAction::Suspend(how)).await
     }
 
-    /// Lets go of it; with a reason for the audit trail, see [`Store::act`](crate::Store::act).
+    /// Resumes the job. To record a reason in the audit trail, see [`Store::act`](crate::Store::act).
     pub async fn resume(&self) -> Result<ActionResult, ActError> {
         self.act(JobAction::Resume { reason: None }).await
     }
 
-    /// Lets go of it; one that is not suspended is an error (M51).
+    /// Resumes the job; fails if it is not suspended (M51).
     pub async fn resume_strictly(&self) -> Result<(), ActError> {
         self.act_strictly(JobAction::Resume { reason: None }).await
     }
 
-    /// Does not run it any more; its children go with it.
+    /// Cancels the job and its children.
     pub async fn cancel(&self) -> Result<ActionResult, ActError> {
         self.act(JobAction::Cancel { reason: None }).await
     }
 
-    /// The same with a reason, for the job's error and the audit trail.
+    /// Cancels the job with a reason, stored in the job's error and the audit trail.
     pub async fn cancel_because(&self, reason: &str) -> Result<ActionResult, ActError> {
         self.act(JobAction::Cancel { reason: Some(reason.to_owned()) }).await
     }
 
-    /// Changes how urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M22).
+    /// Changes the priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M22).
     pub async fn set_priority(
         &self,
         value: impl TryInto<Priority, Error: Into<FieldProblem>>,
@@ -194,24 +194,24 @@ impl JobHandle {
         self.act(JobAction::Priority(priority)).await
     }
 
-    /// Changes tags, correlation id or callback address.
+    /// Changes tags, correlation id or callback URL.
     pub async fn patch(&self, patch: Patch) -> Result<ActionResult, ActError> {
         self.act(JobAction::Patch(patch)).await
     }
 
-    /// Its attempts, the running one last (M17); none if there is no such job.
+    /// The job's attempts, oldest first, including a running one (M17); `None` if the job does not exist.
     pub async fn attempts(&self) -> Result<Option<Vec<Attempt>>, StoreError> {
         self.client.store().attempts(self.client.caller(), self.id).await
     }
 
-    /// What the audit trail keeps about it, the oldest record first (M92).
+    /// The job's audit records, oldest first (M92).
     pub async fn history(&self) -> Result<Vec<Record>, StoreError> {
         let query =
             RecordQuery { job: Some(self.id), limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
         self.client.store().audit(self.client.caller(), query).await
     }
 
-    /// Sends it a signal (M72).
+    /// Sends the job a signal (M72).
     pub async fn signal<T: serde::Serialize + Sync>(&self, name: &str, value: &T) -> Result<(), ActError> {
         let unreadable = |error: serde_json::Error| {
             Invalid::new("value", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
@@ -220,20 +220,20 @@ impl JobHandle {
         self.client.store().signal(self.client.caller(), self.id, name, value).await.map(drop)
     }
 
-    /// Submits it again as a new job, once it is final (M2).
+    /// Submits a final job again as a new job (M2).
     pub async fn redrive(&self, how: Redrive) -> Result<JobHandle, ActError> {
         let if_match = self.if_match.clone();
         let new = self.client.store().redrive_if(self.client.caller(), self.id, how, if_match).await?;
         Ok(JobHandle::new(self.client.clone(), new.id))
     }
 
-    /// Removes it, once it is final.
+    /// Deletes the job, which must be final.
     pub async fn delete(&self) -> Result<(), ActError> {
         self.client.store().delete_if(self.client.caller(), self.id, self.if_match.clone()).await
     }
 }
 
-/// A job of a known kind.
+/// A handle for a job of a known type.
 pub struct Handle<J> {
     job: JobHandle,
     is_duplicate: bool,
@@ -259,28 +259,28 @@ impl<J: Job> Handle<J> {
         }
     }
 
-    /// A job of which somebody kept the id; that it is of this kind is found out when its result is read.
+    /// A handle for a job id. Whether the job has this type is checked when its result is read.
     pub(crate) fn of(job: JobHandle) -> Handle<J> {
         Handle { job, is_duplicate: false, payload_differs: false, is_deleted: false, kind: PhantomData }
     }
 
-    /// Whether this is an earlier job with the same idempotency key (M13).
+    /// Whether the submission returned an earlier job with the same idempotency key (M13).
     pub fn is_duplicate(&self) -> bool {
         self.is_duplicate
     }
 
-    /// Whether that earlier job was deleted since: its result is gone, and its key answers for it until the end of the
+    /// Whether that earlier job was deleted: its result is gone, but its key stays in use until the end of the
     /// idempotency window (M13).
     pub fn is_deleted(&self) -> bool {
         self.is_deleted
     }
 
-    /// Whether that earlier job had another payload (M13).
+    /// Whether that earlier job has another payload (M13).
     pub fn payload_differs(&self) -> bool {
         self.payload_differs
     }
 
-    /// What its handler returned, once it completed; waits for up to `timeout`, woken when it ends.
+    /// Waits up to `timeout` for the job to complete and returns its handler's output.
     pub async fn result(&self, timeout: Duration) -> Result<J::Output, ResultError> {
         let json = self.job.result_json(timeout).await?;
         serde_json::from_slice(&json).map_err(|error| ResultError::Unreadable(self.job.id, error))
@@ -297,7 +297,7 @@ impl<J> std::ops::Deref for Handle<J> {
 
 impl fmt::Debug for JobHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AnyJob").field(&self.id).finish()
+        f.debug_tuple("JobHandle").field(&self.id).finish()
     }
 }
 

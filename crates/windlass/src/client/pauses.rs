@@ -1,4 +1,4 @@
-//! Pauses and the gate, as an operator's program uses them.
+//! Pauses of queues, types, tenants, workers and all processing.
 
 use super::{Client, Job};
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
@@ -10,9 +10,9 @@ use crate::store::documents::config::{PauseRecord, QueueSettings, Scope, TypeSet
 /// Whether an action changed anything (M51).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionResult {
-    /// It did.
+    /// The action changed something.
     Changed,
-    /// It was so already; nothing was written.
+    /// The requested state was already in effect; nothing was written.
     Unchanged,
 }
 
@@ -25,92 +25,93 @@ fn named<T>(field: &str, name: Result<T, FieldProblem>) -> Result<T, ActError> {
 }
 
 impl Client {
-    async fn hold(&self, target: Target, how: Pause) -> Result<ActionResult, ActError> {
+    async fn set_pause(&self, target: Target, how: Pause) -> Result<ActionResult, ActError> {
         Ok(outcome(self.store.pause(&self.caller, target, how).await?))
     }
 
-    async fn lift(&self, target: Target) -> Result<ActionResult, ActError> {
+    async fn remove_pause(&self, target: Target) -> Result<ActionResult, ActError> {
         Ok(outcome(self.store.resume(&self.caller, target, None).await?))
     }
 
     /// Pauses a queue (M54).
     pub async fn pause_queue(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
-        self.hold(Target::Queue(named("queue", QueueName::new(name))?), how).await
+        self.set_pause(Target::Queue(named("queue", QueueName::new(name))?), how).await
     }
 
     /// Resumes a queue.
     pub async fn resume_queue(&self, name: &str) -> Result<ActionResult, ActError> {
-        self.lift(Target::Queue(named("queue", QueueName::new(name))?)).await
+        self.remove_pause(Target::Queue(named("queue", QueueName::new(name))?)).await
     }
 
-    /// Pauses a queue; one that is paused already is an error (M51).
+    /// Pauses a queue; fails if it is already paused (M51).
     pub async fn pause_queue_strictly(&self, name: &str, how: Pause) -> Result<(), ActError> {
         let target = Target::Queue(named("queue", QueueName::new(name))?);
         self.store.pause_strictly(&self.caller, target, how).await
     }
 
-    /// Resumes a queue; one that is not paused is an error (M51).
+    /// Resumes a queue; fails if it is not paused (M51).
     pub async fn resume_queue_strictly(&self, name: &str) -> Result<(), ActError> {
         let target = Target::Queue(named("queue", QueueName::new(name))?);
         self.store.resume_strictly(&self.caller, target, None).await
     }
 
-    /// Resumes the jobs that aggressive pauses of a queue have suspended; says how many. The queue itself stays as it is.
+    /// Resumes the jobs that aggressive pauses of a queue have suspended, and returns how many. Does not resume the
+    /// queue itself.
     pub async fn resume_paused_jobs(&self, queue: &str) -> Result<u64, ActError> {
         let queue = named("queue", QueueName::new(queue))?;
         Ok(self.store.resume_paused_jobs(&self.caller, queue, None).await?.changed)
     }
 
-    /// Pauses a type of job (M56).
+    /// Pauses a job type (M56).
     pub async fn pause_type(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
-        self.hold(Target::Type(named("type", JobType::new(name))?), how).await
+        self.set_pause(Target::Type(named("type", JobType::new(name))?), how).await
     }
 
-    /// Resumes a type of job.
+    /// Resumes a job type.
     pub async fn resume_type(&self, name: &str) -> Result<ActionResult, ActError> {
-        self.lift(Target::Type(named("type", JobType::new(name))?)).await
+        self.remove_pause(Target::Type(named("type", JobType::new(name))?)).await
     }
 
     /// Pauses a tenant (M56).
     pub async fn pause_tenant(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
-        self.hold(Target::Tenant(named("tenant", Tenant::new(name))?), how).await
+        self.set_pause(Target::Tenant(named("tenant", Tenant::new(name))?), how).await
     }
 
     /// Resumes a tenant.
     pub async fn resume_tenant(&self, name: &str) -> Result<ActionResult, ActError> {
-        self.lift(Target::Tenant(named("tenant", Tenant::new(name))?)).await
+        self.remove_pause(Target::Tenant(named("tenant", Tenant::new(name))?)).await
     }
 
-    /// Pauses a worker, wherever it runs (M55).
+    /// Pauses a worker, in any process (M55).
     pub async fn pause_worker(&self, worker: WorkerId, how: Pause) -> Result<ActionResult, ActError> {
-        self.hold(Target::Worker(worker), how).await
+        self.set_pause(Target::Worker(worker), how).await
     }
 
     /// Resumes a worker.
     pub async fn resume_worker(&self, worker: WorkerId) -> Result<ActionResult, ActError> {
-        self.lift(Target::Worker(worker)).await
+        self.remove_pause(Target::Worker(worker)).await
     }
 
-    /// Every pause in force that this caller's jobs feel, with who, since when, why and until when.
+    /// All active pauses that affect this caller's jobs.
     pub async fn pauses(&self) -> Result<Vec<PauseRecord>, StoreError> {
         let (config, now) = (self.store.config(&self.caller).await?, self.store.environment().clock.now());
-        let is_felt = |hold: &&PauseRecord| match &hold.scope {
+        let is_visible = |hold: &&PauseRecord| match &hold.scope {
             Scope::Gate | Scope::Worker(_) => true,
             Scope::Tenant(tenant) => self.caller.can_see(tenant),
             Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => {
                 tenant.as_ref().is_none_or(|tenant| self.caller.can_see(tenant))
             }
         };
-        Ok(config.holds.values().filter(|hold| hold.is_active(now)).filter(is_felt).cloned().collect())
+        Ok(config.holds.values().filter(|hold| hold.is_active(now)).filter(is_visible).cloned().collect())
     }
 
-    /// Sets what counts for all jobs of a kind, from the next submission or claim on.
+    /// Configures a job type; takes effect with the next submission or claim.
     pub async fn configure_type<J: Job>(&self, settings: TypeSettings) -> Result<ActionResult, ActError> {
         let settings = Settings::Type(named("type", JobType::new(J::TYPE))?, settings);
         Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
     }
 
-    /// Sets what counts for all jobs of a queue, from the next submission or claim on.
+    /// Configures a queue; takes effect with the next submission or claim.
     pub async fn configure_queue(
         &self,
         name: &str,
@@ -120,13 +121,13 @@ impl Client {
         Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
     }
 
-    /// Closes the gate: nothing starts anywhere; what runs goes on (M56).
+    /// Pauses all processing: no job starts on any worker. Running jobs continue (M56).
     pub async fn pause_all(&self, how: Pause) -> Result<ActionResult, ActError> {
-        self.hold(Target::Gate, how).await
+        self.set_pause(Target::Gate, how).await
     }
 
-    /// Opens the gate.
+    /// Resumes processing.
     pub async fn resume_all(&self) -> Result<ActionResult, ActError> {
-        self.lift(Target::Gate).await
+        self.remove_pause(Target::Gate).await
     }
 }

@@ -1,4 +1,4 @@
-//! Schedules as a program uses them: put in place by its own name at every start, looked at, paused, triggered.
+//! Schedules: created or updated by name at every program start, then read, paused or triggered.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -13,27 +13,27 @@ use crate::job::{NewJob, ScheduleName};
 use crate::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef};
 
-/// When a schedule runs, before its values were checked.
+/// When a schedule runs. The values are validated when the schedule is saved.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trigger {
     /// At the times of a cron expression: five fields, or six with seconds first.
     Cron(String),
-    /// Again and again, counted from when the schedule was made.
+    /// At a fixed interval, counted from when the schedule was created.
     Every(Duration),
-    /// Once.
+    /// Once, at this time.
     At(Timestamp),
 }
 
 impl Trigger {
-    /// At the times of a cron expression, such as `0 2 * * *`, on the clocks of UTC unless a time zone is set.
+    /// At the times of a cron expression such as `0 2 * * *`, in UTC unless a time zone is set.
     pub fn cron(expression: &str) -> Trigger {
         Trigger::Cron(expression.to_owned())
     }
 }
 
 impl Client {
-    /// Puts a schedule in place: set what it needs, then await. Doing so again changes nothing unless something differs,
-    /// so that a program may do it at every start.
+    /// Creates or updates a schedule: set options on the builder, then await it. Saving an identical schedule again
+    /// changes nothing, so a program can do this at every start.
     pub fn schedule<J: Job>(
         &self,
         name: &str,
@@ -51,22 +51,22 @@ impl Client {
         }
     }
 
-    /// A schedule by its name.
+    /// A handle for a schedule name.
     ///
     /// # Errors
-    /// When that is no name.
+    /// If the name is invalid.
     pub fn schedule_named(&self, name: &str) -> Result<ScheduleHandle, Invalid> {
         let name = ScheduleName::new(name).map_err(|problem| Invalid::new("name", problem))?;
         Ok(ScheduleHandle { client: self.clone(), which: name.into() })
     }
 
-    /// All schedules, by tenant and name.
+    /// All schedules, ordered by tenant and name.
     pub async fn schedules(&self) -> Result<Vec<Arc<Schedule>>, StoreError> {
         self.store().schedules(self.caller()).await
     }
 }
 
-/// A schedule on its way to its place; await it.
+/// A schedule that is not saved yet; await it to save it.
 #[must_use = "nothing is scheduled until this is awaited"]
 pub struct ScheduleBuilder {
     client: Client,
@@ -75,24 +75,24 @@ pub struct ScheduleBuilder {
     timezone: Option<String>,
     missed: CatchUp,
     overlap: Overlap,
-    // A value that is not allowed is told when this is awaited: builders do not fail.
+    // An invalid value is reported when this is awaited, because builders do not fail.
     job: Result<NewJob, Invalid>,
 }
 
 impl ScheduleBuilder {
-    /// On whose clocks, by IANA name, such as `Europe/Berlin`.
+    /// The time zone of a cron expression, by IANA name, such as `Europe/Berlin`.
     pub fn timezone(mut self, name: &str) -> ScheduleBuilder {
         self.timezone = Some(name.to_owned());
         self
     }
 
-    /// What becomes of runs that were missed while nothing could run them.
+    /// What to do about runs that were missed while no process could run them.
     pub fn missed(mut self, missed: CatchUp) -> ScheduleBuilder {
         self.missed = missed;
         self
     }
 
-    /// What happens when a run comes while the one before is not over.
+    /// What to do if a run is due while the previous one has not finished.
     pub fn overlap(mut self, overlap: Overlap) -> ScheduleBuilder {
         self.overlap = overlap;
         self
@@ -103,8 +103,7 @@ impl ScheduleBuilder {
         let name = ScheduleName::new(&self.name).map_err(at("name"))?;
         let is_cron = matches!(self.when, Trigger::Cron(_));
         if self.timezone.is_some() && !is_cron {
-            let problem =
-                FieldProblem::Contradiction("only a cron expression is read on somebody's clocks".into());
+            let problem = FieldProblem::Contradiction("only a cron expression has a time zone".into());
             return Err(Invalid::new("timezone", problem));
         }
         let timing = match self.when {
@@ -128,15 +127,16 @@ impl IntoFuture for ScheduleBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let (queue, name, new) = self.into_parts()?;
-            let PutSchedule { schedule, .. } = queue.store().put_schedule(queue.caller(), name, new).await?;
+            let (client, name, new) = self.into_parts()?;
+            let PutSchedule { schedule, .. } =
+                client.store().put_schedule(client.caller(), name, new).await?;
             let which = ScheduleRef { tenant: Some(schedule.tenant.clone()), name: schedule.name.clone() };
-            Ok(ScheduleHandle { client: queue, which })
+            Ok(ScheduleHandle { client, which })
         })
     }
 }
 
-/// A schedule, by its name.
+/// A handle for a schedule name.
 #[derive(Clone)]
 pub struct ScheduleHandle {
     client: Client,
@@ -144,35 +144,35 @@ pub struct ScheduleHandle {
 }
 
 impl ScheduleHandle {
-    /// Everything about it now; none if there is no such schedule.
+    /// The schedule's current data; `None` if it does not exist.
     pub async fn get(&self) -> Result<Option<Arc<Schedule>>, StoreError> {
         self.client.store().schedule(self.client.caller(), self.which.clone()).await
     }
 
-    /// Its next runs, five at most (M81).
+    /// The next runs, at most five (M81).
     pub async fn next_runs(&self) -> Result<Vec<Timestamp>, StoreError> {
         Ok(self.get().await?.map_or_else(Vec::new, |schedule| schedule.next_runs()))
     }
 
-    /// Pauses it; runs that come meanwhile are left out for good.
+    /// Pauses the schedule. Runs that are due while it is paused are skipped for good.
     pub async fn pause(&self, how: PauseSchedule) -> Result<ActionResult, ScheduleError> {
         let (store, caller) = (self.client.store(), self.client.caller());
         Ok(outcome(store.pause_schedule(caller, self.which.clone(), how).await?))
     }
 
-    /// Resumes it, from its next run on.
+    /// Resumes the schedule from its next run on.
     pub async fn resume(&self) -> Result<ActionResult, ScheduleError> {
         let (store, caller) = (self.client.store(), self.client.caller());
         Ok(outcome(store.resume_schedule(caller, self.which.clone()).await?))
     }
 
-    /// Submits its job now, paused or not; its next runs stay as they are.
+    /// Submits the schedule's job now, even if the schedule is paused. The next runs stay the same.
     pub async fn trigger(&self) -> Result<JobHandle, ScheduleError> {
         let job = self.client.store().trigger_schedule(self.client.caller(), self.which.clone()).await?;
         Ok(JobHandle::new(self.client.clone(), job.id))
     }
 
-    /// Removes it; the jobs it submitted stay.
+    /// Deletes the schedule. Jobs that it submitted stay.
     pub async fn delete(&self) -> Result<(), ScheduleError> {
         self.client.store().delete_schedule(self.client.caller(), self.which.clone()).await
     }

@@ -1,5 +1,5 @@
-//! Deadlines in real time, and who is woken when they pass. It needs no runtime with a timer, since callers of a store may
-//! have none, and it is not moved by one whose time is paused.
+//! Deadlines in real time, and the thread that wakes waiting tasks. It needs no runtime with a timer, since callers of
+//! a store may have none, and it ignores a runtime whose time is paused.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,36 +11,36 @@ use std::time::{Duration, Instant};
 
 use super::monotonic_now;
 
-/// The moment by which a request is answered. It counts real time: neither the store's clock nor a runtime whose time is
-/// paused moves it.
+/// The time by which a request must be answered. It counts real time: neither the store's clock nor a paused runtime
+/// affects it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
 tokio::task_local! {
-    /// The deadline of the request that this task works for; none once it has waited for something on purpose.
+    /// The deadline of the current task's request; `None` once it has waited intentionally.
     static REQUEST: Cell<Option<Deadline>>;
 }
 
 impl Deadline {
-    /// Runs a request that makes several calls to a store: together they have until this deadline. A call that waits on
-    /// purpose, such as a claim that waits for jobs, ends that; the calls after it have their own time again.
+    /// Runs a request that makes several calls to a store: together they have until this deadline. A call that waits
+    /// intentionally, such as a claim that waits for jobs, ends that; later calls have their own time again.
     pub async fn scope<T>(self, request: impl Future<Output = T>) -> T {
         REQUEST.scope(Cell::new(Some(self)), request).await
     }
 
-    /// The deadline of one call to a store: `wait` from now, and not after that of its request.
+    /// The deadline of one call to a store: `wait` from now, but not after that of its request.
     pub(crate) fn for_call(wait: Duration) -> Deadline {
         let own = Deadline::after(wait);
         REQUEST.try_with(Cell::get).ok().flatten().map_or(own, |request| own.min(request))
     }
 
-    /// Moves the deadline of the request that this task works for: its client took this long to send the rest of it.
+    /// Extends the deadline of the current task's request: its client took this long to send the rest of it.
     pub fn extend_request(by: Duration) {
         // Outside a request there is nothing to extend.
         let _ = REQUEST.try_with(|request| request.set(request.get().map(|deadline| deadline.plus(by))));
     }
 
-    /// The request has waited on purpose, which does not count as time that the store took.
+    /// Clears the request's deadline after an intentional wait, which does not count as time that the store took.
     pub(crate) fn restart_request() {
         // Outside a request there is nothing to restart.
         let _ = REQUEST.try_with(|request| request.set(None));
@@ -52,19 +52,19 @@ impl Deadline {
         Deadline(now.checked_add(wait).unwrap_or(now))
     }
 
-    /// This deadline moved into the future.
+    /// This deadline, later.
     #[must_use]
     pub fn plus(self, by: Duration) -> Deadline {
         Deadline(self.0.checked_add(by).unwrap_or(self.0))
     }
 
-    /// This deadline moved towards the present or into the past.
+    /// This deadline, earlier.
     #[must_use]
     pub fn minus(self, by: Duration) -> Deadline {
         Deadline(self.0.checked_sub(by).unwrap_or(self.0))
     }
 
-    /// Time left; zero once it has passed.
+    /// Remaining time; zero once it has passed.
     pub fn left(self) -> Duration {
         self.0.saturating_duration_since(monotonic_now())
     }
@@ -80,10 +80,10 @@ impl Deadline {
     }
 }
 
-/// Somebody who waits for a deadline.
+/// A task that waits for a deadline.
 struct Timer {
     deadline: Deadline,
-    /// Its number among those who are to be woken.
+    /// Its number in the list of timers.
     number: Option<u64>,
 }
 
@@ -114,11 +114,11 @@ impl Drop for Timer {
     }
 }
 
-/// All who wait for deadlines in this process, and the thread that wakes them.
+/// All waiting tasks of this process, and the thread that wakes them.
 static ALARMS: LazyLock<Timers> = LazyLock::new(|| {
     let thread = std::thread::Builder::new().name("windlass-deadlines".to_owned());
     if let Err(error) = thread.spawn(|| ALARMS.ring()) {
-        tracing::error!(%error, "cannot start a thread: callers are not answered by their deadlines");
+        tracing::error!(%error, "failed to start the timer thread: requests are not answered by their deadlines");
     }
     Timers::default()
 });
@@ -147,7 +147,7 @@ impl Timers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the tasks whose deadlines have passed, for ever.
+    /// Wakes the tasks whose deadlines have passed; never returns.
     fn ring(&self) {
         let mut state = self.lock();
         loop {
@@ -162,7 +162,7 @@ impl Timers {
             }
             let due = state.waiting.pop_first();
             drop(state);
-            // Not under the lock: a task that is woken may come back at once.
+            // Not under the lock: a woken task may come back at once.
             if let Some((_, waker)) = due {
                 waker.wake();
             }

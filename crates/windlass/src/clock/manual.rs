@@ -1,4 +1,4 @@
-//! Clocks that stand still until they are moved, for tests and simulations. Nothing here reads the machine's clocks.
+//! Clocks that only move when set, for tests and simulations. Nothing here reads the machine's clocks.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Clock, Reading, Timestamp};
 
-/// A clock that stands still until it is told to move. It is store time by itself: whatever it shows is believed.
+/// A clock that only moves when advanced. It is used as store time directly.
 #[derive(Debug)]
 pub struct ManualClock {
     millis: AtomicI64,
@@ -34,8 +34,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// The clocks of a machine and of its database, each of which can be set apart from the others: for tests of what a store
-/// makes of clocks that are wrong.
+/// The clocks of a machine and of its database, each of which can be set separately: for tests with wrong clocks.
 #[derive(Debug)]
 pub struct ManualClocks {
     shown: Mutex<Shown>,
@@ -50,18 +49,18 @@ struct Shown {
 }
 
 impl ManualClocks {
-    /// A machine that was just started; its wall clock and that of its database show `wall`.
+    /// A machine that was just booted; its wall clock and that of its database show `wall`.
     pub fn new(wall: Timestamp) -> ManualClocks {
         ManualClocks { shown: Mutex::new(Shown { elapsed: Duration::ZERO, wall, database: wall, boot: 1 }) }
     }
 
-    /// Clocks of another process that show the same, to be set off by themselves.
+    /// Clocks of another process that show the same and can be set separately.
     #[must_use]
     pub fn copied(&self) -> ManualClocks {
         ManualClocks { shown: Mutex::new(self.shown()) }
     }
 
-    /// Time passes: all clocks move on.
+    /// Advances all clocks.
     pub fn pass(&self, by: Duration) {
         self.change(|shown| {
             shown.elapsed += by;
@@ -70,17 +69,17 @@ impl ManualClocks {
         });
     }
 
-    /// Sets the machine's wall clock off by so many milliseconds.
+    /// Changes the machine's wall clock by this many milliseconds.
     pub fn step_wall(&self, millis: i64) {
         self.change(|shown| shown.wall = Timestamp::from_millis(shown.wall.as_millis() + millis));
     }
 
-    /// Sets the database's clock off by so many milliseconds.
+    /// Changes the database's clock by this many milliseconds.
     pub fn step_database(&self, millis: i64) {
         self.change(|shown| shown.database = Timestamp::from_millis(shown.database.as_millis() + millis));
     }
 
-    /// The machine is started again: monotonic time begins at zero. The wall clocks go on.
+    /// Reboots the machine: monotonic time restarts at zero, the wall clocks continue.
     pub fn reboot(&self) {
         self.change(|shown| {
             shown.elapsed = Duration::ZERO;

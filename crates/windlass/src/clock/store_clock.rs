@@ -1,5 +1,5 @@
-//! Store time as a process keeps it: what the clocks of the machine and of the database show is put before the rule in
-//! [`store_time`](super::store_time), and what a gap or a jump means for leases and lifetimes is remembered.
+//! Store time of a process: applies the rule in [`store_time`](super::store_time) to the clocks of the machine and the
+//! database, and remembers what a gap or a jump means for leases and lifetimes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use super::store_time::{ClockTrust, Grace, Leap, Origin, SharedGrace, StoreTime,
 use super::{Clock, Reading, Timestamp, whole_millis};
 use crate::limits;
 
-/// Store time: advances with monotonic time, approaches the wall clock at a bounded rate, and never goes back. A wall clock
-/// that jumped is not believed. A clock without [readings](Clock::reading) is store time by itself.
+/// Store time: advances with monotonic time, approaches the wall clock at a bounded rate, and never goes back. A wall
+/// clock that jumped is not believed. A clock without [readings](Clock::reading) is used as store time directly.
 pub struct StoreClock {
     source: Arc<dyn Clock>,
     state: Mutex<Option<State>>,
@@ -18,59 +18,59 @@ pub struct StoreClock {
 struct State {
     time: StoreTime,
     grace: Grace,
-    /// The part of it that counts for all nodes: a gap in which nobody committed, not only this process.
+    /// The part of the grace that applies to all nodes: a gap in which no node committed, not only this process.
     shared: SharedGrace,
-    /// Monotonic time of the last commit, or of the last try that went as far as the database.
+    /// Monotonic time of the last commit, or of the last attempt that reached the database.
     reached: Duration,
-    /// Store time of the last commit by anybody.
+    /// Store time of the last commit by any process.
     last_commit: Timestamp,
     opened_at: Timestamp,
     opened: Duration,
-    /// Whether the store began with a jump that nobody else vouched for.
+    /// Whether the store started with a jump that no other clock confirmed.
     is_cautious: bool,
-    /// How many times an operator had accepted the wall clock, as far as this process knows.
+    /// How often an operator had accepted the wall clock, as far as this process knows.
     accepted: Option<u64>,
     /// Since when the wall clock has not been believed.
     doubted_since: Option<Timestamp>,
 }
 
-/// When a commit was made, by store time and by the machine's own: what the next process on the same file goes on from.
+/// The time of a commit, in store time and machine time: the next process on the same file continues from it.
 #[cfg(feature = "sqlite")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Stamp {
     /// [`Timestamp::MIN`] if there was no commit yet.
     pub(crate) at: Timestamp,
-    /// The start of the machine from which `uptime` counts; zero if it is not known.
+    /// The boot of the machine from which `uptime` counts; zero if unknown.
     pub(crate) boot: i64,
     pub(crate) uptime: Duration,
 }
 
-/// How store time stands to the wall clock.
+/// Store time compared with the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReport {
     /// Store time.
     pub now: Timestamp,
-    /// The wall clock it goes by: the database's, or the machine's.
+    /// The wall clock it follows: the database's, or the machine's.
     pub wall: Timestamp,
     /// Milliseconds by which the wall clock is ahead of store time; negative if it is behind.
     pub ahead_ms: i64,
     /// Whether the wall clock is believed.
     pub is_believed: bool,
-    /// Since when it is not, in store time.
+    /// Since when it is not believed, in store time.
     pub doubted_since: Option<Timestamp>,
-    /// Until when no lifetime ends and nothing is pruned, because the store began with a jump of its time.
+    /// Until when no lifetime ends and nothing is pruned, because the store started with a jump of its time.
     pub lifetimes_from: Option<Timestamp>,
 }
 
 impl ClockReport {
-    /// Whether somebody should look at it: the wall clock is not believed, or store time is still far from it.
+    /// Whether an operator should check it: the wall clock is not believed, or store time is still far from it.
     pub fn is_off(&self) -> bool {
         !self.is_believed || self.ahead_ms.abs() > whole_millis(limits::CLOCK_STEP_MAX)
     }
 }
 
 impl StoreClock {
-    /// Store time by the readings of `source`, or as `source` shows it if it has none.
+    /// Store time from the readings of `source`, or `source` itself if it has none.
     pub fn new(source: Arc<dyn Clock>) -> StoreClock {
         StoreClock { source, state: Mutex::new(None) }
     }
@@ -83,36 +83,33 @@ impl StoreClock {
                 state.time.advance(reading.elapsed, Timestamp::MIN);
                 state.time.now()
             }
-            // Not the wall clock itself, which may be set while somebody measures by it.
+            // Not the wall clock itself, which may be changed during a measurement.
             None => self.source.now(),
         }
     }
 
-    /// Store time now, which is not before that of a commit which somebody has seen.
+    /// Store time now, but not before the last known commit.
     pub(crate) fn now_after(&self, last: Timestamp) -> Timestamp {
         self.now().max(last)
     }
 
     /// Monotonic time.
-    #[cfg_attr(
-        not(feature = "postgres"),
-        allow(dead_code, reason = "a database away from this machine needs it")
-    )]
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only remote databases need it"))]
     pub(crate) fn elapsed(&self) -> Duration {
         self.source.reading().map_or(Duration::ZERO, |reading| reading.elapsed)
     }
 
-    /// How long ago anybody committed, as far as this process knows.
+    /// Time since the last commit by any process, as far as this process knows.
     pub(crate) fn since_last_commit(&self) -> Duration {
         self.lock().as_ref().map_or(Duration::ZERO, |state| state.time.now().since(state.last_commit))
     }
 
-    /// What time may not do yet.
+    /// What timers may not do yet.
     pub(crate) fn grace(&self) -> Grace {
         self.lock().as_ref().map_or_else(Grace::default, |state| state.grace)
     }
 
-    /// How store time stands to the wall clock.
+    /// Compares store time with the wall clock.
     pub fn report(&self) -> ClockReport {
         let now = self.now();
         let state = self.lock();
@@ -136,8 +133,8 @@ impl StoreClock {
         }
     }
 
-    /// Goes on from the last commit to a file. Whoever is alone with it has no history, and believes the machine's wall
-    /// clock; beside other processes store time runs already.
+    /// Continues from the last commit to a file. A process that is alone has no history and believes the machine's wall
+    /// clock; beside other processes store time is already running.
     #[cfg(feature = "sqlite")]
     pub(crate) fn open_file(&self, last: Stamp, is_alone: bool) {
         let Some(reading) = self.source.reading() else { return };
@@ -152,8 +149,8 @@ impl StoreClock {
         self.open(own_wall(reading), last.at, origin, true);
     }
 
-    /// Goes on from the last commit to a database, whose clock was read after `asked`. A jump is believed if the machine's
-    /// own wall clock agrees with it.
+    /// Continues from the last commit to a database, whose clock was read after `asked`. A jump is believed if the
+    /// machine's own wall clock agrees with it.
     #[cfg(feature = "postgres")]
     pub(crate) fn open_database(&self, last: Timestamp, database: Timestamp, asked: Duration) {
         let Some(reading) = self.source.reading() else { return };
@@ -183,7 +180,7 @@ impl StoreClock {
             doubted_since: None,
         };
         if has_jumped {
-            tracing::info!(%now, last_commit = %last, "store time goes on from the wall clock, far from the last commit");
+            tracing::info!(%now, last_commit = %last, "store time continues from the wall clock, far from the last commit");
         }
         state.settle(was_away);
         if origin != Origin::New && now.since(last) > limits::HEARTBEAT_EVERY {
@@ -192,13 +189,13 @@ impl StoreClock {
         *self.lock() = Some(state);
     }
 
-    /// The time of a commit that follows one at `last`, by the machine's wall clock.
+    /// The time of a commit that follows one at `last`, from the machine's wall clock.
     pub(crate) fn commit(&self, last: Timestamp) -> Timestamp {
         let Some(reading) = self.source.reading() else { return self.source.now().max(last) };
         self.observe(own_wall(reading), last, false)
     }
 
-    /// The same by the database's clock, which was read after `asked`.
+    /// Like `commit`, from the database's clock, which was read after `asked`.
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_by(&self, last: Timestamp, database: Timestamp, asked: Duration) -> Timestamp {
         let Some(reading) = self.source.reading() else { return self.source.now().max(last) };
@@ -228,7 +225,7 @@ impl StoreClock {
         state.time.now()
     }
 
-    /// The same moment as the machine counts it, to be kept with the commit.
+    /// The commit time in machine time, stored with the commit.
     #[cfg(feature = "sqlite")]
     pub(crate) fn stamp(&self, at: Timestamp) -> Stamp {
         let reading = self.source.reading();
@@ -236,7 +233,8 @@ impl StoreClock {
         Stamp { at, boot: reading.and_then(|reading| reading.boot).unwrap_or(0), uptime }
     }
 
-    /// Takes in what other nodes know of gaps and leaps; says what that means here, and what all of them should know now.
+    /// Merges what other nodes know of gaps and leaps. Returns the result for this node, and what all nodes should know
+    /// now.
     pub(crate) fn learn_grace(&self, known: SharedGrace) -> (Grace, SharedGrace) {
         let mut state = self.lock();
         let Some(state) = &mut *state else { return (Grace::default().knowing(known), known) };
@@ -245,15 +243,15 @@ impl StoreClock {
         (state.grace, state.shared)
     }
 
-    /// An operator accepted the wall clock as it is now.
+    /// Accepts the wall clock as it is now, on request of an operator.
     pub(crate) fn accept(&self, number: u64) {
         if let Some(state) = &mut *self.lock() {
             state.accept(number);
         }
     }
 
-    /// How often operators have accepted the wall clock, as another process may have been asked to; believes it once more
-    /// than it did before.
+    /// Applies how often operators have accepted the wall clock, possibly in another process; believes it again if the
+    /// number grew.
     pub(crate) fn learn_accepted(&self, number: u64) {
         if let Some(state) = &mut *self.lock() {
             match state.accepted {
@@ -285,7 +283,7 @@ impl State {
         self.settle(has_jumped);
     }
 
-    /// Store time went on from a moment without having passed those in between.
+    /// Records that store time skipped ahead from a point in time.
     fn leapt(&mut self, from: Timestamp) {
         let leap = Leap { from, to: self.time.now() };
         if leap.to > leap.from {
@@ -294,7 +292,7 @@ impl State {
         }
     }
 
-    /// Draws the consequences of a reading: what time may not do yet, and what people should know.
+    /// Applies the consequences of a reading: the grace for timers, and log messages.
     fn settle(&mut self, has_gap: bool) {
         let now = self.time.now();
         let is_believed = self.time.belief() == ClockTrust::Believed;
@@ -314,7 +312,7 @@ impl State {
                 self.doubted_since = Some(now);
                 tracing::error!(
                     store_time = %now, %wall, ahead_ms,
-                    "the wall clock jumped and is not believed: store time goes on without it; see `windlass clock`"
+                    "the wall clock jumped and is not believed: store time continues without it; see `windlass clock`"
                 );
             }
             (true, Some(since)) => {

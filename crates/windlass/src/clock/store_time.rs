@@ -1,5 +1,6 @@
-//! The rule of store time, as a pure function of what clocks show: it advances with monotonic time, approaches a wall clock
-//! at a bounded rate, never goes back, and does not believe a wall clock that jumped. It reads no clock and knows no engine.
+//! The rule of store time, as a pure function of clock readings: it advances with monotonic time, approaches a wall
+//! clock at a bounded rate, never goes back, and does not believe a wall clock that jumped. It reads no clock and is
+//! independent of the engine.
 
 #[cfg(test)]
 mod tests;
@@ -11,29 +12,29 @@ use serde::{Deserialize, Serialize};
 use super::Timestamp;
 use crate::limits;
 
-/// A wall clock that was read at some moment between two moments of monotonic time.
+/// A wall clock reading, taken between two points of monotonic time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WallClock {
     pub(crate) shows: Timestamp,
-    /// Monotonic time before it was asked.
+    /// Monotonic time before the reading.
     pub(crate) from: Duration,
-    /// Monotonic time after it had answered.
+    /// Monotonic time after the reading.
     pub(crate) to: Duration,
 }
 
-/// What is known of store time before this process has kept any.
+/// What is known of store time when the process starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     not(all(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, reason = "each engine has its own")
+    allow(dead_code, reason = "each engine uses its own variant")
 )]
 pub(crate) enum Origin {
     /// The store is new.
     New,
-    /// The time of the last commit, however long ago that was.
+    /// The time of the last commit, however long ago.
     Last {
         at: Timestamp,
-        /// Whether the wall clock is believed even if it is far from it.
+        /// Whether the wall clock is believed even if it is far from the last commit.
         is_vouched_for: bool,
     },
     /// Store time now, by monotonic time since the last commit.
@@ -47,7 +48,7 @@ pub(crate) enum ClockTrust {
     NotBelieved,
 }
 
-/// Store time as one process keeps it. In microseconds, so that many small steps lose nothing.
+/// Store time of one process, in microseconds, so that many small steps lose nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoreTime {
     /// Store time at the monotonic time `elapsed`.
@@ -60,12 +61,12 @@ pub(crate) struct StoreTime {
     /// Monotonic time of that reading.
     read_at: i64,
     belief: ClockTrust,
-    /// Whether there is any history to compare the wall clock with: not if the first reading was not believed.
+    /// Whether there is history to compare the wall clock with: false if the first reading was not believed.
     has_history: bool,
 }
 
 impl StoreTime {
-    /// The first reading; the second value tells whether store time jumped from that of the last commit by more than
+    /// The first reading. The second value is whether store time jumped from the last commit by more than
     /// [`limits::CLOCK_STEP_MAX`].
     pub(crate) fn start(wall: WallClock, origin: Origin) -> (StoreTime, bool) {
         let (shows, elapsed) = (micros(wall.shows), whole_micros(wall.to));
@@ -93,17 +94,18 @@ impl StoreTime {
         }
     }
 
-    /// Takes in a reading of the wall clock and the time of the last commit, whoever made it. `is_vouched_for` tells whether
-    /// another clock agrees with it, which counts only as long as there is no history. Tells whether store time jumped.
+    /// Applies a reading of the wall clock and the time of the last commit by any process. `is_vouched_for` is whether
+    /// another clock agrees with the reading, which counts only as long as there is no history. Returns whether store
+    /// time jumped.
     pub(crate) fn observe(&mut self, wall: WallClock, last: Timestamp, is_vouched_for: bool) -> bool {
         let (shows, from, to) = (micros(wall.shows), whole_micros(wall.from), whole_micros(wall.to));
-        // The wall clock may have been read at any moment in between: the one that fits best is taken.
+        // The wall clock may have been read at any time in between: take the one that fits best.
         let read = self.base.clamp(shows - to, shows - from.min(to));
         let passed = (to - self.read_at).max(0);
         (self.read, self.read_at) = (read, to);
         let is_steady = is_near(read, self.base);
         if is_steady {
-            // Not all at once, or a wall clock that runs too fast would be followed wherever it goes.
+            // Not all at once, otherwise a wall clock that runs too fast would be followed anywhere.
             self.base += (read - self.base).clamp(-passed / SLOWEST, passed * (FASTEST - 1));
         }
         let has_jumped = self.advance(wall.to, last);
@@ -111,7 +113,7 @@ impl StoreTime {
             self.belief = ClockTrust::Believed;
             self.has_history = true;
         } else if is_near(read + self.elapsed, self.at) {
-            // Another process believed it, and store time has gone there since.
+            // Another process believed it, and store time has moved there since.
             self.trust();
         } else if is_vouched_for && !self.has_history {
             return self.accept() || has_jumped;
@@ -121,8 +123,8 @@ impl StoreTime {
         has_jumped
     }
 
-    /// Moves on to a moment of monotonic time, and to the time of the last commit if that is later. Tells whether that was
-    /// a jump.
+    /// Advances to a monotonic time, and to the time of the last commit if that is later. Returns whether that was a
+    /// jump.
     pub(crate) fn advance(&mut self, to: Duration, last: Timestamp) -> bool {
         let to = whole_micros(to).max(self.elapsed);
         let passed = to - self.elapsed;
@@ -135,8 +137,8 @@ impl StoreTime {
         has_jumped
     }
 
-    /// Believes the wall clock as it was last read. If it is ahead, store time goes there at once; if it is behind, store
-    /// time runs slowly until they meet. Tells whether store time jumped.
+    /// Believes the wall clock as it was last read. If it is ahead, store time moves there at once; if it is behind,
+    /// store time runs slowly until they meet. Returns whether store time jumped.
     pub(crate) fn accept(&mut self) -> bool {
         self.trust();
         let target = self.base + self.elapsed;
@@ -156,7 +158,7 @@ impl StoreTime {
         Timestamp::from_millis(self.at.div_euclid(1_000))
     }
 
-    /// What the wall clock shows by now, as last read.
+    /// What the wall clock shows now, from the last reading.
     pub(crate) fn wall(&self) -> Timestamp {
         Timestamp::from_millis((self.read + self.elapsed).div_euclid(1_000))
     }
@@ -179,7 +181,7 @@ fn is_near(one: i64, other: i64) -> bool {
     (one - other).abs() <= whole_micros(limits::CLOCK_STEP_MAX)
 }
 
-/// Whether store time moves ahead by so much at once that a worker which reports as often as it should would seem silent.
+/// Whether store time moves ahead by so much at once that a worker that reports regularly would seem lost.
 fn is_leap(from: i64, to: i64) -> bool {
     to - from > whole_micros(limits::HEARTBEAT_EVERY)
 }
@@ -192,39 +194,39 @@ fn whole_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
 }
 
-/// What time may not do yet, because the store itself was not there or because its time has just jumped.
+/// What timers may not do yet, because the store itself was unavailable or its time has just jumped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grace {
-    /// Since when the store has been served again after a gap, during which no worker could report;
-    /// [`Timestamp::MIN`] if there was none.
+    /// Since when the store has been served again after a gap in which no worker could report; [`Timestamp::MIN`] if
+    /// there was none.
     pub served_since: Timestamp,
     /// Until when no lifetime ends and nothing is pruned.
     pub lifetimes_from: Timestamp,
-    /// The last moments that store time passed over at once.
+    /// The last interval that store time skipped.
     pub leap: Leap,
 }
 
-/// Moments that store time passed over at once, following a wall clock: nobody had them to work in.
+/// An interval that store time skipped, following a wall clock: no worker could use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Leap {
-    /// The last moment before.
+    /// The last time before.
     pub from: Timestamp,
-    /// The first moment after.
+    /// The first time after.
     pub to: Timestamp,
 }
 
 impl Leap {
-    /// How long it was.
+    /// Its length.
     pub fn length(&self) -> Duration {
         self.to.since(self.from)
     }
 
-    /// Whether this moment was passed over.
+    /// Whether this time was skipped.
     pub fn covers(&self, at: Timestamp) -> bool {
         self.from < at && at <= self.to
     }
 
-    /// The last leap of two; one that nodes saw at slightly different moments is one.
+    /// The later of two leaps; leaps that nodes saw at slightly different times are one.
     #[must_use]
     pub fn or_later(self, other: Leap) -> Leap {
         let (first, last) = if self.to <= other.to { (self, other) } else { (other, self) };
@@ -232,18 +234,18 @@ impl Leap {
     }
 }
 
-/// The part of a [`Grace`] that counts for all nodes, as the store keeps it: a node that was started a moment after another
-/// saw nothing of what came before.
+/// The part of a [`Grace`] that applies to all nodes, as stored: a node that started a moment after another saw nothing
+/// of what came before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SharedGrace {
-    /// Since when the store has been served again after nobody committed to it for a while.
+    /// Since when the store has been served again after no node committed to it for a while.
     pub served_since: Timestamp,
     /// See [`Grace::leap`].
     pub leap: Leap,
 }
 
 impl SharedGrace {
-    /// What two nodes know.
+    /// Merges what two nodes know.
     #[must_use]
     pub fn with(self, other: SharedGrace) -> SharedGrace {
         SharedGrace {
@@ -254,13 +256,13 @@ impl SharedGrace {
 }
 
 impl Grace {
-    /// The same, with what all nodes know.
+    /// Adds what all nodes know.
     #[must_use]
     pub fn knowing(self, shared: SharedGrace) -> Grace {
         Grace { served_since: self.served_since.max(shared.served_since), leap: shared.leap, ..self }
     }
 
-    /// Until when no lease from before the gap ends, so that every worker can report once.
+    /// Until when no lease from before the gap expires, so that every worker can report once.
     pub fn leases_until(&self) -> Timestamp {
         if self.served_since == Timestamp::MIN {
             return Timestamp::MIN;
@@ -268,7 +270,7 @@ impl Grace {
         self.served_since.plus(limits::LEASE_GRACE)
     }
 
-    /// When the silence of a worker begins to count, which was last heard of at `seen_at`.
+    /// When the silence of a worker last seen at `seen_at` starts to count.
     pub fn heard_at(&self, seen_at: Timestamp) -> Timestamp {
         seen_at.max(self.served_since)
     }
@@ -278,8 +280,8 @@ impl Grace {
         seen_at >= self.served_since
     }
 
-    /// The same of a lease from `started_at` that ended by itself. Several nodes may have come back one after another, each
-    /// of which moved leases by its own grace.
+    /// Like `is_crash`, for a lease from `started_at` that expired. Several nodes may have returned one after another,
+    /// each of which extended leases by its own grace.
     pub fn is_crash_of_lease(&self, started_at: Timestamp, expires_at: Timestamp) -> bool {
         self.is_crash(started_at) || expires_at > self.leases_until().plus(limits::LEASE_GRACE)
     }

@@ -12,7 +12,7 @@ fn a_moment_is_shown_in_utc() {
     assert_eq!(format!("{:?}", Timestamp::from_millis(1_700_000_000_001)), "2023-11-14T22:13:20.001Z");
 }
 
-/// M7: a moment read from elsewhere is in range like any other.
+/// M7: a timestamp read from outside is moved into range.
 #[test]
 fn a_moment_in_json_is_moved_into_range() {
     let read = |text| serde_json::from_str::<Timestamp>(text).unwrap();
@@ -20,7 +20,7 @@ fn a_moment_in_json_is_moved_into_range() {
     assert_eq!(serde_json::to_string(&read("1700000000001")).unwrap(), "1700000000001");
 }
 
-/// M7: the manual clock moves when told to, and stops at the end of time.
+/// M7: the manual clock moves only when advanced, and stops at the end of time.
 #[test]
 fn a_manual_clock_moves_only_when_told() {
     let clock = ManualClock::new(Timestamp::from_millis(5));

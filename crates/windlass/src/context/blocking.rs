@@ -1,5 +1,5 @@
-//! What a context does on a thread of its own, where a handler blocks: there is no future to drop, so a handler that parks
-//! is ended by unwinding its thread.
+//! The context in a blocking handler. There is no future to drop, so a handler that parks is ended by unwinding its
+//! thread.
 
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
@@ -11,27 +11,27 @@ use tokio::runtime::Handle;
 
 use super::Cx;
 
-/// How the thread of a blocking handler ends that has parked; nobody's panic.
+/// The unwind payload of a blocking handler that has parked; not a real panic.
 pub(crate) struct ParkUnwind;
 
-/// Ends the thread, and runs what is to be dropped. No panic hook hears of it.
+/// Unwinds the thread and runs its destructors. The panic hook is not called.
 pub(super) fn unwind() -> ! {
     resume_unwind(Box::new(ParkUnwind))
 }
 
 impl Cx {
-    /// Waits, in a handler that blocks, for a step, a sleep, a signal, children or anything else that is async. What
-    /// parks an async handler ends this one, too: its thread is unwound and free, and the job runs again from the top.
+    /// Blocks on a step, a sleep, a signal, children or any other future. If that parks the job, the handler's thread
+    /// is unwound and freed, and the job later runs again from the start.
     ///
     /// # Panics
-    /// In an async handler: await there instead.
+    /// In an async handler; use `await` there.
     pub fn block_on<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         Handle::current()
             .block_on(poll_fn(move |context| self.poll(context, |context| work.as_mut().poll(context))))
     }
 
-    /// Polls a handler's future; one that blocks is looked after by [`block_on`](Cx::block_on), on its own thread.
+    /// Polls a handler's future. A blocking handler is polled by [`block_on`](Cx::block_on) on its own thread.
     pub(crate) fn poll_handler<T>(
         &self,
         context: &mut Context<'_>,
@@ -40,7 +40,7 @@ impl Cx {
         if self.0.is_blocking.load(Ordering::Relaxed) { poll(context) } else { self.poll(context, poll) }
     }
 
-    /// Its handler runs on a thread of its own.
+    /// Marks the handler as blocking.
     pub(crate) fn set_blocking(&self) {
         self.0.is_blocking.store(true, Ordering::Relaxed);
     }

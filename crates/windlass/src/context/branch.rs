@@ -1,60 +1,61 @@
-//! Where in a handler a call is made: within the work of which step, and on which sides of which races. Calls are counted
-//! by themselves in each of these places, since a replay may not come there: a step that is saved does not work again, and
-//! a race may end before one of its sides makes its next call.
+//! Where in a handler a call is made: inside which step, and on which sides of which races. Calls are counted
+//! separately for each branch, because a replay may not reach a branch: a saved step does not run again, and a race may
+//! end before one of its sides makes its next call.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
-/// Ends the key of a step in the keys of the calls that its work makes.
+/// Separates the key of a step from the keys of calls made inside it.
 const WITHIN: &str = "#/";
 
 thread_local! {
     static CURRENT: RefCell<Branch> = const { RefCell::new(Branch { path: String::new(), sides: String::new() }) };
 }
 
-/// The place of calls that are counted together.
+/// A branch whose calls are counted together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Branch {
-    /// The key of the step whose work makes the calls, and [`WITHIN`]; empty outside of steps.
+    /// The key of the enclosing step, followed by [`WITHIN`]; empty outside of steps.
     path: String,
-    /// The sides of races within that, outermost first.
+    /// The sides of races inside that step, outermost first.
     sides: String,
 }
 
 impl Branch {
-    /// What is being polled on this thread.
+    /// The branch that is being polled on this thread.
     pub(super) fn current() -> Branch {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// The work of the step with this key.
+    /// The branch inside the step with this key.
     pub(super) fn within(key: &str) -> Branch {
         Branch { path: format!("{key}{WITHIN}"), sides: String::new() }
     }
 
-    /// The two sides of the n-th race here.
+    /// The two sides of the n-th race in this branch.
     pub(super) fn sides(&self, race: u32) -> [Branch; 2] {
         ['l', 'r']
             .map(|side| Branch { path: self.path.clone(), sides: format!("{}#{side}{race}", self.sides) })
     }
 
-    /// Whether a step's work is here.
+    /// Whether this branch is inside a step.
     pub(super) fn is_nested(&self) -> bool {
         !self.path.is_empty()
     }
 
-    /// Whether another side may come first.
+    /// Whether this branch is a side of a race.
     pub(super) fn is_side(&self) -> bool {
         !self.sides.is_empty()
     }
 
-    /// Whether this is in the work of the step with this key, or in that of a step within it.
+    /// Whether this branch is inside the step with this key, directly or nested.
     pub(super) fn is_within(&self, key: &str) -> bool {
         is_within(&self.path, key)
     }
 
-    /// The key of the n-th call of a name here, from 1. A `#` in the name is doubled, so no two calls share a key.
+    /// The key of the n-th call of a name in this branch, from 1. A `#` in the name is doubled, so no two calls share a
+    /// key.
     pub(super) fn key_of(&self, name: &str, occurrence: u32) -> String {
         let (path, name, sides) = (&self.path, name.replace('#', "##"), &self.sides);
         if occurrence == 1 {
@@ -64,9 +65,9 @@ impl Branch {
         }
     }
 
-    /// Does something here.
+    /// Polls in this branch.
     pub(super) fn poll<T>(&self, poll: impl FnOnce() -> T) -> T {
-        /// Goes back to the place before, also if polling panics.
+        /// Restores the previous branch, even if polling panics.
         struct Back(Branch);
 
         impl Drop for Back {
@@ -79,14 +80,14 @@ impl Branch {
         poll()
     }
 
-    /// Runs all of a future here.
+    /// Runs a whole future in this branch.
     pub(super) async fn run<F: Future>(self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| self.poll(|| future.as_mut().poll(context))).await
     }
 }
 
-/// Whether the call with the key `inner` is made by the work of the step with the key `outer`.
+/// Whether the call with the key `inner` is made inside the step with the key `outer`.
 pub(super) fn is_within(inner: &str, outer: &str) -> bool {
     inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with(WITHIN))
 }

@@ -1,4 +1,4 @@
-//! One call of a step, a sleep, a wait or a child group, from when it is made until it ends or is dropped.
+//! One call of a step, a sleep, a wait or a child group, from its start until it ends or is dropped.
 
 use std::sync::Arc;
 
@@ -11,33 +11,32 @@ use crate::clock::Stopwatch;
 use crate::handler::Snooze;
 use crate::job::{Failure, Origin};
 
-/// One call.
 pub(super) struct Call<'a> {
     order: &'a Order,
     name: String,
     branch: Branch,
     key: String,
-    /// When it was made.
+    /// When the call was made, as a tick of the order.
     made: u64,
     watch: Stopwatch,
     status: Status,
-    /// Overlaps when it was made; the highest number there is if it has no order.
+    /// Number of overlaps when the call was made; `u32::MAX` if it has no order.
     began: u32,
-    /// Made by a task, not by the handler itself.
+    /// Made by a spawned task, not by the handler itself.
     is_of_a_task: bool,
-    /// Waits for its turn, and nothing of it was given to the handler.
+    /// Waiting for its turn; its value has not been given to the handler.
     is_early: bool,
     has_ended: bool,
 }
 
-/// What earlier attempts have saved of a call.
+/// What earlier attempts saved for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Nothing: it takes this place. `from` is its first place if it was opened again.
+    /// Nothing: it takes this place. `from` is its first place if it was reopened.
     Fresh { place: u32, from: Option<u32> },
-    /// What it came to, here.
+    /// Its result, with these places.
     Saved(Places),
-    /// That the handler dropped it.
+    /// The handler dropped it.
     LeftOut,
 }
 
@@ -54,7 +53,7 @@ impl<'a> Call<'a> {
         let made = state.next_tick();
         state.last_made = made;
         let mut is_alone = false;
-        // What a step's work calls is not beside that step, and comes only if the step works again.
+        // A call inside a step does not run beside that step, and is made only if the step runs again.
         if !branch.is_nested() {
             state.overlaps += u32::from(state.active > 0);
             state.active += 1;
@@ -78,43 +77,41 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The key under which it is saved.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// When it was made.
     pub(super) fn made(&self) -> u64 {
         self.made
     }
 
-    /// Whether earlier attempts have saved what it came to.
+    /// Whether earlier attempts have saved a result.
     pub(super) fn is_saved(&self) -> bool {
         matches!(self.status, Status::Saved(_))
     }
 
-    /// Waits until it may go on. If the handler dropped it in an earlier attempt, whatever the handler preferred comes
-    /// first again; and if `is_strict` it waits for its turn.
+    /// Waits until the call may continue. If the handler dropped it in an earlier attempt, the call that the handler
+    /// preferred goes first again. If `is_strict`, the call waits for its turn.
     ///
     /// # Errors
-    /// The code was changed: calls that were saved before it will not come any more.
+    /// If the code was changed: calls that were saved before this one are not made any more.
     pub(super) async fn may_go_on(&mut self, is_strict: bool) -> Result<(), Failure> {
         while self.status == Status::LeftOut {
             let dropped = self.order.lock().known.left_out.get(&self.key).cloned().unwrap_or_default();
             self.order.wait(Kind::LeftOut(dropped.ran), |_| false).await;
-            // Nothing else comes, so this is not the call that was dropped but the next one of its name.
+            // No other call can continue, so this is not the dropped call but the next one of its name.
             let mut state = self.order.lock();
             (self.key, self.status) = state.next_of(&self.name, &self.branch);
             if let (Status::Fresh { from, .. }, Some(first)) = (&mut self.status, dropped.places.first()) {
-                // It runs after all, and what follows may be something else than the last time.
+                // It runs after all, so later calls may differ from those saved.
                 *from = Some(first);
                 state.known.require_nothing_after(first);
                 state.wake_turns();
             }
         }
         if self.is_saved() && !self.is_of_a_task {
-            // As in its first run, it is not ready at once: whatever is awaited beside it makes its own calls first, so that
-            // what the handler then drops is known.
+            // As in its first run, it is not ready at once: other futures awaited beside it make their calls first, so
+            // it is known what the handler then drops.
             self.is_early = true;
             tokio::task::yield_now().await;
             self.is_early = false;
@@ -123,7 +120,7 @@ impl<'a> Call<'a> {
             return Ok(());
         }
         let (kind, before) = match self.status {
-            // It has happened: a task, of which nothing else is known, gets it at once.
+            // A saved result of a task is returned at once, because the order of tasks is not known.
             Status::Saved(_) if self.is_of_a_task => return Ok(()),
             Status::Saved(places) => (Kind::Replay, places.at.unwrap_or(0)),
             Status::Fresh { .. } | Status::LeftOut => (Kind::Turn, u32::MAX),
@@ -143,21 +140,21 @@ impl<'a> Call<'a> {
             .first_missing()
             .map_or_else(|| "another call".to_owned(), |(place, key)| format!("`{key}` as call {place}"));
         let message = format!(
-            "the code was changed: `{}` comes now where an earlier attempt saved {missing}; let jobs that began before \
-             end first, or make the worker lenient",
+            "the code was changed: `{}` is called where an earlier attempt saved {missing}; let jobs that started \
+             before finish first, or use `lenient_steps`",
             self.key
         );
         Failure::permanent("steps_changed", message)
     }
 
-    /// The work of a step begins.
+    /// Marks the step as working.
     pub(super) fn begin(&self) {
         let mut state = self.order.lock();
         state.working.insert(self.key.clone());
-        state.has_news = true;
+        state.has_progress = true;
     }
 
-    /// This record of it is saved, and it goes on for longer.
+    /// Records that this part of the call is saved and the call continues.
     pub(super) fn goes_on(&self, record: Record<'_>) {
         let (from, to) = (record.from.or(record.at), record.from.and(record.at).or(record.to));
         if record.at.is_some()
@@ -167,7 +164,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An empty record with its place; if it ran beside another call, one that is not required.
+    /// An empty record with the call's place; without a required place if it ran beside another call.
     pub(super) fn record(&self) -> Record<'static> {
         let was_alone = self.began == self.order.lock().overlaps;
         let (at, from, to) = match self.status {
@@ -180,13 +177,13 @@ impl<'a> Call<'a> {
         Record { at, from, to, ..Record::default() }
     }
 
-    /// It ended with what is saved.
+    /// Ends the call with its saved result.
     pub(super) fn keep(&mut self) {
         self.has_ended = true;
     }
 
-    /// It ended with an error that is not saved yet. If the attempt was told to stop, the error is not the work's own, and
-    /// the call runs again whatever comes.
+    /// Ends the call with an error that is not saved yet. If the attempt was told to stop, the error is not the step's
+    /// own, and the call runs again.
     pub(super) fn fail(
         &mut self,
         failure: Failure,
@@ -209,7 +206,7 @@ impl<'a> Call<'a> {
         self.returns(failure, places, snooze)
     }
 
-    /// It ended with a temporary error that an earlier attempt saved.
+    /// Ends the call with a temporary error that an earlier attempt saved.
     pub(super) fn fail_again(
         &mut self,
         failure: Failure,
@@ -238,17 +235,18 @@ impl<'a> Call<'a> {
         Failure { origin, ..failure }
     }
 
-    /// Whether what is saved of it says that it began, not what it came to. A handler that drops it takes another way.
+    /// Whether the saved record only says that the call started. If the handler drops such a call, it takes another
+    /// branch.
     fn is_under_way(&self) -> bool {
         self.name.starts_with("sleep:") || self.name.starts_with("children:")
     }
 
-    /// What is saved of it if it is dropped now, and the handler goes on; nothing if that leaves it as it was.
+    /// The record to save if the call is dropped now and the handler continues; `None` if nothing changes.
     fn left_out(&self, state: &State) -> Option<Record<'static>> {
         let places = match self.status {
             _ if self.has_ended || state.is_stopping => return None,
             Status::LeftOut => return None,
-            // Its value was not given to the handler, and stays.
+            // Its value was not given to the handler, and stays saved.
             Status::Saved(_) if self.is_early && !self.is_under_way() => return None,
             _ if self.branch.is_nested() => Places::default(),
             Status::Saved(places) => places,

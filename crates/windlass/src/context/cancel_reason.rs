@@ -1,28 +1,28 @@
-//! Why an attempt is told to stop, for handlers that stop differently for different reasons. It decides nothing: whatever
-//! the reason, what the attempt may still write is decided by its fence.
+//! Why an attempt should stop, for handlers that react differently to different reasons. It is informational: what the
+//! attempt may still write depends only on its fence.
 
 use crate::store::command::heartbeat::Directive;
 
-/// Why an attempt is to stop.
+/// Why an attempt should stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// The job was suspended; it starts anew once it is resumed.
+    /// The job was suspended; it starts again when it is resumed.
     Suspended,
     /// The job was cancelled.
     Cancelled,
-    /// The attempt took too long.
+    /// The attempt exceeded its timeout.
     TimedOut,
-    /// The lease is gone: another worker may run the job already.
+    /// The lease was lost: another worker may already run the job.
     Lost,
-    /// The store has not been heard for so long that the lease is about to end.
-    Unheard,
-    /// The worker leaves or was paused, and gives the job back.
+    /// The store has been unreachable for so long that the lease is about to expire.
+    StoreUnreachable,
+    /// The worker shuts down or was paused, and releases the job.
     Released,
 }
 
 impl CancelReason {
-    /// What a directive asks for; nothing if the attempt is to go on.
+    /// The reason for a directive; `None` if the attempt should continue.
     pub(crate) fn of(directive: Directive) -> Option<CancelReason> {
         match directive {
             Directive::Continue => None,

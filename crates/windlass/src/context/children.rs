@@ -1,4 +1,4 @@
-//! Fan-out: a job spawns others and goes on when their group is decided (M64).
+//! Fan-out: a job spawns children and continues when their group is decided (M64).
 
 use super::history::{GroupShape, Record};
 use super::quiet::{Answer, Kind};
@@ -16,43 +16,44 @@ use crate::store::query::job_details::Group;
 #[non_exhaustive]
 pub enum ChildError {
     /// It did not complete.
-    #[error("child {id} is {state}: {}", error.as_ref().map_or("no error was kept", |error| &error.message))]
+    #[error("child {id} is {state}: {}", error.as_ref().map_or("no error was stored", |error| &error.message))]
     NotCompleted {
-        /// Which child.
+        /// The job.
         id: JobId,
-        /// Where it is; not final only if its group was decided without it.
+        /// The child's state; not final only if the group was decided without it.
         state: JobState,
-        /// Its error.
+        /// The child's error, if one was stored.
         error: Option<Box<ErrorRecord>>,
     },
-    /// It is not stored any more, so nobody knows what it came to.
+    /// It was deleted, so its outcome is unknown.
     #[error("child {index} was deleted before its result was read")]
     Deleted {
-        /// Its place in the input, from 0.
+        /// The child's position in the input, from 0.
         index: usize,
     },
 }
 
-/// What a group of children came to.
+/// The results of a group of children.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Children<T> {
-    /// Whether the group came to what its strategy asks for. A child that was deleted has an error in `results` all the same.
+    /// Whether the group succeeded by its strategy. A deleted child still has an error in `results`.
     pub is_well: bool,
     /// Each child's result or error, in input order.
     pub results: Vec<Result<T, ChildError>>,
 }
 
 impl<T> Children<T> {
-    /// All results, or the error of a child that has none.
+    /// All results, or the first error.
     ///
     /// # Errors
-    /// The first child, in input order, that failed; if none did, the first that was cancelled or has not ended.
+    /// The error of the first child, in input order, that failed; if none failed, of the first that was cancelled or is
+    /// not final.
     pub fn all(self) -> Result<Vec<T>, ChildError> {
         let (mut all, mut first) = (Vec::with_capacity(self.results.len()), None);
         for result in self.results {
             match result {
                 Ok(result) => all.push(result),
-                // What was cancelled because another child failed does not explain anything.
+                // A child that was cancelled because another one failed does not explain the failure.
                 Err(
                     error @ ChildError::NotCompleted {
                         state: JobState::Failed | JobState::DeadLetter, ..
@@ -68,13 +69,14 @@ impl<T> Children<T> {
 }
 
 impl Cx {
-    /// Spawns children and waits, without a slot, until their group is decided. A replay finds the same children.
+    /// Spawns children and waits, without a slot, until their group is decided. A later attempt finds the same
+    /// children.
     ///
-    /// A group is known by its number, its strategy, and how many children of which types it has, so that changed code is
-    /// noticed. Where those are not the same in every attempt, use [`spawn_all_named`](Cx::spawn_all_named).
+    /// A group is identified by its number, its strategy, and the number and types of its children, so that changed
+    /// code is detected. If these differ between attempts, use [`spawn_all_named`](Cx::spawn_all_named).
     ///
     /// # Errors
-    /// When a child is refused, when the saved group is another one (`steps_changed`), or the lease is not held any more.
+    /// If a child is refused, if the saved group is different (`steps_changed`), or if the lease was lost.
     pub async fn spawn_all<J: Job, D: Into<JobBuilder<J>>>(
         &self,
         children: impl IntoIterator<Item = D>,
@@ -83,11 +85,11 @@ impl Cx {
         self.spawn_as("", new_jobs(children)?, strategy).await
     }
 
-    /// Spawns children as [`spawn_all`](Cx::spawn_all) does. The group is known by its name, whatever it is asked for in
-    /// later attempts: they find the children that the first one spawned.
+    /// Spawns children like [`spawn_all`](Cx::spawn_all), but identifies the group by its name only. Later attempts
+    /// find the children that the first one spawned, whatever they ask for.
     ///
     /// # Errors
-    /// When a child is refused, or the lease is not held any more.
+    /// If a child is refused, or if the lease was lost.
     pub async fn spawn_all_named<J: Job, D: Into<JobBuilder<J>>>(
         &self,
         name: &str,
@@ -135,15 +137,16 @@ impl Cx {
         if spawned.parent.is_held_with(self.fence())
             && let Some(group) = self.known_group(&key).await?
         {
-            // Decided between the look and the call, so the store saw no need to park.
+            // The group was decided between the read and this call, so the store did not park the job.
             call.keep();
             return results(group);
         }
-        // The store has parked the job; even a new group that is decided at once is read by the next attempt.
+        // The store has parked the job. Even a new group that is decided at once is read by the next attempt.
         self.leave(HandlerExit::Parked).await
     }
 
-    /// Waits until nothing else in the handler can go on: spawning parks the job. Says what else it is to be woken by.
+    /// Waits until nothing else in the handler can continue, because spawning parks the job. Returns the other things
+    /// that wake the job.
     async fn may_spawn(&self) -> Vec<Park> {
         if self.is_batched() {
             return Vec::new();
@@ -171,7 +174,7 @@ fn new_jobs<J: Job, D: Into<JobBuilder<J>>>(
     drafts.collect::<Result<_, Invalid>>().map_err(|invalid| failed(invalid.into()))
 }
 
-/// Refuses a group that is not the one that was saved.
+/// Rejects a group that differs from the saved one.
 fn check_shape(key: &str, asked: &GroupShape, saved: &[u8]) -> Result<(), Failure> {
     let record = serde_json::from_slice::<Record<'_>>(saved).unwrap_or_default();
     match record.group {
@@ -191,8 +194,8 @@ fn results<T: serde::de::DeserializeOwned>(group: Group) -> Result<Children<T>, 
     if !group.omitted.is_empty() {
         let limit = limits::CHILD_RESULTS_BYTES_MAX;
         let message = format!(
-            "the results of group `{}` have over {limit} bytes together: let children return less, such as where they \
-             have put it",
+            "the results of group `{}` exceed {limit} bytes in total: let children return less, such as a reference \
+             to the data",
             group.group.name
         );
         return Err(Failure::permanent("child_results_too_large", message).into());
@@ -243,7 +246,7 @@ mod tests {
         }
     }
 
-    /// M64: a child that is gone leaves its place empty; the others keep theirs.
+    /// M64: a deleted child leaves its position empty; the others keep theirs.
     #[test]
     fn a_deleted_child_is_an_error_in_its_own_place() {
         let group = ChildGroup {

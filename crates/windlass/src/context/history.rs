@@ -1,5 +1,5 @@
-//! The records of a job's history: what each call of a step, a sleep, a wait or a child group came to. Each record is a
-//! checkpoint whose key is made of the call's name and of how many calls of that name came before it.
+//! The records of a job's history: the result of each call of a step, a sleep, a wait or a child group. Each record is
+//! a checkpoint. Its key consists of the call's name and the number of earlier calls of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::job::{Failure, GroupStrategy, JobType, NewJob};
 use crate::store::command::claim::Checkpoint;
 
-/// Prefixes of the keys that the context makes itself; no step's name may begin with one.
+/// Prefixes of keys that the context uses itself; a step's name must not start with one.
 const RESERVED: [&str; 4] = ["sleep:", "signal:", "children:", "deadline:"];
 
 /// Whether a step cannot have this name.
@@ -20,52 +20,52 @@ pub(super) fn is_reserved(name: &str) -> bool {
     name == CHECKPOINT || RESERVED.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What one call came to, as saved.
+/// The saved result of one call.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Record<'a> {
-    /// Its place in the order of calls, at which later attempts have to make it; none if it ran beside another call.
+    /// Its place in the order of calls, which later attempts must follow; `None` if it ran beside another call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<u32>,
-    /// The first place it took, if that is not `at`: it ran beside another call, or was opened again.
+    /// The first place it took, if that is not `at`: it ran beside another call, or was reopened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) from: Option<u32>,
-    /// The last place it took, if it was opened again and has no `at`. Calls between the first and the last are not
+    /// The last place it took, if it was reopened and has no `at`. Calls between the first and the last are not
     /// required any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) to: Option<u32>,
     /// A step's value.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<&'a RawValue>,
-    /// A step's permanent error, or a temporary one after which the handler went on.
+    /// A step's permanent error, or a temporary error after which the handler continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<Failure>,
-    /// How long its step asked the job to wait, in milliseconds: the failure is a snooze.
+    /// Delay of the snooze that the step returned, in milliseconds: the failure is a snooze.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) snooze_ms: Option<u64>,
-    /// The handler dropped the call before it ended, and went on.
+    /// The handler dropped the call before it ended, and continued.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) left_out: bool,
     /// How long a call had run when the handler dropped it, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ran_ms: Option<u64>,
-    /// The call whose error made the handler drop this one: if that one is opened again, this one is, too.
+    /// The call whose error made the handler drop this one. If that call is reopened, so is this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dropped_by: Option<String>,
-    /// The call ended with an error that failed its attempt: it runs again.
+    /// The call ended with an error that failed its attempt, so it runs again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) open: bool,
     /// When a sleep or a wait ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<Timestamp>,
-    /// How long a sleep was asked to last, in milliseconds.
+    /// Requested length of a sleep, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lasts_ms: Option<u64>,
-    /// What identifies a group of children.
+    /// Identifies a group of children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) group: Option<GroupShape>,
 }
 
-/// What identifies a group of children beside its name.
+/// Identifies a group of children, beside its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GroupShape {
     strategy: GroupStrategy,
@@ -90,12 +90,12 @@ impl std::fmt::Display for GroupShape {
     }
 }
 
-/// Whole milliseconds of a duration, as a record keeps them.
+/// Whole milliseconds of a duration, as stored in a record.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Where a call stands in the order of calls; see the fields of [`Record`]. None of it within the work of a step.
+/// The places of a call in the order of calls; see the fields of [`Record`]. All `None` inside a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) at: Option<u32>,
@@ -107,18 +107,16 @@ impl Places {
         Places { at: record.at, from: record.from }
     }
 
-    /// The first place it took.
     pub(super) fn first(self) -> Option<u32> {
         self.from.or(self.at)
     }
 
-    /// The record of a call here that is opened again.
+    /// The record of a reopened call with these places.
     pub(super) fn opened(self) -> Record<'static> {
         Record { at: self.at, from: self.first(), open: true, ..Record::default() }
     }
 }
 
-/// A call that the handler dropped.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Dropped {
     pub(super) places: Places,
@@ -135,24 +133,24 @@ impl Dropped {
     }
 }
 
-/// What the order of calls needs to know of the saved records.
+/// The part of the saved records that the order of calls needs.
 #[derive(Debug, Default)]
 pub(super) struct SavedHistory {
     /// Calls that earlier attempts saved.
     pub(super) places: BTreeMap<String, Places>,
-    /// Those of them that this attempt has to call, by place.
+    /// Saved calls that this attempt must make, by place.
     pub(super) required: BTreeSet<(u32, String)>,
     pub(super) left_out: BTreeMap<String, Dropped>,
-    /// Calls that run again, with the first place they had.
+    /// Calls that run again, with their first place.
     pub(super) open: BTreeMap<String, Option<u32>>,
-    /// The first place that no record has.
+    /// The first unused place.
     pub(super) next_place: u32,
 }
 
 impl SavedHistory {
     pub(super) fn of(checkpoints: &[Checkpoint]) -> SavedHistory {
         let mut known = SavedHistory::default();
-        // Places that lie after a call that was opened again: the calls there may not come any more.
+        // Places after a reopened call: the calls there may not be made any more.
         let mut optional: Vec<(u32, u32)> = Vec::new();
         for saved in checkpoints {
             let key = &saved.step;
@@ -180,7 +178,7 @@ impl SavedHistory {
         known
     }
 
-    /// What was saved after this place may not come any more.
+    /// Stops requiring calls saved after this place.
     pub(super) fn require_nothing_after(&mut self, place: u32) {
         self.required.retain(|(at, _)| *at <= place);
     }

@@ -1,6 +1,6 @@
-//! Knowing when nothing in a handler can go on any more. Then, and not before, a job parks: what the handler runs beside
-//! a sleep or a wait gets its chance to end first, as `select!` and `join!` promise. It is also when a call that waits
-//! for its turn in vain is known to wait for code that is gone.
+//! Detects when nothing in a handler can continue. Only then does a job park, so that futures that run beside a sleep
+//! or a wait can finish first, as `select!` and `join!` promise. At that point it is also known that a call that still
+//! waits for its turn waits for code that was removed.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -21,16 +21,16 @@ thread_local! {
     static POLLED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A call that waits for something that the handler itself does not do.
+/// A call that waits for something outside the handler.
 pub(super) struct Waiter {
     pub(super) kind: Kind,
     pub(super) waker: Waker,
-    /// Where it was made.
+    /// The branch in which it was made.
     branch: Branch,
     answer: Option<Answer>,
 }
 
-/// What a parked job is woken by.
+/// What wakes a parked job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Awaited {
     Moment(Timestamp),
@@ -45,7 +45,7 @@ impl Awaited {
         }
     }
 
-    /// As the store takes it.
+    /// The value as the store takes it.
     pub(super) fn into_park(self, now: Timestamp) -> Park {
         match self {
             Awaited::Moment(until) => Park::Until(until),
@@ -59,34 +59,35 @@ impl Awaited {
 /// What a call waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
-    /// For calls that come before it.
+    /// For earlier calls.
     Turn,
-    /// The same, but it is saved: only until it is seen whether anything else in the handler can go on.
+    /// Like `Turn`, but its result is saved: it waits only until it is known whether anything else in the handler can
+    /// continue.
     Replay,
-    /// The handler dropped it in an earlier attempt, when it had run for this long.
+    /// The handler dropped it in an earlier attempt, after it had run for this long.
     LeftOut(Duration),
     /// To park.
     Park(Awaited),
     /// To spawn children and park.
     Spawn,
-    /// To be told to stop; keeps no job from parking.
+    /// To be stopped; does not keep a job from parking.
     Stop,
 }
 
-/// What a call that waits hears.
+/// The answer to a waiting call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
-    /// Go on.
+    /// Continue.
     Go,
-    /// What it waits for will not come.
+    /// The awaited calls will not be made: the code was changed.
     Changed,
     /// Spawn now, and park on these as well.
     Spawn(Vec<Awaited>),
-    /// Park, alone: nobody who could do it polls the handler.
+    /// Park alone, because no task polls the handler.
     Alone,
 }
 
-/// What polling a handler came to.
+/// The result of polling a handler.
 pub(super) enum Polled<T> {
     Ready(T),
     Pending,
@@ -94,9 +95,9 @@ pub(super) enum Polled<T> {
     Parks(Vec<Awaited>),
 }
 
-/// What to do about a handler that cannot go on.
+/// What to do with a handler that cannot continue.
 enum Decision {
-    /// Poll it again: a call was answered.
+    /// Poll it again, because a call was answered.
     Again,
     Park(Vec<Awaited>),
     Nothing,
@@ -122,7 +123,7 @@ impl Order {
             let (waker, branch) = (context.waker().clone(), Branch::current());
             state.waiters.insert(id, Waiter { kind: kind.clone(), waker, branch, answer: None });
             drop(state);
-            // Being polled again is not news: patience goes on.
+            // Being polled again does not restart the wait.
             if is_new && kind != Kind::Stop {
                 self.changed.notify_one();
             }
@@ -131,14 +132,14 @@ impl Order {
         .await
     }
 
-    /// Whether the handler itself is being polled on this thread; else a task of its own is.
+    /// Whether the handler itself is being polled on this thread, and not a spawned task.
     pub(super) fn is_polled_here(&self) -> bool {
         POLLED.get() == std::ptr::from_ref(self).addr()
     }
 
-    /// Polls a handler, and says of all calls that are made meanwhile that they are its own.
+    /// Polls a handler, and marks calls made in the meantime as its own.
     fn poll_here<T>(&self, poll: impl FnOnce() -> T) -> T {
-        /// Goes back to what was polled before, also if polling panics.
+        /// Restores the previous value, even if polling panics.
         struct Back(usize);
 
         impl Drop for Back {
@@ -151,8 +152,8 @@ impl Order {
         poll()
     }
 
-    /// Polls a handler, and decides about calls that wait once nothing else in it can go on. Whether anybody beside the
-    /// handler has a copy of its context, and might make further calls, is for `has_copies` to say.
+    /// Polls a handler, and answers waiting calls once nothing else in it can continue. `has_copies` returns whether
+    /// another task has a copy of the context and could make further calls.
     pub(super) fn poll<T>(
         &self,
         context: &mut Context<'_>,
@@ -166,7 +167,7 @@ impl Order {
             if !self.has_waiters(context) {
                 return Polled::Pending;
             }
-            // Once more, and this time it is seen who keeps a way to wake the handler.
+            // Polls once more with a probe, to see which futures keep a waker of the handler.
             let witness =
                 Arc::new(WakerProbe { waker: context.waker().clone(), has_woken: AtomicBool::default() });
             let waker = Waker::from(witness.clone());
@@ -199,24 +200,23 @@ impl Order {
         has_waiters
     }
 
-    /// Never ends; decides about calls that have waited for too long, and ends sleeps whose time comes while the handler
-    /// is busy with something else.
+    /// Never returns. Answers calls that have waited too long, and ends sleeps that are due while the handler is busy.
     pub(super) async fn hurry(&self, now: impl Fn() -> Timestamp) -> Infallible {
         loop {
-            let (wait, ends_at) = self.lock().patience(now());
+            let (wait, ends_at) = self.lock().wait_limit(now());
             let Some(wait) = wait else {
                 self.changed.notified().await;
                 continue;
             };
             tokio::select! {
                 () = self.changed.notified() => {}
-                () = tokio::time::sleep(wait) => self.lose_patience(ends_at),
+                () = tokio::time::sleep(wait) => self.wait_expired(ends_at),
             }
         }
     }
 
-    /// Nothing has changed for as long as is waited for it.
-    fn lose_patience(&self, ends_at: Option<Timestamp>) {
+    /// Nothing has changed within the longest wait.
+    fn wait_expired(&self, ends_at: Option<Timestamp>) {
         let mut state = self.lock();
         if let Some(ends_at) = ends_at {
             return state.end_waits(ends_at);
@@ -227,27 +227,26 @@ impl Order {
                 return;
             }
             drop(state);
-            tracing::warn!("steps come in another order than in earlier attempts; they run in this one");
+            tracing::warn!("the order of steps differs from earlier attempts; running them in the new order");
             return self.forget_order();
         }
         if state.has_parks() {
             tracing::warn!(
-                "the job parks while its handler waits for something else, such as a timer: that begins again when the \
-                 job goes on; let it be limited by the timeout of `wait_signal`, or by `race` and `sleep`"
+                "the job parks while its handler waits for something else, such as a timer, which restarts when the job \
+                 runs again; use the timeout of `wait_signal`, or `race` and `sleep`, instead"
             );
             return state.park_now();
         }
         tracing::warn!(
-            "a call that an earlier attempt dropped is not dropped this time, and runs again: let steps decide what is \
-             dropped"
+            "a call that an earlier attempt dropped is not dropped this time, and runs again: let steps decide which \
+             calls are dropped"
         );
         state.answer(|kind| matches!(kind, Kind::LeftOut(_)), &Answer::Go, 1);
     }
 }
 
 impl State {
-    /// Parks without waiting for what else the handler does. A call that is not made by the handler itself, but by a
-    /// task of its own or in another way, parks by itself.
+    /// Parks without waiting for the rest of the handler. A call made by a spawned task parks by itself.
     fn park_now(&mut self) {
         match &self.handler {
             Some(handler) if !self.must_park => {
@@ -264,13 +263,13 @@ impl State {
         self.waiters.values().any(|waiter| is_it(&waiter.kind))
     }
 
-    /// How many beside calls that wait keep a way to wake the handler.
+    /// How many futures, other than waiting calls, keep a waker of the handler.
     fn others(&self, witness: &Arc<WakerProbe>, waker: &Waker) -> usize {
-        // The token that tells a handler to stop keeps one more.
+        // The cancellation token keeps one more.
         let held = |waiter: &Waiter| if waiter.kind == Kind::Stop { 2 } else { 1 };
         let own =
             self.waiters.values().filter(|waiter| waiter.waker.will_wake(waker)).map(held).sum::<usize>();
-        // One is the witness itself, one its waker.
+        // One for the probe itself, one for its waker.
         Arc::strong_count(witness).saturating_sub(2 + own)
     }
 
@@ -296,14 +295,14 @@ impl State {
         self.has(|kind| matches!(kind, Kind::Park(_) | Kind::Spawn))
     }
 
-    /// Whether a step works whose work is more than calls that wait.
+    /// Whether a step is working that does more than wait in calls.
     fn is_working(&self) -> bool {
         let waits_for =
             |waiter: &Waiter, key: &str| waiter.kind != Kind::Stop && waiter.branch.is_within(key);
         self.working.iter().any(|key| !self.waiters.values().any(|waiter| waits_for(waiter, key)))
     }
 
-    /// What to do now that nothing can go on.
+    /// Decides what to do now that nothing can continue.
     fn decide(&mut self, has_copies: bool) -> Decision {
         self.must_park = false;
         if self.is_over {
@@ -311,7 +310,7 @@ impl State {
         }
         let is_left_out = |kind: &Kind| matches!(kind, Kind::LeftOut(_));
         let is_else = |kind: &Kind| is_left_out(kind) || matches!(kind, Kind::Park(_) | Kind::Spawn);
-        // What has happened comes before anything new, unless it is certain that the code was changed.
+        // Saved calls go before new ones, unless the code was certainly changed.
         let is_changed = !has_copies && !self.has(is_else);
         let answer = if is_changed { Answer::Changed } else { Answer::Go };
         if self.answer(|kind| *kind == Kind::Replay, &answer, usize::MAX) {
@@ -325,7 +324,7 @@ impl State {
         if !parks.is_empty() {
             return Decision::Park(parks);
         }
-        // A call that was dropped in an earlier attempt, and is not this time: the first of them goes on.
+        // A call that was dropped in an earlier attempt, but not in this one: the first of them continues.
         if self.answer(is_left_out, &Answer::Go, 1) {
             return Decision::Again;
         }
@@ -336,9 +335,9 @@ impl State {
         Decision::Nothing
     }
 
-    /// How long to wait for a change, if for any; and the moment that then has come, if a sleep ends there.
-    fn patience(&self, now: Timestamp) -> (Option<Duration>, Option<Timestamp>) {
-        // The store answers in its own time, which must not decide what a handler comes to.
+    /// How long to wait for a change, if at all, and the end of a sleep that is then reached.
+    fn wait_limit(&self, now: Timestamp) -> (Option<Duration>, Option<Timestamp>) {
+        // The duration of a store request must not affect what a handler does.
         if self.storing > 0 {
             return (None, None);
         }
@@ -348,18 +347,18 @@ impl State {
             return (Some(wait), None);
         }
         if !self.has_parks() {
-            return (self.patience_with_dropped(), None);
+            return (self.wait_for_dropped(), None);
         }
         if !self.is_working() {
             return (Some(limits::PARK_WAIT_MAX), None);
         }
-        // A step runs beside it, and may end first.
+        // A step runs beside it and may end first.
         let first = self.parks().iter().filter_map(Awaited::until).min();
         (first.map(|until| until.since(now)), first)
     }
 
-    /// How long to wait for what the handler preferred to calls that it dropped in an earlier attempt.
-    fn patience_with_dropped(&self) -> Option<Duration> {
+    /// How long to wait for the calls that the handler preferred over those it dropped in an earlier attempt.
+    fn wait_for_dropped(&self) -> Option<Duration> {
         let dropped = self.waiters.values().filter_map(|waiter| match waiter.kind {
             Kind::LeftOut(ran) => Some(ran),
             _ => None,
@@ -371,17 +370,17 @@ impl State {
     fn end_waits(&mut self, ends_at: Timestamp) {
         let is_over = |kind: &Kind| matches!(kind, Kind::Park(Awaited::Moment(until)) if *until <= ends_at);
         if !self.answer(is_over, &Answer::Go, usize::MAX) {
-            // Whether a signal came in time is for the store to say.
+            // Whether a signal arrived in time is decided by the store.
             self.park_now();
         }
     }
 }
 
-/// A call of the store that is under way.
+/// A store request in progress.
 pub(super) struct Storing<'a>(&'a Order);
 
 impl Order {
-    /// Keeps calls that wait from losing patience until the store has answered.
+    /// Stops the wait limits until the store has answered.
     pub(super) fn storing(&self) -> Storing<'_> {
         self.lock().storing += 1;
         self.changed.notify_one();
@@ -396,7 +395,7 @@ impl Drop for Storing<'_> {
     }
 }
 
-/// A waiter as long as its call waits.
+/// Registers a waiter while its call waits.
 struct Entry<'a> {
     order: &'a Order,
     id: Option<u64>,
@@ -410,7 +409,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// Sees whether somebody keeps a waker, or has used it.
+/// Detects whether a waker is kept or used.
 struct WakerProbe {
     waker: Waker,
     has_woken: AtomicBool,
@@ -431,18 +430,18 @@ impl Wake for WakerProbe {
 mod tests {
     use super::*;
 
-    /// How long the store takes must not decide what a handler comes to: a sleep beside a group that is just being spawned
-    /// does not park alone.
+    /// The duration of a store request must not affect what a handler does: a sleep beside a group that is being
+    /// spawned does not park alone.
     #[tokio::test]
-    async fn nobody_loses_patience_while_the_store_is_asked() {
+    async fn no_wait_expires_during_a_store_request() {
         let order = Order::default();
         let sleep = Kind::Park(Awaited::Moment(Timestamp::from_millis(60_000)));
         let mut sleeping = std::pin::pin!(order.wait(sleep, |_| false));
         assert!(sleeping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        assert_eq!(order.lock().patience(Timestamp::MIN), (Some(limits::PARK_WAIT_MAX), None));
+        assert_eq!(order.lock().wait_limit(Timestamp::MIN), (Some(limits::PARK_WAIT_MAX), None));
         let asking = order.storing();
-        assert_eq!(order.lock().patience(Timestamp::MIN), (None, None));
+        assert_eq!(order.lock().wait_limit(Timestamp::MIN), (None, None));
         drop(asking);
-        assert_eq!(order.lock().patience(Timestamp::MIN), (Some(limits::PARK_WAIT_MAX), None));
+        assert_eq!(order.lock().wait_limit(Timestamp::MIN), (Some(limits::PARK_WAIT_MAX), None));
     }
 }

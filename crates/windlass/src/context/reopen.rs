@@ -1,5 +1,4 @@
-//! Which calls run again after an attempt that failed: those whose errors it failed with. All others stay as the handler
-//! dealt with them.
+//! Which calls run again after a failed attempt: those whose errors made it fail. All others keep their saved results.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +7,7 @@ use std::sync::{Arc, Weak};
 use super::branch::is_within;
 use super::history::{Places, Record};
 use super::step_order::{Order, State, Undecided};
-use crate::handler::{Snooze, said};
+use crate::handler::{Snooze, find_error};
 use crate::job::{Failure, Token};
 
 /// An error that a call returned to the handler.
@@ -17,19 +16,18 @@ pub(super) struct Returned {
     pub(super) places: Places,
     pub(super) message: String,
     pub(super) token: Weak<Token>,
-    /// Whether the handler turned the error into text.
+    /// Whether the handler formatted the error as text.
     pub(super) was_shown: Arc<AtomicBool>,
     pub(super) snooze: Option<Snooze>,
-    /// Whether the handler still had the error when it made its next call.
+    /// Whether the handler still held the error when it made its next call.
     pub(super) was_kept: Option<bool>,
-    /// Whether the handler asked for it.
+    /// Whether the handler asked for a retry with `retry_later`.
     pub(super) is_to_be_retried: bool,
-    /// When it was returned.
     pub(super) ended: u64,
 }
 
 impl Order {
-    /// The call that returned this error runs again if the attempt fails.
+    /// Runs the call that returned this error again if the attempt fails.
     pub(super) fn retry_later(&self, error: &anyhow::Error) {
         let mut state = self.lock();
         let causes = state.causes(0, error, "");
@@ -38,7 +36,7 @@ impl Order {
         }
     }
 
-    /// The saved calls whose errors make up `error`, which fails the attempt, as keys and records that open them again.
+    /// The saved calls whose errors make up `error`, which fails the attempt: keys, and records that reopen them.
     pub(super) fn reopened_by(&self, error: &anyhow::Error, message: &str) -> Vec<(String, Vec<u8>)> {
         let state = self.lock();
         let is_asked_for = |index: &usize| state.errors[*index].is_to_be_retried;
@@ -47,7 +45,7 @@ impl Order {
         let returned = causes.map(|index| &state.errors[index]);
         let mut opened: Vec<(String, Record<'_>)> =
             returned.map(|one| (one.key.clone(), one.places.opened())).collect();
-        // What was dropped because of one of these.
+        // Calls that were dropped because of one of these.
         let dropped = state.known.left_out.iter().chain(&state.dropped);
         let by_one_of_them = |by: &String| opened.iter().any(|(key, _)| key == by);
         let dropped = dropped.filter(|(_, dropped)| dropped.by.as_ref().is_some_and(by_one_of_them));
@@ -64,19 +62,23 @@ impl Order {
         saved.filter_map(|(key, record)| Some((key, serde_json::to_vec(&record).ok()?))).collect()
     }
 
-    /// The calls whose saved errors an attempt was given that did nothing else: the next attempt will be no other.
+    /// The calls whose saved errors this attempt got, if it did nothing else: the next attempt would be the same.
     pub(super) fn stuck_on(&self) -> Vec<String> {
         let state = self.lock();
-        if state.has_news { Vec::new() } else { state.errors.iter().map(|error| error.key.clone()).collect() }
+        if state.has_progress {
+            Vec::new()
+        } else {
+            state.errors.iter().map(|error| error.key.clone()).collect()
+        }
     }
 }
 
 impl State {
-    /// Which errors that were returned since `since` make up this one: those that it is made of; if it is made of none,
-    /// the last ones whose texts it contains and that the handler still had, or had turned into text.
+    /// The errors returned since `since` that make up this error: its sources; if it has none of them, the last errors
+    /// whose texts it contains and that the handler still held or had formatted.
     fn causes(&self, since: u64, error: &anyhow::Error, message: &str) -> Vec<usize> {
         let recent = self.errors.iter().enumerate().rev().take_while(|(_, one)| one.ended > since);
-        if let Some(snooze) = said::<Snooze>(error) {
+        if let Some(snooze) = find_error::<Snooze>(error) {
             let last = recent.clone().find(|(_, one)| one.snooze.as_ref() == Some(snooze));
             return last.map(|(index, _)| index).into_iter().collect();
         }
@@ -89,7 +91,7 @@ impl State {
         if !tokens.is_empty() {
             return recent.filter(|(_, one)| is_same(one)).map(|(index, _)| index).collect();
         }
-        // Of several errors with one text it is the last: the handler has gone on from the others.
+        // Of several errors with the same text, the last one counts: the handler has continued after the others.
         let mut texts = BTreeSet::new();
         let is_named = |one: &Returned| {
             let is_text = one.was_kept == Some(true) || one.was_shown.load(Ordering::Relaxed);
@@ -99,8 +101,8 @@ impl State {
         named.filter(|(_, one)| texts.insert(&one.message)).map(|(index, _)| index).collect()
     }
 
-    /// The work of a step, made at `made`, failed with this error: if the step works again, the calls within it whose
-    /// errors these are run again, too.
+    /// A step, called at `made`, failed with this error. If the step runs again, the calls inside it with these errors
+    /// run again too.
     pub(super) fn reopen_within(&mut self, key: &str, made: u64, error: &anyhow::Error, message: &str) {
         for index in self.causes(made, error, message) {
             let (inner, ended) = (self.errors[index].key.clone(), self.errors[index].ended);
@@ -117,7 +119,7 @@ impl State {
     }
 }
 
-/// Whether `message` has `part` in it, not as a part of other words.
+/// Whether `message` contains `part` as whole words.
 fn names(message: &str, part: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     !part.is_empty()

@@ -1,5 +1,5 @@
-//! What a context saves: checkpoints, and the records of a job's calls. Whatever has to be known before a call is saved in
-//! the same commit, or before it.
+//! Saves checkpoints and the records of a job's calls. Records that must exist before a call are saved in the same
+//! commit or earlier.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::job::Failure;
 use crate::store::command::attempt_writes::{AttemptWrite, check_step};
 
 impl Cx {
-    /// Writes all of these or none.
+    /// Writes all of these, or none.
     pub(super) async fn note_all(&self, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
-        let queue = &self.0.client;
+        let client = &self.0.client;
         let _storing = self.0.order.storing();
-        queue.store().note(queue.caller(), self.hand(), notes).await
+        client.store().note(client.caller(), self.hand(), notes).await
     }
 
-    /// Saves a checkpoint, here and in the store.
+    /// Saves a checkpoint, in this context and in the store.
     pub(super) async fn save(&self, step: &str, value: Vec<u8>) -> Result<(), WorkError> {
         self.note(AttemptWrite::Checkpoint { step: step.to_owned(), value: value.clone() }).await?;
         self.cache_records(vec![(step.to_owned(), value)]);
@@ -33,21 +33,21 @@ impl Cx {
         lock(&self.0.saved).get(step).cloned()
     }
 
-    /// A call of something that is saved, when it may go on: in its turn, if the worker is strict (M71).
+    /// Starts a saved call when it may continue: in order, if the worker is strict (M71).
     pub(super) async fn call(&self, name: &str) -> Result<Call<'_>, anyhow::Error> {
         let mut call = self.0.order.call(name);
         call.may_go_on(self.is_strict()).await?;
-        // Before anything is done that could then not be saved.
+        // Before any work is done that could not be saved.
         check_step("step", call.key()).map_err(|invalid| failed(invalid.into()))?;
         Ok(call)
     }
 
-    /// What earlier attempts saved of a call.
+    /// The record that earlier attempts saved for a call.
     pub(super) fn saved_by(&self, call: &Call<'_>) -> Option<Arc<[u8]>> {
         call.is_saved().then(|| self.saved(call.key())).flatten()
     }
 
-    /// Saves what a call came to, together with what ended without a value before it.
+    /// Saves a call's result, together with earlier calls that ended without a value.
     pub(super) async fn save_call(&self, call: &Call<'_>, record: &Record<'_>) -> Result<(), WorkError> {
         let unwritable = |error: serde_json::Error| {
             Invalid::new("step", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
@@ -56,7 +56,8 @@ impl Cx {
         self.save_after(call, Some((call.key().to_owned(), value))).await
     }
 
-    /// The job parks on several sleeps or groups at once: none of them has to come before what follows.
+    /// Clears the places of sleeps and groups that the job parks on at once: none of them has to come before later
+    /// calls.
     pub(crate) async fn forget_places(&self) -> Result<(), WorkError> {
         let mut records = std::mem::take(&mut *lock(&self.0.unplaced));
         if records.is_empty() {
@@ -69,8 +70,8 @@ impl Cx {
         self.note_all(notes.collect()).await
     }
 
-    /// The attempt fails with this error. If that is what a step said, the step runs again in the next attempt, also if
-    /// the handler had gone on for a while.
+    /// Called when the attempt fails with this error. If a step returned it, the step runs again in the next attempt,
+    /// even if the handler continued for a while.
     pub(crate) async fn reopen(&self, error: &anyhow::Error, message: &str) {
         let records = self.0.order.reopened_by(error, message);
         if records.is_empty() {
@@ -79,19 +80,19 @@ impl Cx {
                 let (job, steps) = (self.job_id(), steps.join(", "));
                 tracing::warn!(
                     %job,
-                    "every step of this attempt was replayed, with the errors of {steps}, and so will the next one's: \
-                     return a step's error, or pass it to `retry_later`, for the step to run again"
+                    "every step of this attempt was replayed, including the errors of {steps}, and the next attempt would be \
+                     the same: return a step's error, or pass it to `retry_later`, to run the step again"
                 );
             }
             return;
         }
         let notes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
         if let Err(error) = self.note_all(notes.collect()).await {
-            tracing::warn!(job = %self.job_id(), %error, "a step that failed stays failed in the next attempt");
+            tracing::warn!(job = %self.job_id(), %error, "failed to reopen a failed step; it stays failed in the next attempt");
         }
     }
 
-    /// Saves what has to be saved before this call, and after it `record`.
+    /// Saves the records that must precede this call, then `record`.
     pub(super) async fn save_after(
         &self,
         call: &Call<'_>,
@@ -110,9 +111,9 @@ impl Cx {
     }
 }
 
-/// An attempt that lost its lease, or whose store is gone, ends here: what it would write is not written anyway. What is
-/// not allowed will not be the next time either.
-#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(failed)` does")]
+/// Converts a store error. An attempt that lost its lease or its store ends here, because its writes are rejected
+/// anyway. An invalid value is a permanent error, because a retry would not help.
+#[allow(clippy::needless_pass_by_value, reason = "so that it can be passed to `map_err`")]
 pub(super) fn failed(error: WorkError) -> anyhow::Error {
     let is_invalid = match &error {
         WorkError::Invalid(_) => true,
@@ -127,7 +128,7 @@ pub(super) fn failed(error: WorkError) -> anyhow::Error {
     if let WorkError::Children(refused) = &error
         && matches!(**refused, SubmitError::UniqueKeyTaken { .. })
     {
-        // Free once the holder has ended: worth another attempt.
+        // Free when its holder has finished, so a retry can succeed.
         return Failure::temporary(error.to_string()).with_code("unique_key_taken").into();
     }
     Failure::temporary(error.to_string()).with_code("not_written").into()

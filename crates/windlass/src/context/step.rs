@@ -1,4 +1,4 @@
-//! Durable steps: run once per job, whatever crashes (M70, M71).
+//! Durable steps: run once per job, even across crashes (M70, M71).
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use super::branch::Branch;
 use super::call::Call;
 use super::history::{Record, is_reserved};
 use super::{CrashPoint, Cx, StepRun, failed};
-use crate::handler::{Snooze, failure_of, said};
+use crate::handler::{Snooze, failure_of, find_error};
 use crate::job::{Category, Failure};
 
 impl Cx {
-    /// Runs `work` once per job: its result is saved before it is returned, and every later attempt gets what was saved.
-    /// The first attempt, too, gets the value as it was read back from what was saved.
+    /// Runs `work` once per job. Its result is saved before it is returned, and later attempts get the saved value. The
+    /// first attempt also gets the value as read back from what was saved.
     ///
-    /// Success and permanent errors are saved. A temporary error is saved once a later step, sleep, wait or group is: the
-    /// handler has gone on, and a later attempt has to take the same way. An error that fails the attempt leaves the step
-    /// undone, and it runs again.
+    /// Success and permanent errors are saved. A temporary error is saved when a later step, sleep, wait or group is
+    /// saved: the handler has continued, and a later attempt has to take the same path. If the error fails the attempt,
+    /// the step is not saved and runs again.
     ///
-    /// A step is known by its name and by how many calls of that name came before it; so steps that run side by side
+    /// A step is identified by its name and the number of earlier calls of that name, so steps that run concurrently
     /// should have different names.
     ///
     /// # Errors
-    /// What `work` says, as a [`Failure`]; or that the saved steps do not match the code any more (M71).
+    /// The error of `work`, as a [`Failure`], or an error that the saved steps no longer match the code (M71).
     pub async fn step<T, E>(
         &self,
         name: &str,
@@ -50,7 +50,7 @@ impl Cx {
         let (value, outcome) = match Branch::within(call.key()).run(work).await.map_err(Into::into) {
             Ok(output) => read_back(&output),
             Err(error) => {
-                let (failure, snooze) = (failure_of(&error), said::<Snooze>(&error).copied());
+                let (failure, snooze) = (failure_of(&error), find_error::<Snooze>(&error).copied());
                 if snooze.is_some() {
                     call.fail(failure, Some(&error), snooze);
                     return Err(error);
@@ -65,8 +65,8 @@ impl Cx {
         let record = Record { value: value.as_deref(), failure, ..call.record() };
         if let Err(error) = self.save_call(&call, &record).await {
             let error = failed(error);
-            return Err(match said::<Failure>(&error) {
-                // The handler may go on from here as from any other error.
+            return Err(match find_error::<Failure>(&error) {
+                // The handler may continue after this as after any other error.
                 Some(failure) => call.fail(failure.clone(), None, None).into(),
                 None => error,
             });
@@ -76,8 +76,8 @@ impl Cx {
         Ok(outcome?)
     }
 
-    /// Has the step that returned `error` run again in the next attempt, if this one fails, whatever it fails with. For
-    /// errors that a handler collects, or tells in words of its own, before it goes on with other steps:
+    /// Runs the step that returned `error` again in the next attempt if this attempt fails, whatever it fails with. For
+    /// errors that a handler collects or rephrases before it continues with other steps:
     ///
     /// ```
     /// # async fn pages(cx: windlass::Cx) -> anyhow::Result<()> {
@@ -93,16 +93,16 @@ impl Cx {
     /// # }
     /// ```
     ///
-    /// An error that no step of this attempt returned is no matter.
+    /// An error that no step of this attempt returned has no effect.
     pub fn retry_later(&self, error: &anyhow::Error) {
         self.0.order.retry_later(error);
     }
 }
 
-/// A value as JSON, and as it is read back from it: what every later attempt gets.
+/// A value as JSON, and as read back from it: the value that later attempts get.
 fn read_back<T: Serialize + DeserializeOwned>(output: &T) -> (Option<Box<RawValue>>, Result<T, Failure>) {
     let unwritable = |error: serde_json::Error| {
-        let message = format!("what the step returned does not survive being saved as JSON: {error}");
+        let message = format!("the step's value cannot be read back from its JSON: {error}");
         Failure::permanent("step_unwritable", message)
     };
     let read = serde_json::value::to_raw_value(output).and_then(|raw| {
@@ -118,7 +118,8 @@ fn read_back<T: Serialize + DeserializeOwned>(output: &T) -> (Option<Box<RawValu
 fn replay<T: DeserializeOwned>(call: &mut Call<'_>, saved: &[u8]) -> Result<T, anyhow::Error> {
     let key = call.key().to_owned();
     let changed = |error: serde_json::Error| -> anyhow::Error {
-        let message = format!("what step `{key}` saved is not what the code expects now: {error}");
+        let message =
+            format!("the saved value of step `{key}` cannot be read as the type the code expects: {error}");
         Failure::permanent("steps_changed", message).into()
     };
     let record: Record<'_> = serde_json::from_slice(saved).map_err(changed)?;
@@ -130,7 +131,7 @@ fn replay<T: DeserializeOwned>(call: &mut Call<'_>, saved: &[u8]) -> Result<T, a
     }
 }
 
-/// A temporary error, as the handler was given it when it was saved.
+/// Returns a saved temporary error as the handler got it originally.
 fn fail_again(call: &mut Call<'_>, failure: Failure, record: &Record<'_>) -> anyhow::Error {
     let Some(snooze) = record.snooze_ms.map(|millis| Snooze(Duration::from_millis(millis))) else {
         return call.fail_again(failure, record, None).into();

@@ -1,13 +1,14 @@
 //! The order of a job's calls of steps, sleeps, waits and child groups. A strict worker runs them in the order in which
-//! earlier attempts saved them (M71), except for steps that ran side by side, which have no order.
+//! earlier attempts saved them (M71), except for calls that ran concurrently, which have no order.
 //!
-//! The order in which calls arrive proves nothing, since handlers may run steps concurrently. So a new call that comes
-//! early waits for those before it; only when nothing else in the handler can go on is it known that they will not come,
-//! and that the code was changed. A call that is saved waits no longer than it takes to see whether anything else can.
+//! The order in which calls arrive proves nothing, because handlers may run steps concurrently. So a new call that
+//! comes early waits for the saved calls before it. Only when nothing else in the handler can continue is it known that
+//! those will not come, and that the code was changed. A saved call waits only until it is known whether anything else
+//! can continue.
 //!
 //! A call that ends without a value (a temporary error, or dropped by the handler) is undecided at first: it runs again
-//! in the next attempt. Once a call that began later is saved, the handler has gone on, so the error, or that the call
-//! was dropped, is saved with it.
+//! in the next attempt. Once a later call is saved, the handler has continued, so the error or the drop is saved with
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -21,64 +22,64 @@ use super::lock;
 use super::quiet::{Kind, Waiter};
 use super::reopen::Returned;
 
-/// Which calls this attempt has made, and which of those that earlier attempts saved it has not.
+/// The calls that this attempt has made, and the saved calls that it has not made yet.
 #[derive(Default)]
 pub(super) struct Order {
     state: Mutex<State>,
-    /// A call began, ended, or began to wait.
+    /// Notified when a call starts, ends, or starts to wait.
     pub(super) changed: Notify,
 }
 
 #[derive(Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct State {
     pub(super) known: SavedHistory,
-    /// How often each name was called, by branch.
+    /// Number of calls of each name, by branch.
     occurrences: BTreeMap<(String, Branch), u32>,
-    /// Races so far, by branch.
+    /// Number of races, by branch.
     races: BTreeMap<Branch, u32>,
-    /// Counts beginnings and ends of calls, so that it is known which came first.
+    /// Counts starts and ends of calls, to know which came first.
     tick: u64,
     /// When the last call was made.
     pub(super) last_made: u64,
-    /// Keys of steps whose work is being done.
+    /// Keys of steps that are running.
     pub(super) working: BTreeSet<String>,
-    /// Calls of the store that are under way: whatever waits, waits for their answers.
+    /// Store requests in progress; waiting calls wait for their responses.
     pub(super) storing: u32,
     /// Calls outside of steps that have not ended.
     pub(super) active: u32,
-    /// How often a call outside of steps began beside another.
+    /// How often a call outside of steps started beside another.
     pub(super) overlaps: u32,
-    /// Sleeps and groups that are saved with a place and have not ended, with their records without one: whatever else
-    /// is called beside them may end first, and then they need not come in a later attempt.
+    /// Saved sleeps and groups with a place that have not ended, with their records without a place: another call
+    /// beside them may end first, and then they are not required in a later attempt.
     pub(super) placed: BTreeMap<String, Vec<u8>>,
     /// Calls of this attempt that ended without a value and are not saved, by key.
     pub(super) undecided: BTreeMap<String, Undecided>,
-    /// Keys of calls that were undecided in this attempt and are saved now.
+    /// Keys of calls that were undecided in this attempt and are now saved.
     pub(super) settled: BTreeSet<String>,
-    /// Errors that the handler was given.
+    /// Errors returned to the handler.
     pub(super) errors: Vec<Returned>,
     /// Calls that the handler dropped in this attempt.
     pub(super) dropped: BTreeMap<String, Dropped>,
-    /// This attempt has done work, or saved something.
-    pub(super) has_news: bool,
-    /// The attempt was told to stop: what ends without a value from now on runs again, and what is called from now on
-    /// need not come again.
+    /// This attempt has done work or saved something.
+    pub(super) has_progress: bool,
+    /// The attempt was told to stop: calls that end without a value from now on run again, and new calls are not
+    /// required later.
     pub(super) is_stopping: bool,
-    /// A call was made outside of the handler's own poll, by a task.
+    /// A spawned task made a call, outside of the handler's own poll.
     pub(super) has_tasks: bool,
-    /// Nothing in the handler itself can go on, but somebody holds a copy of its context.
+    /// Nothing in the handler itself can continue, but a copy of its context exists.
     pub(super) is_quiet_beside_copies: bool,
-    /// Calls that wait for something that the handler itself does not do.
+    /// Calls that wait for something outside the handler.
     pub(super) waiters: BTreeMap<u64, Waiter>,
     pub(super) waiters_made: u64,
     /// Parks as soon as the handler is polled, whatever else it does.
     pub(super) must_park: bool,
-    /// The handler has stopped, and nothing is decided any more.
+    /// The handler has stopped; no more decisions are made.
     pub(super) is_over: bool,
     /// Wakes the handler itself.
     pub(super) handler: Option<std::task::Waker>,
-    /// The saved order did not hold in a handler that was busy: nothing waits for its turn any more.
+    /// The saved order did not match a busy handler: calls no longer wait for their turn.
     is_order_unknown: bool,
 }
 
@@ -96,12 +97,12 @@ impl Order {
         lock(&self.state)
     }
 
-    /// Takes note of a call.
+    /// Registers a call.
     pub(super) fn call(&self, name: &str) -> Call<'_> {
         Call::new(self, name)
     }
 
-    /// The two sides of a race that begins here.
+    /// The two sides of a race that starts here.
     pub(super) fn race(&self) -> [Branch; 2] {
         let current = Branch::current();
         let mut state = self.lock();
@@ -110,25 +111,25 @@ impl Order {
         current.sides(*races)
     }
 
-    /// The attempt was told to stop.
+    /// Records that the attempt was told to stop.
     pub(super) fn stops(&self) {
         self.lock().is_stopping = true;
     }
 
-    /// Nothing waits for its turn any more in this attempt.
+    /// Stops ordering calls in this attempt.
     pub(super) fn forget_order(&self) {
         let mut state = self.lock();
         state.is_order_unknown = true;
         state.wake_turns();
     }
 
-    /// The calls that have to come, and have not, for an error message.
+    /// The first required call that has not been made, for an error message.
     pub(super) fn first_missing(&self) -> Option<(u32, String)> {
         self.lock().known.required.first().cloned()
     }
 
-    /// What is to be saved with `call`, and before it, as keys and records: what ended without a value before it was
-    /// made, and that sleeps and groups beside it have no place.
+    /// The records to save with `call` or before it: earlier calls that ended without a value, and sleeps and groups
+    /// beside it without their place.
     pub(super) fn saved_before(&self, call: &Call<'_>) -> Vec<(String, Vec<u8>)> {
         let state = self.lock();
         let before = state.undecided.iter().filter(|(_, undecided)| undecided.ended < call.made());
@@ -138,21 +139,21 @@ impl Order {
         undecided.chain(placed.map(|(key, record)| (key.clone(), record.clone()))).collect()
     }
 
-    /// Sleeps and groups that wait beside each other, as keys and records without a place.
+    /// Sleeps and groups that wait concurrently, as keys and records without a place.
     pub(super) fn beside_each_other(&self) -> Vec<(String, Vec<u8>)> {
         let state = self.lock();
         let is_alone = state.active <= 1;
         state.placed.iter().filter(|_| !is_alone).map(|(key, record)| (key.clone(), record.clone())).collect()
     }
 
-    /// These are saved.
+    /// Marks these as saved.
     pub(super) fn mark_returned<'k>(&self, keys: impl Iterator<Item = &'k String>) {
         let mut state = self.lock();
-        state.has_news = true;
+        state.has_progress = true;
         for key in keys {
             state.placed.remove(key);
             match state.undecided.remove(key) {
-                // It runs again: nothing is left to open.
+                // It runs again, so there is nothing to reopen.
                 Some(undecided) if undecided.record.open => drop(state.settled.remove(key)),
                 Some(_) => drop(state.settled.insert(key.clone())),
                 None => {}
@@ -192,7 +193,7 @@ impl State {
         turns.for_each(|waiter| waiter.waker.wake_by_ref());
     }
 
-    /// Whether nothing that earlier attempts saved with a place before this one is left to come.
+    /// Whether all saved calls with a place before this one have been made.
     pub(super) fn is_turn(&self, before: u32) -> bool {
         self.is_order_unknown || self.known.required.first().is_none_or(|(place, _)| *place >= before)
     }

@@ -1,5 +1,5 @@
-//! Sleeping and waiting for signals without holding a slot (M72). The handler stops here; when the job runs again it gets
-//! past this point with what was saved.
+//! Sleeping and waiting for signals without holding a slot (M72). The handler stops here; when the job runs again, it
+//! continues with the saved result.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -17,7 +17,7 @@ use crate::clock::Timestamp;
 use crate::job::Failure;
 use crate::limits;
 
-/// What came of waiting for a signal, as the store saves it.
+/// The result of waiting for a signal, as the store saves it.
 #[derive(Deserialize)]
 struct Waited {
     #[serde(default)]
@@ -26,34 +26,34 @@ struct Waited {
     timeout: bool,
 }
 
-/// Which of two was first, see [`Cx::race`].
+/// The winner of a race, see [`Cx::race`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum First<L, R> {
-    /// The left one, with what it came to.
+    /// The left future's output.
     Left(L),
-    /// The right one, with what it came to.
+    /// The right future's output.
     Right(R),
 }
 
 impl Cx {
-    /// Sleeps without holding a slot or a process: the end is fixed on the first run and holds across crashes.
+    /// Sleeps without holding a slot or a process. The end is fixed on the first run and stays the same across crashes.
     ///
-    /// A sleep is known by its number and by how long it lasts, so that changed code is noticed. Where the length is not
-    /// the same in every attempt, other than by counting down to one moment, use [`sleep_named`](Cx::sleep_named).
+    /// A sleep is identified by its number and its length, so that changed code is detected. If the length differs
+    /// between attempts, other than by counting down to a fixed time, use [`sleep_named`](Cx::sleep_named).
     ///
     /// Beside a step (`select!`, `join!`, [`race`](Cx::race)) the job parks when the step has ended.
     ///
     /// # Errors
-    /// When the job's lifetime ends before the sleep (`lifetime_too_short`), when the saved sleep is another one
-    /// (`steps_changed`), and when the lease is not held any more.
+    /// If the job's lifetime ends before the sleep (`lifetime_too_short`), if the saved sleep is different
+    /// (`steps_changed`), or if the lease was lost.
     pub async fn sleep(&self, duration: Duration) -> Result<(), anyhow::Error> {
         self.sleep_as("", duration).await
     }
 
-    /// Sleeps as [`sleep`](Cx::sleep) does, and is known by its name: how long it lasts may change.
+    /// Sleeps like [`sleep`](Cx::sleep), but is identified by its name: the length may change.
     ///
     /// # Errors
-    /// As for [`sleep`](Cx::sleep), but for the length.
+    /// As for [`sleep`](Cx::sleep), except for a different length.
     pub async fn sleep_named(&self, name: &str, duration: Duration) -> Result<(), anyhow::Error> {
         if name.is_empty() {
             return Err(Failure::permanent("step_name", "the name of a sleep cannot be empty").into());
@@ -68,7 +68,7 @@ impl Cx {
             let record: Record<'_> = serde_json::from_slice(&saved)?;
             match self.check_sleep(call.key(), duration, &record) {
                 Ok(()) => break,
-                // It ran beside others, and need not come again: this is the next one.
+                // It ran beside others and need not come again: this is the next one.
                 Err(_) if record.at.is_none() => {
                     call.keep();
                     call = self.call(&format!("sleep:{name}")).await?;
@@ -96,8 +96,8 @@ impl Cx {
         Ok(())
     }
 
-    /// Refuses a sleep that is not the one that was saved. One that counts down to a moment has the same end in every
-    /// attempt, and none is left when that has passed.
+    /// Rejects a sleep that differs from the saved one. A sleep that counts down to a fixed time has the same end in
+    /// every attempt, and length zero after that time.
     fn check_sleep(&self, key: &str, duration: Duration, saved: &Record<'_>) -> Result<(), Failure> {
         let (Some(until), Some(lasts_ms)) = (saved.until, saved.lasts_ms) else { return Ok(()) };
         let end = self.now().plus(duration);
@@ -121,7 +121,7 @@ impl Cx {
         self.client().store().environment().clock.now()
     }
 
-    /// When something that begins now and lasts for `duration` ends.
+    /// The end of a wait that starts now and lasts for `duration`.
     fn end_of(&self, duration: Duration) -> Result<Timestamp, Failure> {
         let (until, job) = (self.now().plus(duration), &self.0.claimed.job);
         if until < job.expires_at {
@@ -136,8 +136,8 @@ impl Cx {
         Err(Failure::permanent("lifetime_too_short", message))
     }
 
-    /// Stops the handler until what it waits for has come, unless something else that it does comes first. Returns if a
-    /// moment has come meanwhile.
+    /// Parks the job until the awaited event, unless something else in the handler continues first. Returns if the end
+    /// of the wait has been reached in the meantime.
     async fn park(&self, awaited: Awaited) -> Result<(), anyhow::Error> {
         self.crash_at(&CrashPoint::BeforePark).await;
         if self.is_batched() {
@@ -149,13 +149,13 @@ impl Cx {
         }
     }
 
-    /// Waits for a signal without holding a slot; none when `timeout` is over. One that was sent before is found.
+    /// Waits for a signal without holding a slot; `None` if `timeout` passes. Signals sent earlier are found.
     ///
-    /// Beside a step (`select!`, `join!`, [`race`](Cx::race)) the job listens when the step has ended.
+    /// Beside a step (`select!`, `join!`, [`race`](Cx::race)) the job parks when the step has ended.
     ///
     /// # Errors
-    /// When the signal's value is not a `T` (`signal_unreadable`), when the job's lifetime ends before the timeout
-    /// (`lifetime_too_short`), and when the lease is not held any more.
+    /// If the signal's value is not a `T` (`signal_unreadable`), if the job's lifetime ends before the timeout
+    /// (`lifetime_too_short`), or if the lease was lost.
     pub async fn wait_signal<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -169,8 +169,8 @@ impl Cx {
         self.decode_signal(name, &mut call, until).await
     }
 
-    /// Waits for the first of several signals, and says which it was; none when `timeout` is over. Of those that are
-    /// there already the first in `names` is taken.
+    /// Waits for the first of several signals and returns its name and value; `None` if `timeout` passes. If several have
+    /// arrived already, the first in `names` is taken.
     ///
     /// # Errors
     /// As for [`wait_signal`](Cx::wait_signal).
@@ -180,12 +180,12 @@ impl Cx {
         timeout: Option<Duration>,
     ) -> Result<Option<(String, T)>, anyhow::Error> {
         if names.is_empty() {
-            return Err(Failure::permanent("not_allowed", "no signal to wait for was named").into());
+            return Err(Failure::permanent("not_allowed", "no signal names were given").into());
         }
         let mut waits: Vec<_> = names.iter().map(|name| Box::pin(self.wait_signal(name, timeout))).collect();
         poll_fn(|context| {
             let mut first = Poll::Pending;
-            // Each is asked, also after one was heard: they are counted alike in every attempt.
+            // Every wait is called, even after one succeeded, so that calls are counted the same in every attempt.
             for (name, wait) in names.iter().zip(&mut waits) {
                 if first.is_pending()
                     && let Poll::Ready(heard) = wait.as_mut().poll(context)
@@ -200,10 +200,10 @@ impl Cx {
         .await
     }
 
-    /// Runs both until one has ended, and drops the other; if both have, the left one counts. Once a later step is saved
-    /// every attempt decides alike.
+    /// Runs both futures until one is done, and drops the other; if both are done, the left one wins. Once a later step
+    /// is saved, every attempt decides the same.
     ///
-    /// Unlike `tokio::select!` it always asks the left one first.
+    /// Unlike `tokio::select!`, it always polls the left one first.
     pub async fn race<L: Future, R: Future>(&self, left: L, right: R) -> First<L::Output, R::Output> {
         let (mut left, mut right) = (pin!(left), pin!(right));
         let [on_left, on_right] = self.0.order.race();
@@ -216,7 +216,7 @@ impl Cx {
         .await
     }
 
-    /// When waiting for a signal ends: as fixed on its first run, or counted from now and saved.
+    /// The end of waiting for a signal: as saved on the first run, or counted from now and saved.
     async fn deadline_of(&self, call: &Call<'_>, timeout: Duration) -> Result<Timestamp, anyhow::Error> {
         let key = format!("deadline:{}", call.key());
         if let Some(saved) = self.saved(&key) {
@@ -229,7 +229,7 @@ impl Cx {
         Ok(until)
     }
 
-    /// What came of waiting for a signal until `until`.
+    /// The result of waiting for a signal until `until`.
     async fn decode_signal<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -243,7 +243,8 @@ impl Cx {
             return std::future::pending().await;
         };
         let unreadable = |error: serde_json::Error| {
-            let message = format!("signal `{name}` is not what the code expects: {error}");
+            let message =
+                format!("the value of signal `{name}` cannot be read as the type the code expects: {error}");
             Failure::permanent("signal_unreadable", message)
         };
         let waited: Waited = serde_json::from_slice(&saved).map_err(unreadable)?;

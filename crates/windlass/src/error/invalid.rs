@@ -1,8 +1,8 @@
-//! A value that was refused: which field, and what is wrong with it.
+//! A rejected value: its field and the problem.
 
 use crate::webhook_url::TargetError;
 
-/// A value that was refused: which field, and what is wrong with it.
+/// A rejected value: its field and the problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
@@ -13,7 +13,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// `problem` found in `field`.
+    /// A problem found in a field.
     pub fn new(field: impl Into<String>, problem: FieldProblem) -> Invalid {
         Invalid { field: field.into(), problem }
     }
@@ -23,21 +23,21 @@ impl Invalid {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldProblem {
-    /// Nothing was given where something is required.
+    /// A required value is missing.
     #[error("is required")]
     Missing,
     /// The text or list is longer than allowed.
     #[error("has length {length}, the limit is {limit}")]
     TooLong {
-        /// Its length.
+        /// The length.
         length: usize,
         /// The limit.
         limit: usize,
     },
-    /// More bytes than are allowed together.
-    #[error("has {length} bytes with what comes before it, the limit is {limit}: give it in parts")]
+    /// The values exceed a limit on their total size.
+    #[error("has {length} bytes together with the fields before it, the limit is {limit}: split it")]
     TooManyBytes {
-        /// How many they are.
+        /// The length.
         length: usize,
         /// The limit.
         limit: usize,
@@ -48,44 +48,44 @@ pub enum FieldProblem {
     /// A number or duration outside its range.
     #[error("is {value}, allowed is {min} to {max}")]
     OutOfRange {
-        /// What was given.
+        /// The value.
         value: String,
-        /// The smallest allowed.
+        /// The smallest allowed value.
         min: String,
-        /// The largest allowed.
+        /// The largest allowed value.
         max: String,
     },
-    /// A word that is none of those known.
+    /// An unknown word.
     #[error("`{value}` is not one of {allowed}")]
     Unknown {
-        /// What was given.
+        /// The value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// Two settings that contradict each other.
+    /// Settings that contradict each other, or another problem described by the text.
     #[error("{0}")]
     Contradiction(String),
-    /// A dependency that names no job, or one of another tenant.
+    /// A dependency on a job that does not exist or belongs to another tenant.
     #[error("`{0}` names no job")]
     NoSuchJob(String),
-    /// A local name that stands for two jobs of one batch.
+    /// A local name used for two jobs of one batch.
     #[error("`{0}` is the name of two jobs in this batch")]
     NameTwice(String),
-    /// Jobs that wait for each other.
-    #[error("`{0}` would wait for itself")]
+    /// Jobs that depend on each other.
+    #[error("`{0}` would depend on itself")]
     Cycle(String),
-    /// The tenant has as many as it may have.
+    /// The tenant has reached a limit.
     #[error("would be one more than tenant {tenant} may have: {name} is {limit}")]
     LimitReached {
-        /// The setting of the tenant that says how many.
+        /// The tenant's setting.
         name: &'static str,
-        /// How many.
+        /// The limit.
         limit: u64,
-        /// Whose.
+        /// The tenant.
         tenant: String,
     },
-    /// An address that is not called.
+    /// The callback or push URL is not allowed.
     #[error(transparent)]
     Target(#[from] TargetError),
 }

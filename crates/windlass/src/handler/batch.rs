@@ -1,5 +1,5 @@
-//! Batch handlers: one call for many jobs of a kind, with an outcome for each. To everybody else each of them is a job
-//! like any other, with its own slot, lease, time limit and end; only the call is shared.
+//! Batch handlers: one call for many jobs of one type, with an outcome for each job. Every job keeps its own slot,
+//! lease, timeout and outcome; only the call is shared.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AnyHandler, Extract, HandlerFuture, Snooze, State, States, encode_readable, failure_of, said, unreadable,
+    AnyHandler, Extract, HandlerFuture, Snooze, State, States, encode_readable, failure_of, find_error,
+    unreadable,
 };
 use crate::client::Job;
 use crate::context::{Cx, ParkUnwind};
@@ -22,17 +23,17 @@ use crate::limits;
 use crate::worker::batch_collector::{BatchCollector, BatchExit};
 use crate::worker::execute::{Panic, panic_message};
 
-/// How many jobs a batch handler is given at once, and how long the first of them waits for the others.
+/// How many jobs a batch handler gets at once, and how long the first job waits for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// How many at most; never more than the worker has slots.
+    /// Most jobs in a batch; never more than the worker has slots.
     pub jobs_max: usize,
-    /// How long the first waits for others; it counts for its time limit.
+    /// How long the first job waits for others. The wait counts towards its timeout.
     pub wait_max: Duration,
 }
 
 impl BatchOptions {
-    /// Up to `jobs_max` jobs, the first of which waits no longer than `wait_max`.
+    /// Batches of up to `jobs_max` jobs; the first job waits at most `wait_max`.
     pub fn new(jobs_max: usize, wait_max: Duration) -> BatchOptions {
         BatchOptions { jobs_max, wait_max }
     }
@@ -61,11 +62,11 @@ impl BatchOptions {
     }
 }
 
-/// An async function that runs many jobs of kind `J` at once; `Args` are what it asks for beside them.
+/// An async function that runs many jobs of type `J` at once; `Args` are its extractors.
 ///
-/// Implemented for `async fn(Vec<J>) -> R` and for the same with up to four [`ExtractAll`] arguments, where `R` is any
-/// of the [`Outcomes`] for `J::Output`: `Vec<Result<J::Output, E>>`, one outcome for each job in the order of the jobs, or
-/// either of `Result<Vec<Result<J::Output, E>>, E>` and `Result<Vec<J::Output>, E>`, whose error is that of every job.
+/// Implemented for `async fn(Vec<J>) -> R` with up to four further [`ExtractAll`] arguments, where `R` is any of the
+/// [`Outcomes`] for `J::Output`: `Vec<Result<J::Output, E>>` with one outcome per job in the order of the jobs, or
+/// `Result<Vec<Result<J::Output, E>>, E>` or `Result<Vec<J::Output>, E>`, whose error fails every job.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler of `{J}`",
     label = "not a batch handler",
@@ -73,32 +74,32 @@ impl BatchOptions {
             `ExtractAll` (`Vec<Cx>`, `State<T>`), and which returns `Vec<Result<<{J} as Job>::Output, E>>` for any error `E`"
 )]
 pub trait BatchHandler<J: Job, Args>: Clone + Send + Sync + 'static {
-    /// Runs the handler on these jobs, each with its context.
+    /// Runs the handler on these jobs. Jobs and contexts have the same order.
     ///
     /// # Errors
-    /// What every one of them fails with.
+    /// An error that fails every job of the batch.
     fn run(self, jobs: Vec<J>, contexts: Vec<Cx>) -> impl Future<Output = Ended<J::Output>> + Send;
 
-    /// What it asks for and the worker was not given, if anything; such a worker does not start.
-    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    /// The type name of the first extracted state that the worker does not have. Such a worker does not start.
+    #[allow(unused_variables, reason = "the name documents the parameter for implementors")]
     fn missing(states: &States) -> Option<&'static str> {
         None
     }
 }
 
-/// The outcome of each job of a batch, in their order; or the error of them all.
+/// The outcome of each job of a batch, in order, or one error for all of them.
 pub type Ended<T> = Result<Vec<Result<T, anyhow::Error>>, anyhow::Error>;
 
-/// What a batch handler may return for jobs whose output is `T`.
+/// Return types of a batch handler for jobs whose output is `T`.
 #[diagnostic::on_unimplemented(
     message = "a batch handler cannot return `{Self}`",
     note = "return `Vec<Result<{T}, E>>`, `Result<Vec<Result<{T}, E>>, E>` or `Result<Vec<{T}>, E>`, for any error `E`"
 )]
 pub trait Outcomes<T> {
-    /// The outcome of each job.
+    /// The outcome of each job, in order.
     ///
     /// # Errors
-    /// That of them all.
+    /// An error that fails every job.
     fn outcomes(self) -> Ended<T>;
 }
 
@@ -120,22 +121,22 @@ impl<T, E: Into<anyhow::Error>> Outcomes<T> for Result<Vec<T>, E> {
     }
 }
 
-/// Something a batch handler can ask for beside its jobs: a [`State<T>`](State) once, and a `Vec` of whatever other
-/// handlers can ask for, with one for each job.
+/// An argument that a batch handler can extract: [`State<T>`](State), or a `Vec` of any [`Extract`] type with one item
+/// per job.
 #[diagnostic::on_unimplemented(
-    message = "a batch handler cannot ask for `{Self}`",
-    note = "a batch handler can ask for `Vec<Cx>`, for `State<{Self}>` if the worker is given one, and for a `Vec` of what \
+    message = "`{Self}` is not a batch handler argument",
+    note = "a batch handler can take `Vec<Cx>`, `State<{Self}>` if the worker has one, and a `Vec` of a type that \
             implements `Extract`"
 )]
 pub trait ExtractAll: Sized + Send {
-    /// Takes it from the contexts of the jobs, of which there is at least one.
+    /// Extracts the value from the contexts of the jobs; there is at least one.
     ///
     /// # Errors
-    /// Says what the worker was not given; every job fails with it.
+    /// If the worker does not have the value. Every job fails with this error.
     fn extract_all(contexts: &[Cx]) -> Result<Self, Failure>;
 
-    /// What it needs and the worker was not given, if anything; such a worker does not start.
-    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    /// The type name of the state that the worker does not have, if any. Such a worker does not start.
+    #[allow(unused_variables, reason = "the name documents the parameter for implementors")]
     fn missing(states: &States) -> Option<&'static str> {
         None
     }
@@ -174,7 +175,7 @@ macro_rules! batch_handler {
         {
             async fn run(self, jobs: Vec<J>, contexts: Vec<Cx>) -> Ended<J::Output> {
                 $(let $argument = $argument::extract_all(&contexts)?;)*
-                // Only those that the handler has asked for count as its own.
+                // Only contexts that the handler extracts count as its own.
                 drop(contexts);
                 self(jobs, $($argument),*).await.outcomes()
             }
@@ -194,10 +195,10 @@ batch_handler!(A1, A2);
 batch_handler!(A1, A2, A3);
 batch_handler!(A1, A2, A3, A4);
 
-/// A batch handler behind a type name: what is called for one job takes part in a call for many.
+/// A batch handler, type-erased: a call for one job joins a call for many.
 pub(crate) struct Batched<H, J, Args> {
     handler: H,
-    gather: Arc<BatchCollector<Member<J>>>,
+    collector: Arc<BatchCollector<Member<J>>>,
     kind: PhantomData<fn() -> Args>,
 }
 
@@ -209,17 +210,17 @@ struct Member<J> {
     place: Arc<BatchPosition>,
 }
 
-/// A job's place in a batch: either the batch begins with it, or it leaves before.
+/// A job's position in a batch: the job either starts with its batch, or leaves it before.
 #[derive(Default)]
 struct BatchPosition(AtomicBool);
 
 impl BatchPosition {
-    /// Whether whoever asks is the first to do so.
+    /// Returns true for the first caller.
     fn take(&self) -> bool {
         !self.0.swap(true, Ordering::SeqCst)
     }
 
-    /// Returns when the job was told to stop before its batch began.
+    /// Returns when the job was told to stop before its batch started.
     async fn left(&self, cx: &Cx) {
         cx.cancelled().await;
         if !self.take() {
@@ -234,13 +235,13 @@ impl<J> BatchExit for Member<J> {
     }
 }
 
-/// What became of one job; or what the handler said when it panicked.
+/// The outcome of one job, or the message of the handler's panic.
 type Answer = Result<Result<Vec<u8>, anyhow::Error>, String>;
 
 impl<H, J: Job, Args> Batched<H, J, Args> {
     pub(crate) fn new(handler: H, options: BatchOptions) -> Batched<H, J, Args> {
-        let gather = BatchCollector::new(options.jobs_max, options.wait_max);
-        Batched { handler, gather, kind: PhantomData }
+        let collector = BatchCollector::new(options.jobs_max, options.wait_max);
+        Batched { handler, collector, kind: PhantomData }
     }
 }
 
@@ -252,7 +253,7 @@ where
 {
     fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture {
         let job: Result<J, serde_json::Error> = serde_json::from_slice(payload);
-        let (handler, gather) = (self.handler.clone(), self.gather.clone());
+        let (handler, collector) = (self.handler.clone(), self.collector.clone());
         Box::pin(async move {
             let job = job.map_err(unreadable)?;
             cx.set_batched();
@@ -262,18 +263,18 @@ where
             let member = Member { job, cx: cx.clone(), answer, place: place.clone() };
             if is_alone {
                 tokio::spawn(run(handler, vec![member]));
-            } else if let Some(gathering) = gather.add(member) {
-                tokio::spawn(async move { run(handler, gathering.all().await).await });
+            } else if let Some(batch) = collector.add(member) {
+                tokio::spawn(async move { run(handler, batch.all().await).await });
             }
             let answered = tokio::select! {
                 biased;
                 answered = answered => answered,
-                () = place.left(&cx) => return Err(Failure::temporary("told to stop before it began").into()),
+                () = place.left(&cx) => return Err(Failure::temporary("told to stop before the batch started").into()),
             };
             match answered {
                 Ok(Ok(ended)) if !cx.has_left() => ended,
                 Ok(Err(panic)) => resume_unwind(Box::new(panic)),
-                // It has parked, or the worker dies for a test: whoever supervises this knows.
+                // It has parked, or the worker crashes for a test; the supervising task knows.
                 Ok(Ok(_)) | Err(_) => std::future::pending().await,
             }
         })
@@ -284,19 +285,19 @@ where
     }
 
     fn start(&self, slots: usize, stop: &CancellationToken) {
-        self.gather.supplied_by(slots, stop);
+        self.collector.supplied_by(slots, stop);
     }
 }
 
-/// Whether a job may share no call with others. A call that panics or hangs fails all its jobs, and nobody knows which of
-/// them did it: each is tried by itself then, so that one bad job cannot spend the attempts of the others.
+/// Whether a job must run alone. A call that panics or hangs fails all its jobs, and the cause is unknown: each job
+/// then runs alone, so one bad job cannot use up the attempts of the others.
 fn must_be_alone(cx: &Cx) -> bool {
     let job = &cx.claimed().job;
     let has_timed_out = job.details.error.as_ref().is_some_and(|error| error.category == Category::Timeout);
     job.crashes > 0 || has_timed_out
 }
 
-/// Runs a batch to its end, and tells each job of it.
+/// Runs a batch and sends each job its outcome.
 async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(handler: H, members: Vec<Member<J>>) {
     let (mut jobs, mut contexts, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     for member in members {
@@ -310,21 +311,21 @@ async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(handler: H, member
         return;
     }
     let (count, all) = (jobs.len(), contexts.clone());
-    // A task, because what panics in it ends nothing else.
+    // In a task of its own, so that a panic does not affect anything else.
     let mut call = tokio::spawn(async move { encoded(handler.run(jobs, contexts).await, count) });
     let ended = tokio::select! {
         ended = &mut call => ended,
-        () = nobody_asks(&mut answers) => return call.abort(),
+        () = all_closed(&mut answers) => return call.abort(),
     };
     match ended.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(outcomes) => {
             for (answer, outcome) in answers.into_iter().zip(outcomes) {
-                // Nobody asks for that of a job that was cut off.
+                // The receiver is gone if the job was stopped.
                 let _ = answer.send(Ok(outcome));
             }
         }
         Err(Ok(panic)) => panicked(&panic, answers, &all),
-        // The runtime ends, and everything with it.
+        // The runtime is shutting down.
         Err(Err(_)) => {}
     }
 }
@@ -338,14 +339,14 @@ fn panicked(panic: &Panic, answers: Vec<oneshot::Sender<Answer>>, all: &[Cx]) {
     }
 }
 
-/// Returns when every job of a batch has ended in another way: its call has nobody left to work for.
-async fn nobody_asks(answers: &mut [oneshot::Sender<Answer>]) {
+/// Returns when every job of a batch has ended in another way, so its call is no longer needed.
+async fn all_closed(answers: &mut [oneshot::Sender<Answer>]) {
     for answer in answers {
         answer.closed().await;
     }
 }
 
-/// What each of `count` jobs comes to.
+/// The encoded outcomes of `count` jobs.
 fn encoded<T: serde::Serialize + serde::de::DeserializeOwned>(
     ended: Ended<T>,
     count: usize,
@@ -356,7 +357,7 @@ fn encoded<T: serde::Serialize + serde::de::DeserializeOwned>(
         }
         Ok(outcomes) => {
             let message =
-                format!("the batch handler was given {count} jobs and returned {} outcomes", outcomes.len());
+                format!("the batch handler got {count} jobs and returned {} outcomes", outcomes.len());
             Failure::temporary(message).with_code("outcomes_miscounted").into()
         }
         Err(error) => error,
@@ -364,7 +365,7 @@ fn encoded<T: serde::Serialize + serde::de::DeserializeOwned>(
     (0..count).map(|_| Err(again(&error))).collect()
 }
 
-/// The same error for another job.
+/// Copies an error for another job.
 fn again(error: &anyhow::Error) -> anyhow::Error {
-    said::<Snooze>(error).map_or_else(|| failure_of(error).into(), |snooze| (*snooze).into())
+    find_error::<Snooze>(error).map_or_else(|| failure_of(error).into(), |snooze| (*snooze).into())
 }

@@ -1,4 +1,4 @@
-//! What can happen to a job, by name. What it leads to is decided in `transition.rs`.
+//! The events of a job. `transition.rs` decides what they lead to.
 
 use std::fmt;
 
@@ -6,85 +6,85 @@ use serde::{Deserialize, Serialize};
 
 use super::{Failure, JobState, Need, Suspension, Wait, WorkerId};
 
-/// Something that happens to a job.
+/// An event of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Its submitter lets go of it.
+    /// Its creator submits it.
     Submit,
-    /// A job it waits for became final.
+    /// A job it depends on became final.
     DependencyEnded {
-        /// How it was waited for.
+        /// The kind of dependency.
         need: Need,
-        /// The final state of the other.
+        /// The final state of the other job.
         state: JobState,
     },
     /// Its delay or backoff is over.
     Due,
-    /// A worker takes it.
+    /// A worker claims it.
     Claim {
-        /// Who.
+        /// The worker.
         worker: WorkerId,
         /// The store's generation, which becomes part of the fence.
         generation: u64,
         /// Random bits for the fence.
         random: u64,
     },
-    /// A worker takes it to have it at hand, and starts it later or gives it back.
+    /// A worker prefetches it, to start it later or release it.
     ClaimAhead {
-        /// Who.
+        /// The worker.
         worker: WorkerId,
         /// As for a claim.
         generation: u64,
         /// As for a claim.
         random: u64,
     },
-    /// It must not run: its ticket is invalid or resources are exhausted.
+    /// It must not run: its ticket is invalid or a resource limit was reached.
     Refuse {
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
     /// Its attempt succeeded.
     Succeed,
     /// Its attempt failed.
     Fail {
-        /// How.
+        /// The failure.
         failure: Failure,
         /// From 0 up to 1; moves the backoff within its jitter.
         random: f64,
     },
-    /// Its worker has not been heard of.
+    /// Its worker stopped sending heartbeats.
     LeaseExpired {
         /// From 0 up to 1; moves the backoff within its jitter.
         random: f64,
-        /// Whether it counts as a crash: not if the store was away, so that the worker could not report.
+        /// Whether it counts as a crash; false if the store was unavailable, so that the worker could not report.
         is_crash: bool,
     },
-    /// Its worker gives it back unfinished; not a failure.
+    /// Its worker releases it unfinished; not a failure.
     Release,
-    /// Its attempt waits for something without holding a slot.
+    /// Its attempt parks: it waits without holding a slot.
     Park {
-        /// For what.
+        /// What it waits for.
         wait: Wait,
     },
-    /// What it was parked on has come.
+    /// The event that it was parked on has occurred.
     Wake,
-    /// An operator holds it.
+    /// An operator suspends it.
     Suspend {
-        /// Who, how, why, until when.
+        /// The details of the suspension.
         suspension: Suspension,
     },
-    /// An operator lets go of it.
+    /// An operator resumes it.
     Resume,
-    /// Somebody does not want it any more.
+    /// It is cancelled.
     Cancel {
-        /// Who and why.
+        /// Who cancelled it, and why.
         message: String,
     },
     /// Its lifetime is over.
     Expire,
 }
 
-/// The name of an event, for refusals and documents.
+/// The name of an event, for errors and documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is named for its event")]
@@ -136,7 +136,7 @@ impl Action {
         Action::Redrive,
     ];
 
-    /// The word for it.
+    /// The text form.
     pub fn as_str(self) -> &'static str {
         match self {
             Action::Submit => "submit",

@@ -1,4 +1,4 @@
-//! Failures: their six categories and the record that is kept of each (M43, M45).
+//! Failures: their six categories, and the record stored for each (M43, M45).
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::limits;
 
-/// What kind of failure it was; decides whether another attempt makes sense.
+/// The category of a failure; decides whether it is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
@@ -22,9 +22,9 @@ pub enum Category {
     Timeout,
     /// Was cancelled.
     Cancelled,
-    /// The worker, not the work, failed: a crash, a panic, a lost lease.
+    /// The worker failed, not the job: a crash, a panic, a lost lease.
     System,
-    /// A limit of some resource was reached: a quota, a size, time to start. Not retried unless `retry_on` names it.
+    /// A resource limit was reached: a quota, a size, the time to start. Not retried unless `retry_on` names it.
     Resource,
 }
 
@@ -39,7 +39,7 @@ impl Category {
         Category::Resource,
     ];
 
-    /// The word for it.
+    /// The text form.
     pub fn as_str(self) -> &'static str {
         match self {
             Category::Temporary => "temporary",
@@ -58,30 +58,30 @@ impl fmt::Display for Category {
     }
 }
 
-/// What a worker, or the store itself, reports when an attempt fails.
+/// The failure of an attempt, reported by a worker or by the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind.
+    /// Decides whether the job is retried.
     pub category: Category,
     /// A stable code for programs.
     pub code: Option<String>,
-    /// A sentence for people.
+    /// A message for people.
     pub message: String,
-    /// When to try again instead of the policy's backoff (M44).
+    /// Delay before the next attempt, instead of the policy's backoff (M44).
     pub retry_after: Option<Duration>,
-    /// The errors behind it, the nearest first; at most [`limits::ERROR_CAUSES_MAX`] are kept.
+    /// The causes of the error, nearest first; at most [`limits::ERROR_CAUSES_MAX`] are stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cause: Vec<ErrorCause>,
-    /// Which call of a step it came from, within the attempt that was given it.
+    /// The call of a step that returned it, within the attempt.
     #[doc(hidden)]
     #[serde(skip)]
     pub origin: Origin,
 }
 
-/// One error behind another.
+/// A cause of an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCause {
-    /// A sentence for people.
+    /// A message for people.
     pub message: String,
     /// A stable code for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,13 +94,13 @@ impl ErrorCause {
         ErrorCause { message: message.into(), code: None }.bounded()
     }
 
-    /// The same with a code.
+    /// Adds a code.
     #[must_use]
     pub fn with_code(self, code: impl Into<String>) -> ErrorCause {
         ErrorCause { code: Some(code.into()), ..self }.bounded()
     }
 
-    /// The same, its message and code cut to their limits.
+    /// Truncates message and code to their limits.
     #[must_use]
     pub(crate) fn bounded(mut self) -> ErrorCause {
         cut(&mut self.message, limits::ERROR_CAUSE_BYTES_MAX);
@@ -132,26 +132,26 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Marks a failure that a step returned, so that it is recognised if it fails the attempt. All are equal.
+/// Marks a failure that a step returned, so that it is recognised if it fails the attempt. All values compare equal.
 #[derive(Clone, Default)]
 #[doc(hidden)]
 pub struct Origin(Option<Arc<Token>>);
 
-/// Lives as long as any copy of the failure.
+/// Exists as long as any copy of the failure.
 #[derive(Default)]
 pub(crate) struct Token {
     was_shown: Arc<AtomicBool>,
 }
 
 impl Token {
-    /// Whether the failure was ever turned into text; outlives the failure.
+    /// Whether the failure was ever formatted as text; outlives the failure.
     pub(crate) fn was_shown(&self) -> Arc<AtomicBool> {
         self.was_shown.clone()
     }
 }
 
 impl Origin {
-    /// An origin, and what it is recognised by.
+    /// An origin and its token.
     pub(crate) fn new() -> (Origin, Arc<Token>) {
         let token = Arc::<Token>::default();
         (Origin(Some(token.clone())), token)
@@ -183,7 +183,8 @@ impl fmt::Debug for Origin {
 }
 
 impl Failure {
-    /// A failure of this category, its message and code cut to their limits: a report is never refused for length.
+    /// A failure of this category. Message and code are truncated to their limits, so that a report is never rejected
+    /// for its length.
     pub fn new(category: Category, message: impl Into<String>) -> Failure {
         let mut message = message.into();
         cut(&mut message, limits::ERROR_MESSAGE_BYTES_MAX);
@@ -191,27 +192,27 @@ impl Failure {
         Failure { category, code: None, message, retry_after: None, cause, origin }
     }
 
-    /// A failure that may succeed next time.
+    /// A failure that may succeed on retry.
     pub fn temporary(message: impl Into<String>) -> Failure {
         Failure::new(Category::Temporary, message)
     }
 
-    /// A failure that may succeed after this long, whatever the retry policy says (M44).
+    /// A failure that may succeed after this delay, whatever the retry policy says (M44).
     pub fn retry_after(delay: Duration, message: impl Into<String>) -> Failure {
         Failure::temporary(message).with_retry_after(delay)
     }
 
-    /// A failure that will happen again.
+    /// A failure that a retry would repeat.
     pub fn permanent(code: impl Into<String>, message: impl Into<String>) -> Failure {
         Failure::new(Category::Permanent, message).with_code(code)
     }
 
-    /// A failure because a limit of some resource was reached; not retried unless the policy's `retry_on` names it.
+    /// A failure because a resource limit was reached; not retried unless the policy's `retry_on` names it.
     pub fn resource(code: impl Into<String>, message: impl Into<String>) -> Failure {
         Failure::new(Category::Resource, message).with_code(code)
     }
 
-    /// The same with a code.
+    /// Sets the code.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Failure {
         let mut code = code.into();
@@ -220,15 +221,14 @@ impl Failure {
         self
     }
 
-    /// The same with its own delay before the next attempt (M44).
+    /// Sets the delay before the next attempt (M44).
     #[must_use]
     pub fn with_retry_after(mut self, delay: Duration) -> Failure {
         self.retry_after = Some(delay.min(limits::DURATION_MAX));
         self
     }
 
-    /// The same with one more error behind it, after those named before. Those over [`limits::ERROR_CAUSES_MAX`] are
-    /// dropped.
+    /// Adds a cause after the existing ones. Causes beyond [`limits::ERROR_CAUSES_MAX`] are dropped.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<ErrorCause>) -> Failure {
         if self.cause.len() < limits::ERROR_CAUSES_MAX {
@@ -237,19 +237,18 @@ impl Failure {
         self
     }
 
-    /// The same with an error behind it, and the errors behind that one as its
-    /// [`source`](std::error::Error::source)s name them.
+    /// Adds an error and its [`source`](std::error::Error::source)s as causes.
     #[must_use]
     pub fn with_source(self, error: &(dyn std::error::Error + 'static)) -> Failure {
         let chain = std::iter::successors(Some(error), |error| error.source());
-        // A chain may be circular or endless; no more of it is looked at than is kept.
+        // A chain may be circular or endless; only the part that is stored is read.
         chain
             .take(limits::ERROR_CAUSES_MAX)
             .fold(self, |failure, error| failure.with_cause(error.to_string()))
     }
 }
 
-/// Shortens `text` to at most `bytes_max` bytes without splitting a character.
+/// Truncates `text` to at most `bytes_max` bytes without splitting a character.
 pub(crate) fn cut(text: &mut String, bytes_max: usize) {
     if text.len() > bytes_max {
         let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -257,38 +256,38 @@ pub(crate) fn cut(text: &mut String, bytes_max: usize) {
     }
 }
 
-/// The record kept of a failure (M45).
+/// The stored record of a failure (M45).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorRecord {
-    /// What kind.
+    /// The category of the failure.
     pub category: Category,
     /// A stable code for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// A sentence for people.
+    /// A message for people.
     pub message: String,
     /// When it happened.
     pub at: Timestamp,
-    /// In which attempt.
+    /// The attempt number.
     pub attempt: u32,
-    /// The delay the worker asked for.
+    /// The delay that the worker asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// Whether another attempt was allowed for; false for the error that ended the job.
+    /// Whether a retry was allowed; false for the error that ended the job.
     pub retryable: bool,
-    /// The errors behind it, the nearest first.
+    /// The causes of the error, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cause: Vec<ErrorCause>,
 }
 
 impl ErrorRecord {
-    /// Seed 002's word for it: `RETRYABLE` or `TERMINAL`.
+    /// `RETRYABLE` or `TERMINAL`.
     pub fn error_type(&self) -> &'static str {
         if self.retryable { "RETRYABLE" } else { "TERMINAL" }
     }
 }
 
-/// A failure in one line: the message, then in brackets the category and the code.
+/// A failure in one line: the message, then category and code in parentheses.
 pub(crate) fn described(message: &str, category: Category, code: Option<&str>) -> String {
     match code {
         Some(code) => format!("{message} ({category}, {code})"),

@@ -1,20 +1,20 @@
-//! Dependencies between jobs: what they mean, and the limits of their graph (M60, M61). Pure; no recursion, so no
-//! graph can exhaust the stack.
+//! Dependencies between jobs and the limits of their graph (M60, M61). Pure; no recursion, so no graph can exhaust the
+//! stack.
 
 use serde::{Deserialize, Serialize};
 
-/// How a job waits for another (M60).
+/// The kind of a dependency (M60).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
-    /// It must complete.
+    /// The other job must complete.
     After,
-    /// It, or one of its kind, must end, well or badly.
+    /// One of the `after_any` jobs must finish, in any state.
     AfterAny,
 }
 
 impl Need {
-    /// The word for it.
+    /// The text form.
     pub fn as_str(self) -> &'static str {
         match self {
             Need::After => "after",
@@ -23,8 +23,8 @@ impl Need {
     }
 }
 
-/// The jobs of one batch in an order in which each comes after those it waits for, or the place of one that waits for
-/// itself. `needs[i]` are the places within the batch that job `i` waits for.
+/// The jobs of a batch in dependency order, or the index of a job on a cycle. `needs[i]` are the indexes within the
+/// batch that job `i` depends on.
 pub fn find_cycle(needs: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
     let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
     let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
@@ -45,15 +45,15 @@ pub fn find_cycle(needs: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
         done += 1;
     }
     let Some(mut stuck) = open.iter().position(|count| *count > 0) else { return Ok(order) };
-    // It may only wait for a cycle. Whoever is stuck waits for one that is stuck, so as many steps as there are jobs
-    // end within the cycle.
+    // This job may only depend on a cycle. Every stuck job depends on another stuck job, so following as many edges as
+    // there are jobs ends on the cycle.
     for _ in 0..needs.len() {
         stuck = needs[stuck].iter().copied().find(|other| open[*other] > 0).unwrap_or(stuck);
     }
     Err(stuck)
 }
 
-/// Jobs on the longest path that ends at a job whose dependencies have these depths (M61).
+/// Depth of a job whose dependencies have these depths: the number of jobs on the longest path (M61).
 pub fn depth_of(dependencies: impl IntoIterator<Item = u32>) -> u32 {
     dependencies.into_iter().max().unwrap_or(0) + 1
 }

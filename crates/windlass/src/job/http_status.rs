@@ -1,18 +1,18 @@
-//! What the HTTP status of an answer means for the job that made the call. One rule for handlers and for the server's own
-//! deliveries.
+//! What the HTTP status of a response means for the job that sent the request. The same rule for handlers and for the
+//! server's own deliveries.
 
 use std::time::Duration;
 
 use super::Failure;
 
-/// Statuses of the 4xx range after which the same request may succeed: timeout, too early, too many requests.
+/// 4xx statuses after which the same request may succeed: timeout, too early, too many requests.
 const MAY_PASS: [u16; 3] = [408, 425, 429];
 
 impl Failure {
-    /// The failure that an HTTP status stands for; none for a success (2xx).
+    /// The failure for an HTTP status; `None` for success (2xx).
     ///
-    /// 408, 425, 429 and 5xx are temporary, and so is everything that is no final answer (1xx, 3xx). Every other 4xx is
-    /// permanent: the same request would be refused again. `retry_after` is the answer's `Retry-After`; it replaces the
+    /// 408, 425, 429 and 5xx are temporary, and so are non-final responses (1xx, 3xx). Every other 4xx is permanent,
+    /// because the same request would be refused again. `retry_after` is the response's `Retry-After`; it replaces the
     /// backoff of a temporary failure. The code is `http_` and the status.
     ///
     /// ```
@@ -30,7 +30,8 @@ impl Failure {
         if (200..300).contains(&status) {
             return None;
         }
-        let (code, message) = (format!("http_{status}"), format!("the server answered {status}"));
+        let (code, message) =
+            (format!("http_{status}"), format!("the server responded with status {status}"));
         if (400..500).contains(&status) && !MAY_PASS.contains(&status) {
             return Some(Failure::permanent(code, message));
         }

@@ -1,4 +1,4 @@
-//! Identities that the system hands out. None of them can be chosen by a caller (M10).
+//! Ids that the system assigns. A caller cannot choose any of them (M10).
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use uuid::Uuid;
 use crate::clock::Timestamp;
 use crate::limits;
 
-/// A job's identity: a UUID of version 4.
+/// A job id: a UUID of version 4.
 ///
-/// Its first 48 bits are the millisecond of submission, the other 74 are random: ids made together lie together,
-/// so that looking one up, or adding one, touches the same few pages however many jobs there are.
+/// Its first 48 bits are the submission time in milliseconds, the other 74 are random. Ids created together are
+/// adjacent, so that lookups and inserts touch the same few index pages however many jobs there are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(Uuid);
@@ -25,7 +25,8 @@ impl JobId {
         JobId(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
     }
 
-    /// The first and the last id that begin so: with hexadecimal digits, dashes left out or not. None if no id does.
+    /// The first and the last id with this prefix of hexadecimal digits, with or without dashes. `None` if no id has
+    /// it.
     pub fn beginning_with(text: &str) -> Option<(JobId, JobId)> {
         let digits: String = text.chars().filter(|c| *c != '-').collect();
         let is_hex = digits.chars().all(|c| c.is_ascii_hexdigit());
@@ -39,7 +40,7 @@ impl JobId {
         Some((filled("0")?, filled("f")?))
     }
 
-    /// The millisecond of submission.
+    /// The submission time, in milliseconds.
     pub fn submitted_at(&self) -> Timestamp {
         let bits = u128::from_be_bytes(*self.as_bytes()) >> 80;
         Timestamp::from_millis(i64::try_from(bits).unwrap_or(i64::MAX))
@@ -56,7 +57,7 @@ impl JobId {
     }
 }
 
-/// A worker's identity, new at every start, so that no two runs of a program are taken for one another.
+/// A worker id, new at every start, so that two runs of a program have different ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(Uuid);
@@ -105,18 +106,17 @@ macro_rules! shown_as_uuid {
 shown_as_uuid!(JobId);
 shown_as_uuid!(WorkerId);
 
-/// A job's place in the order of submission; known to engines, never shown.
+/// A job's sequence number of submission; internal to engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub i64);
 
-/// The number that fences off stale workers: it grows with every claim, suspension or cancellation of a running
-/// job and is never used again (M5).
+/// The fencing token: it grows with every claim, suspension or cancellation of a running job and is never reused (M5).
 ///
-/// The bits above [`Fence::COUNTER_BITS`] are the generation of the store that gave it out (M8), those below a counter.
-/// Every claim moves the counter by a random amount: a database that was put back to an earlier moment without anybody
-/// noticing gives out other fences than before, and no worker can guess the fence of another. A fence stays below 2^53,
-/// so that every JSON parser reads it exactly.
+/// The bits above [`Fence::COUNTER_BITS`] are the store's generation (M8), those below are a counter. Every claim
+/// increases the counter by a random amount, so a database that was silently restored to an earlier state issues
+/// different fences, and no worker can guess the fence of another. A fence stays below 2^53, so that every JSON parser
+/// reads it exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(pub u64);
@@ -124,11 +124,12 @@ pub struct Fence(pub u64);
 impl Fence {
     /// Bits of the counter within one generation.
     pub const COUNTER_BITS: u32 = 41;
-    /// One claim takes at most this fraction of the counter's remaining values, as a power of two: the first claims of a job
-    /// differ by 27 random bits, and a generation has room for 300 000 claims of one job.
+    /// A claim uses at most this fraction of the counter's remaining values, as a power of two: the first claims of a
+    /// job differ by 27 random bits, and a generation has room for 300 000 claims of one job.
     const SHARE_BITS: u32 = 14;
 
-    /// The fence after a suspension or cancellation of a running job. Nobody is given it, so it needs no random part.
+    /// The fence after a suspension or cancellation of a running job. No worker receives it, so it needs no random
+    /// part.
     #[must_use]
     pub fn next(self) -> Fence {
         Fence(self.0.saturating_add(1))
@@ -144,23 +145,23 @@ impl Fence {
         Fence(last.saturating_add(step))
     }
 
-    /// The generation of the store that gave it out. Stores without generations gave out fences of the first.
+    /// The generation of the store that issued it. Fences of stores without generations belong to the first.
     pub fn generation(self) -> u64 {
         (self.0 >> Fence::COUNTER_BITS).max(1)
     }
 }
 
-/// One attempt's identity: the job and the number of the start (M17).
+/// The id of an attempt: the job and the attempt number (M17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AttemptId {
     /// The job.
     pub job: JobId,
-    /// Which start of it, from 1.
+    /// The attempt number, from 1.
     pub number: u32,
 }
 
 impl AttemptId {
-    /// The attempt before this one, if there was one.
+    /// The previous attempt, if any.
     pub fn previous(self) -> Option<AttemptId> {
         (self.number > 1).then(|| AttemptId { job: self.job, number: self.number - 1 })
     }

@@ -1,4 +1,4 @@
-//! Names that people give: types, queues and tenants. A value of these types has been checked (M11).
+//! Names of types, queues, tenants and schedules. A value of these types is valid (M11).
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The name, if it is one: 1–255 letters, digits, `_ . : -`, starting with a letter (M11).
+            /// Validates a name: 1–255 letters, digits, `_ . : -`, starting with a letter (M11).
             pub fn new(text: &str) -> Result<$name, FieldProblem> {
                 check(text).map(|()| $name(Arc::from(text)))
             }
@@ -56,20 +56,20 @@ macro_rules! name {
 }
 
 name! {
-    /// What kind of work a job is; decides which handler runs it.
+    /// The type of a job; selects the handler.
     JobType
 }
 name! {
-    /// The queue a job waits in.
+    /// The queue that a job waits in.
     QueueName
 }
 name! {
-    /// Whose job it is. Tenants never see each other's jobs (M90).
+    /// The tenant that owns a job. Tenants never see each other's jobs (M90).
     Tenant
 }
 
 name! {
-    /// What a schedule is called within its tenant.
+    /// The name of a schedule within its tenant.
     ScheduleName
 }
 

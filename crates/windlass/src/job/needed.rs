@@ -1,18 +1,18 @@
-//! Who needs a final job.
+//! Which job needs a final job.
 
 use std::fmt;
 
 use super::id::JobId;
 use crate::limits;
 
-/// A job that is not final and needs a final one.
+/// An unfinished job that needs a final one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeededBy {
-    /// The parent, which has not ended and may read the result of this child again.
+    /// The parent, which has not finished and may read the result of this child again.
     Parent(JobId),
-    /// A job that depends on it and has not ended.
+    /// A job that depends on it and has not finished.
     Dependent(JobId),
-    /// One of more dependents than are looked at, ended or not: it goes after them.
+    /// There are more dependents than are checked, finished or not; this is one of them.
     Dependents(JobId),
 }
 
@@ -24,7 +24,7 @@ impl NeededBy {
         }
     }
 
-    /// What that job is to the needed one: `parent`, `dependent` or, as one of too many, `dependents`.
+    /// The relation to the needed job: `parent`, `dependent`, or `dependents` if there are too many.
     pub fn as_str(self) -> &'static str {
         match self {
             NeededBy::Parent(_) => "parent",
@@ -38,7 +38,7 @@ impl fmt::Display for NeededBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NeededBy::Parent(id) | NeededBy::Dependent(id) => {
-                write!(f, "job {id}, its {}, has not ended and needs it", self.as_str())
+                write!(f, "job {id}, its {}, has not finished and needs it", self.as_str())
             }
             NeededBy::Dependents(id) => {
                 let max = limits::DEPENDENTS_LOOKED_AT;

@@ -1,4 +1,4 @@
-//! The parts of a job record: lane, policy, lease, and what only few jobs have. Data only.
+//! The parts of a job record: lane, policy, lease, and rare fields. Data only.
 
 use std::time::Duration;
 
@@ -11,36 +11,37 @@ use crate::key::KeyId;
 use crate::limits;
 use crate::ticket::Ticket;
 
-/// Tenant, queue and type together. Every pause and every fleet-wide limit but the concurrency key is decided by
-/// these three, so a claim opens or skips a lane as a whole, however many jobs are in it.
+/// Tenant, queue and type together. Every pause and every global limit except the concurrency key depends on these
+/// three only, so a claim opens or skips a whole lane, however many jobs are in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lane {
-    /// Whose jobs.
+    /// The tenant.
     pub tenant: Tenant,
-    /// In which queue.
+    /// The queue.
     pub queue: QueueName,
-    /// Of which type.
+    /// The job type.
     pub job_type: JobType,
 }
 
 impl Lane {
-    /// Whether its jobs are the system's own: reports of ends to callback addresses. They count for no limit of their
-    /// tenant, and only workers that ask for them by name are given them.
+    /// Whether its jobs are internal: callback deliveries. They do not count towards the limits of their tenant, and
+    /// only workers that subscribe to them by name receive them.
     pub fn is_internal(&self) -> bool {
         self.job_type.as_str() == crate::callback::TYPE
     }
 }
 
-/// How long things may take (M30–M34).
+/// Time limits (M30–M34).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timeouts {
-    /// Longest attempt.
+    /// Longest duration of one attempt.
     pub execution: Duration,
-    /// How long a lease holds without a heartbeat.
+    /// How long a lease lasts without a heartbeat.
     pub lease: Duration,
-    /// From submission to a final state.
+    /// Longest time from submission to a final state.
     pub lifetime: Duration,
-    /// From the moment it can be claimed to its first start; no limit if none. A job that is not started in time fails.
+    /// Longest time from when the job becomes ready to its first start; no limit if `None`. A job that is not started
+    /// in time fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Duration>,
 }
@@ -73,14 +74,14 @@ impl Timeouts {
     }
 }
 
-/// The rules a job lives by, fixed at submission: no process decides them later.
+/// The job's policies, fixed at submission.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// When and how often it is retried.
     pub retry: RetryPolicy,
-    /// How long things may take.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// Crashes after which it is poison (M6).
+    /// Number of crashes after which the job is dead-lettered as poison (M6).
     pub crashes_max: u32,
 }
 
@@ -94,25 +95,25 @@ impl Default for Policy {
     }
 }
 
-/// A worker's right to run a job, until it ends.
+/// A worker's right to run a job until the lease expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it.
+    /// The worker that holds it.
     pub worker: WorkerId,
-    /// When it ends unless extended.
+    /// When it expires unless renewed.
     pub expires_at: Timestamp,
-    /// When the attempt must be over, however alive the worker is (M30).
+    /// When the attempt must be over, even if the worker sends heartbeats (M30).
     pub deadline_at: Timestamp,
 }
 
 impl Lease {
-    /// When it ends if nobody is heard of: at its own time, or with the attempt's deadline.
+    /// When it expires without a heartbeat: at `expires_at` or at the deadline, whichever is earlier.
     pub fn ends_at(&self) -> Timestamp {
         self.expires_at.min(self.deadline_at)
     }
 }
 
-/// What a job may not run beside: a digest of tenant and the submitter's key.
+/// A digest of tenant and concurrency key; jobs with the same value share one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ConcurrencyKey(pub i64);
@@ -120,13 +121,13 @@ pub struct ConcurrencyKey(pub i64);
 /// The job that spawned this one, and in which group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// The parent's place in the order of submission.
+    /// The parent's sequence number.
     pub seq: Seq,
     /// The parent's id.
     pub id: JobId,
-    /// Which of the parent's groups.
+    /// Number of the parent's group.
     pub group: u64,
-    /// Place among the group's children.
+    /// Position among the group's children.
     pub index: u32,
 }
 
@@ -134,34 +135,34 @@ pub struct Parent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// A moment (M72).
+    /// A point in time (M72).
     Timer {
-        /// The moment.
+        /// When it is woken.
         until: Timestamp,
     },
     /// A signal (M72).
     Signal {
-        /// Its name.
+        /// The signal's name.
         name: String,
-        /// The checkpoint its value is saved under.
+        /// The checkpoint under which its value is saved.
         step: String,
-        /// When to stop waiting.
+        /// When the wait times out.
         until: Option<Timestamp>,
     },
     /// A group of children (M64).
     Children {
-        /// Which group.
+        /// The group's number.
         group: u64,
     },
-    /// The first of several; none of them is itself of this kind.
+    /// The first of several; never nested.
     Any {
-        /// What it waits for.
+        /// The alternatives.
         of: Vec<Wait>,
     },
 }
 
 impl Wait {
-    /// When waiting ends by itself.
+    /// When the wait ends without an event.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
             Wait::Timer { until } => Some(*until),
@@ -171,7 +172,7 @@ impl Wait {
         }
     }
 
-    /// What it waits for, one by one.
+    /// The alternatives one by one.
     pub fn each(&self) -> &[Wait] {
         match self {
             Wait::Any { of } => of,
@@ -197,17 +198,17 @@ impl Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspendMode {
-    /// A running job is refused.
+    /// Refuses a running job.
     #[default]
     IdleOnly,
-    /// The running attempt ends by itself.
+    /// Lets the running attempt finish first.
     Graceful,
-    /// The running attempt is cut off now.
+    /// Stops the running attempt now.
     Aggressive,
 }
 
 impl SuspendMode {
-    /// The word for it.
+    /// The text form.
     pub fn as_str(self) -> &'static str {
         match self {
             SuspendMode::IdleOnly => "idle_only",
@@ -217,34 +218,34 @@ impl SuspendMode {
     }
 }
 
-/// Who asked for a suspension, when, how, why, and until when it lasts.
+/// A suspension: who asked for it, when, how, why, and until when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspension {
     /// Who asked.
     pub by: String,
-    /// Why.
+    /// The reason given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What becomes of a running attempt.
+    /// What happens to a running attempt.
     #[serde(default)]
     pub mode: SuspendMode,
-    /// When it was asked for; a graceful suspension comes into force later, when the attempt ends.
+    /// When it was requested; a graceful suspension takes effect later, when the attempt ends.
     #[serde(default = "first_moment")]
     pub at: Timestamp,
-    /// When it lifts itself (M57).
+    /// When it ends automatically (M57).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Whether an aggressive pause of its queue suspended it, and not somebody who meant this job (M54).
+    /// Whether an aggressive pause of the job's queue caused it, not an action on this job (M54).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_pause: bool,
 }
 
-/// How far a job is, in its worker's words (M18).
+/// A job's progress, as reported by its worker (M18).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// 0 to 100.
     pub percent: f64,
-    /// What it is doing.
+    /// A message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -253,9 +254,9 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupStrategy {
-    /// At the first child that ends badly, or when all completed.
+    /// At the first child that does not complete, or when all completed.
     FailFast,
-    /// When all have ended, well or badly.
+    /// When all have finished.
     CollectAll,
     /// When this many completed, or no longer can.
     Threshold(u32),
@@ -265,42 +266,42 @@ pub enum GroupStrategy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decided {
-    /// As its strategy asks.
+    /// As its strategy requires.
     Well,
-    /// Otherwise.
+    /// Not as its strategy requires.
     Badly,
 }
 
-/// A group of children and how far it is.
+/// A group of children and its progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildGroup {
-    /// The name the parent gave, so that a replay finds the group again.
+    /// The name that the parent gave it, so that a later attempt finds the group again.
     pub name: String,
-    /// When it is decided.
+    /// When the group is decided.
     pub strategy: GroupStrategy,
-    /// How many children.
+    /// Number of children.
     pub total: u32,
-    /// How many have not ended.
+    /// Number of children that have not finished.
     pub open: u32,
-    /// How many completed.
+    /// Number of children that completed.
     pub completed: u32,
-    /// Whether and how it was decided.
+    /// The decision, if there is one.
     pub decided: Option<Decided>,
 }
 
 impl ChildGroup {
-    /// Counts a child that ended, and says how the group is decided, if it now is and was not before.
+    /// Counts a finished child. Returns the decision if this child decided the group.
     pub fn child_ended(&mut self, is_completed: bool) -> Option<Decided> {
         self.open = self.open.saturating_sub(1);
         self.completed += u32::from(is_completed);
         if self.decided.is_some() {
             return None;
         }
-        self.decided = self.verdict();
+        self.decided = self.decision();
         self.decided
     }
 
-    fn verdict(&self) -> Option<Decided> {
+    fn decision(&self) -> Option<Decided> {
         let bad = self.total - self.open - self.completed;
         match self.strategy {
             GroupStrategy::FailFast if bad > 0 => Some(Decided::Badly),
@@ -314,38 +315,38 @@ impl ChildGroup {
     }
 }
 
-/// What only few jobs have; kept out of the hot record.
+/// Fields that few jobs have, stored outside the hot record.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RareFields {
-    /// Held by its submitter: `created` until submitted, also across a suspension.
+    /// Pending submission by its creator: `created` until submitted, also across a suspension.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_held: bool,
     /// What it is parked on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
-    /// The suspension in force.
+    /// The active suspension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
-    /// A graceful suspension that waits for the running attempt to end.
+    /// A graceful suspension that takes effect when the running attempt ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend_requested: Option<Suspension>,
     /// The latest error; cleared on success (M45).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
-    /// Proof that it is the job that was submitted, where that is asked for (M94).
+    /// Proof that the job is the one that was submitted, where tickets are required (M94).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<Box<Ticket>>,
-    /// The API key that submitted it; none if there was none.
+    /// The API key that submitted it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_key: Option<KeyId>,
-    /// How far it is.
+    /// Its progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// The final job this one repeats (M2).
+    /// The final job that this one retries (M2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<JobId>,
-    /// The latest job that repeats this one (M2).
+    /// The latest job that retries this one (M2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<JobId>,
     /// When it was last suspended.
@@ -360,19 +361,19 @@ pub struct RareFields {
     /// When its priority was last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_updated_at: Option<Timestamp>,
-    /// Log lines ever written; the last one's number.
+    /// Number of log lines ever written; also the number of the last one.
     #[serde(skip_serializing_if = "is_zero")]
     pub log_lines: u64,
-    /// Signals ever received; the last one's number.
+    /// Number of signals ever received; also the number of the last one.
     #[serde(skip_serializing_if = "is_zero")]
     pub signals: u64,
-    /// Checkpoints saved.
+    /// Number of saved checkpoints.
     #[serde(skip_serializing_if = "is_zero")]
     pub checkpoints: u64,
-    /// Bytes of their values.
+    /// Total bytes of checkpoint values.
     #[serde(skip_serializing_if = "is_zero")]
     pub checkpoint_bytes: u64,
-    /// Groups of children spawned; the last one's number.
+    /// Number of child groups; also the number of the last one.
     #[serde(skip_serializing_if = "is_zero")]
     pub groups: u64,
 }
@@ -382,7 +383,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// When a suspension of an older store was asked for: it did not say.
+/// Default for suspensions stored by older versions, which did not record the time.
 fn first_moment() -> Timestamp {
     Timestamp::MIN
 }

@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FieldProblem;
 
-/// How urgent a job is.
+/// A job's priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "i64", into = "i64")]
 pub struct Priority(u8);
 
 impl Priority {
-    /// Before everything else.
+    /// 100: before everything else.
     pub const CRITICAL: Priority = Priority(100);
-    /// Somebody is waiting for it.
+    /// 80: a user is waiting for it.
     pub const HIGH: Priority = Priority(80);
-    /// The default.
+    /// 50: the default.
     pub const NORMAL: Priority = Priority(50);
-    /// It can wait.
+    /// 10: it can wait.
     pub const LOW: Priority = Priority(10);
-    /// After everything else.
+    /// 0: after everything else.
     pub const BULK: Priority = Priority(0);
 
     /// The priority, if it is between 0 and 100.
@@ -59,7 +59,7 @@ impl TryFrom<i32> for Priority {
     }
 }
 
-/// By name, in any letter case: `critical`, `high`, `normal`, `low` or `bulk`; or a number as text.
+/// Parses a name in any letter case (`critical`, `high`, `normal`, `low` or `bulk`) or a number.
 impl TryFrom<&str> for Priority {
     type Error = FieldProblem;
 
@@ -85,7 +85,7 @@ impl FromStr for Priority {
     }
 }
 
-/// The names (M20), which are read in any letter case.
+/// The names (M20), parsed in any letter case.
 const NAMES: [(&str, Priority); 5] = [
     ("critical", Priority::CRITICAL),
     ("high", Priority::HIGH),

@@ -1,5 +1,5 @@
-//! Rates: a bucket of tokens that fills again evenly (M111). Pure arithmetic on whole numbers, so that no rounding ever lets a
-//! job through too early or loses a token.
+//! Rate limits: a token bucket that refills evenly (M111). Integer arithmetic, so that rounding never lets a job
+//! through too early or loses a token.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Timestamp, whole_millis};
 
-/// How often jobs may start: a bucket of `count` tokens, filled again evenly over `per` (M111).
+/// A rate limit: a bucket of `count` tokens that refills evenly over `per` (M111).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// Jobs that may start at once when none has started for `per`.
+    /// Jobs that may start at once if none has started for `per`.
     pub count: u64,
-    /// How long it takes to fill the bucket again.
+    /// How long it takes to refill the bucket.
     pub per: Duration,
 }
 
@@ -23,7 +23,8 @@ impl Rate {
         Rate { count, per }
     }
 
-    /// What one token is worth: each millisecond `count` of these come back, so that `per` fills the whole bucket.
+    /// The value of one token: `count` of these units are refilled each millisecond, so that `per` refills the whole
+    /// bucket.
     fn token(self) -> u64 {
         u64::try_from(whole_millis(self.per)).unwrap_or(u64::MAX).max(1)
     }
@@ -33,13 +34,13 @@ impl Rate {
     }
 }
 
-/// How much of a rate is used up. Never touched, it is full.
+/// The state of a token bucket. A new bucket is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     rate: Rate,
-    /// What is missing from a full bucket, in parts of a token (see [`Rate::token`]).
+    /// Missing from a full bucket, in parts of a token (see [`Rate::token`]).
     missing: u64,
-    /// When that was so.
+    /// The time of that state.
     at: Timestamp,
 }
 
@@ -57,7 +58,7 @@ impl Bucket {
         Bucket { missing, at: self.at.max(now), ..self }
     }
 
-    /// The bucket under another rate: what was taken stays taken, as far as the new bucket is large enough to owe it.
+    /// The bucket with another rate. Taken tokens stay taken, up to the size of the new bucket.
     #[must_use]
     pub fn under(self, rate: Rate) -> Bucket {
         if rate == self.rate {
@@ -68,24 +69,24 @@ impl Bucket {
         Bucket { rate, missing, ..self }
     }
 
-    /// Whole tokens in it.
+    /// Whole tokens in the bucket.
     pub fn tokens(self) -> u64 {
         self.rate.capacity().saturating_sub(self.missing) / self.rate.token()
     }
 
-    /// The bucket without so many tokens.
+    /// Takes this many tokens.
     #[must_use]
     pub fn without(self, tokens: u64) -> Bucket {
         let missing = self.missing.saturating_add(tokens.saturating_mul(self.rate.token()));
         Bucket { missing: missing.min(self.rate.capacity()), ..self }
     }
 
-    /// When there is a token in it; a moment that has passed if there is one already.
+    /// When the next token is available; in the past if one is available now.
     pub fn next_at(self) -> Timestamp {
         self.missing_at_most(self.rate.capacity() - self.rate.token().min(self.rate.capacity()))
     }
 
-    /// When it is full again, and so need not be remembered.
+    /// When it is full again and need not be stored any more.
     pub fn full_at(self) -> Timestamp {
         self.missing_at_most(0)
     }

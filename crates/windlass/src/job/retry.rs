@@ -20,23 +20,23 @@ pub enum Strategy {
     Linear,
     /// The initial delay times `multiplier` to the power of failures − 1.
     Exponential,
-    /// A function in the worker decides; where there is none, and where the worker itself was lost, it is as exponential.
+    /// A function in the worker decides. Without one, or if the worker was lost, like exponential.
     Custom,
 }
 
-/// Where the jitter of a delay comes from.
+/// The source of a delay's jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JitterMode {
     /// A random number.
     #[default]
     Random,
-    /// A hash of the job's id and the attempt's number, so that anybody can compute the delay again.
+    /// A hash of the job's id and the attempt number, so that the delay can be recomputed.
     Hashed,
 }
 
 impl JitterMode {
-    /// The word for it.
+    /// The text form.
     pub fn as_str(self) -> &'static str {
         match self {
             JitterMode::Random => "random",
@@ -50,25 +50,26 @@ impl JitterMode {
     }
 }
 
-/// When and how often a failed job runs again.
+/// When and how often a failed job is retried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetryPolicy {
     /// How the delay grows.
     pub strategy: Strategy,
     /// Delay after the first failure.
     pub initial_delay: Duration,
-    /// No delay is longer than this.
+    /// Longest delay.
     pub max_delay: Duration,
     /// Factor of the exponential strategy.
     pub multiplier: f64,
-    /// Share of the delay, 0 to 1, by which it is shortened or lengthened at random.
+    /// Fraction of the delay, 0 to 1, by which it is shortened or lengthened.
     pub jitter: f64,
-    /// Where that jitter comes from.
+    /// The source of the jitter.
     #[serde(default, skip_serializing_if = "JitterMode::is_random")]
     pub jitter_mode: JitterMode,
-    /// Starts in all, the first included.
+    /// Number of attempts, including the first.
     pub max_attempts: u32,
-    /// Categories that are retried beside `temporary`; `timeout` and `system` by default, `resource` only if named.
+    /// Categories that are retried in addition to `temporary`; `timeout` and `system` by default, `resource` only if
+    /// named.
     pub retry_on: Vec<Category>,
 }
 
@@ -93,12 +94,12 @@ impl RetryPolicy {
         }
     }
 
-    /// Three retries, 1 s apart (M42, seed 002).
+    /// Three retries, 1 s apart (M42).
     pub fn fixed() -> RetryPolicy {
         RetryPolicy { strategy: Strategy::Constant, jitter: 0.0, max_attempts: 4, ..RetryPolicy::standard() }
     }
 
-    /// Three retries, exponential from 10 s (M42, seed 003).
+    /// Three retries, exponential from 10 s (M42).
     pub fn backoff() -> RetryPolicy {
         RetryPolicy {
             initial_delay: Duration::from_secs(10),
@@ -108,12 +109,12 @@ impl RetryPolicy {
         }
     }
 
-    /// Three attempts, after a delay that a function in the worker decides on (M41).
+    /// Three attempts; a function in the worker sets the delay (M41).
     pub fn custom() -> RetryPolicy {
         RetryPolicy { strategy: Strategy::Custom, ..RetryPolicy::standard() }
     }
 
-    /// The same with another number of attempts, the first included.
+    /// Sets the number of attempts, including the first.
     #[must_use]
     pub fn attempts(self, max_attempts: u32) -> RetryPolicy {
         RetryPolicy { max_attempts, ..self }
@@ -146,8 +147,8 @@ impl RetryPolicy {
         }
     }
 
-    /// Where the delay after this attempt of this job lies within its jitter, from 0 up to 1: `random`, or, if the jitter
-    /// is hashed, the first 13 hexadecimal digits of SHA-256 over the text `JOB-ID:ATTEMPT`, divided by 16^13.
+    /// The position of this attempt's delay within its jitter, from 0 up to 1: `random`, or, if the jitter is hashed,
+    /// the first 13 hexadecimal digits of SHA-256 over the text `JOB-ID:ATTEMPT`, divided by 16^13.
     pub fn fraction(&self, job: JobId, attempt: u32, random: f64) -> f64 {
         match self.jitter_mode {
             JitterMode::Random => random,
@@ -162,7 +163,7 @@ impl RetryPolicy {
         }
     }
 
-    /// The delay after the `failures`-th failure; `random` is from 0 up to 1 and moves it within the jitter.
+    /// The delay after the `failures`-th failure; `random` is from 0 up to 1 and selects the delay within the jitter.
     ///
     /// Never overflows, never longer than `max_delay`, never negative (M41).
     pub fn delay(&self, failures: u32, random: f64) -> Duration {
@@ -176,15 +177,15 @@ impl RetryPolicy {
             }
         };
         let longest = self.max_delay.as_secs_f64();
-        // Nothing times infinity is not a number; it means nothing here.
+        // Zero times infinity is NaN; it means zero here.
         let capped = if raw.is_nan() { 0.0 } else { raw.min(longest) };
         let jittered = capped * (1.0 + self.jitter * (2.0 * random - 1.0));
-        // Seconds as a float are coarser than a duration: rounding must not take it past the limit either.
+        // Seconds as a float are coarser than a duration: rounding must not exceed the limit either.
         Duration::try_from_secs_f64(jittered.max(0.0))
             .map_or(self.max_delay, |delay| delay.min(self.max_delay))
     }
 
-    /// Whether every value is within its limits.
+    /// Checks every value against its limits.
     pub fn check(&self) -> Result<(), Invalid> {
         let range = |field: &str, value: String, min: &str, max: String| {
             Err(Invalid::new(field, FieldProblem::OutOfRange { value, min: min.into(), max }))

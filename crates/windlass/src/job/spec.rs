@@ -1,5 +1,5 @@
-//! What a submitter writes: [`NewJob`] going in, [`Spec`] and [`Labels`] as kept. No rule of the state machine looks at
-//! these; they are checked against their limits once, here.
+//! Submitted data: [`NewJob`] as input, [`Spec`] and [`JobMetadata`] as stored. No rule of the state machine reads
+//! them; they are validated against their limits once, here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::error::{FieldProblem, Invalid};
 use crate::limits;
 use crate::webhook_url::TargetPolicy;
 
-/// Bytes with a content type; kept and given back byte for byte, never interpreted (M12).
+/// Bytes with a content type; stored and returned byte for byte, never interpreted (M12).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredPayload", into = "StoredPayload")]
 pub struct Payload {
     /// The bytes.
     pub bytes: Arc<[u8]>,
-    /// What they are.
+    /// The content type, such as `application/json`.
     pub content_type: Arc<str>,
 }
 
@@ -28,12 +28,12 @@ impl Payload {
     /// The content type of JSON.
     pub const JSON: &'static str = "application/json";
 
-    /// JSON text, kept as it is.
+    /// JSON text, stored unchanged.
     pub fn json(text: impl AsRef<[u8]>) -> Payload {
         Payload { bytes: Arc::from(text.as_ref()), content_type: Arc::from(Payload::JSON) }
     }
 
-    /// Any bytes.
+    /// Bytes with a content type.
     pub fn bytes(bytes: impl AsRef<[u8]>, content_type: &str) -> Payload {
         Payload { bytes: Arc::from(bytes.as_ref()), content_type: Arc::from(content_type) }
     }
@@ -48,12 +48,12 @@ impl Payload {
     }
 }
 
-/// A digest by which payloads are compared when one of them is not stored any more.
+/// A digest to compare payloads when one of them is no longer stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PayloadDigest(pub [u8; 32]);
 
-/// A payload within a stored document: as text where it is text, so that people can read it.
+/// A payload within a stored document: as text if possible, so that people can read it.
 #[derive(Serialize, Deserialize)]
 struct StoredPayload {
     content_type: Arc<str>,
@@ -87,49 +87,49 @@ impl From<StoredPayload> for Payload {
     }
 }
 
-/// Shows the size only: a payload is never logged (M12).
+/// Prints the size only: a payload is never logged (M12).
 impl std::fmt::Debug for Payload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Payload({} bytes of {})", self.bytes.len(), self.content_type)
     }
 }
 
-/// What a client may change until the job is final (M16).
+/// Data that a client may change until the job is final (M16).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobMetadata {
-    /// Words to find jobs by.
+    /// Tags to find jobs by.
     pub tags: BTreeMap<String, String>,
-    /// The caller's own name for what this belongs to.
+    /// The caller's own id for what the job belongs to.
     pub correlation_id: Option<String>,
-    /// Where to report the end.
+    /// URL that receives a callback when the job finishes.
     pub callback_url: Option<String>,
 }
 
-/// What was submitted, as kept.
+/// The submitted data, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// The work.
+    /// The payload.
     pub payload: Payload,
-    /// Same key, same job (M13).
+    /// Idempotency key: the same key returns the same job (M13).
     pub idempotency_key: Option<String>,
-    /// One job at a time with this key (M14).
+    /// Unique key: only one unfinished job can hold it (M14).
     pub unique_key: Option<String>,
-    /// Not to run beside others with this key (M110).
+    /// Concurrency key: limits how many jobs with it run at once (M110).
     pub concurrency_key: Option<String>,
-    /// What may be changed.
+    /// The data that may be changed later.
     pub labels: JobMetadata,
-    /// Who submitted it.
+    /// The caller that submitted it.
     pub owner: String,
-    /// The trace it belongs to.
+    /// W3C trace context.
     pub traceparent: Option<String>,
     /// Jobs that must complete first.
     pub after: Vec<JobId>,
-    /// Jobs of which one must end first.
+    /// Jobs of which one must finish first.
     pub after_any: Vec<JobId>,
 }
 
 impl Spec {
-    /// What is known of what was submitted for a job that was deleted: nothing.
+    /// A placeholder for a deleted job, of which nothing is known.
     pub(crate) fn unknown() -> Spec {
         Spec {
             payload: Payload::json("null"),
@@ -145,80 +145,80 @@ impl Spec {
     }
 }
 
-/// A job that another one waits for: by id, or by its name within the batch.
+/// A job that another one depends on: by id, or by its name within the batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dependency {
-    /// A job that exists.
+    /// An existing job.
     Job(JobId),
     /// A job of the same batch, by its local name.
     Named(String),
 }
 
-/// Waiting for the last of several submissions: while a job with this key has not started, a later submission with the
-/// same key does not add a job but replaces its payload and its delay.
+/// Debouncing: while a job with this key has not started, a later submission with the same key replaces its payload and
+/// delay instead of adding a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Debounce {
-    /// Which submissions belong together, within one tenant and type.
+    /// Identifies submissions that replace each other, within one tenant and type.
     pub key: String,
-    /// How long to wait for another one.
+    /// How long to wait for another submission.
     pub delay: Duration,
 }
 
-/// A job to be submitted. Whatever is not set follows type, queue and store, in this order (M34).
+/// A job to be submitted. Unset options follow type, queue and store, in this order (M34).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
-    /// Which handler runs it.
+    /// The job type; selects the handler.
     pub job_type: JobType,
-    /// The work.
+    /// The payload.
     pub payload: Payload,
-    /// Where it waits.
+    /// The queue.
     pub queue: QueueName,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Option<Priority>,
-    /// How long to wait first.
+    /// Delay before the job can run.
     pub delay: Option<Duration>,
-    /// When to run it at the earliest.
+    /// Earliest start.
     pub run_at: Option<Timestamp>,
-    /// Whether to hold it in `created` until it is submitted by name.
+    /// Whether the job stays `created` until it is submitted explicitly.
     pub hold: bool,
-    /// Same key, same job (M13).
+    /// Idempotency key: the same key returns the same job (M13).
     pub idempotency_key: Option<String>,
-    /// For how long.
+    /// How long the idempotency key is remembered.
     pub idempotency_window: Option<Duration>,
-    /// One job at a time with this key (M14).
+    /// Unique key: only one unfinished job can hold it (M14).
     pub unique_key: Option<String>,
-    /// Not to run beside others with this key (M110).
+    /// Concurrency key: limits how many jobs with it run at once (M110).
     pub concurrency_key: Option<String>,
-    /// Whether later submissions replace this one as long as it has not started.
+    /// Whether later submissions replace this one until it starts.
     pub debounce: Option<Debounce>,
-    /// When and how often to try again.
+    /// When and how often to retry.
     pub retry: Option<RetryPolicy>,
-    /// Longest attempt.
+    /// Longest duration of one attempt.
     pub execution_timeout: Option<Duration>,
-    /// How long a lease holds.
+    /// How long a lease lasts without a heartbeat.
     pub lease_timeout: Option<Duration>,
-    /// From submission to a final state.
+    /// Longest time from submission to a final state.
     pub lifetime: Option<Duration>,
-    /// From the moment it can be claimed to its first start.
+    /// Longest time from when the job becomes ready to its first start.
     #[serde(default)]
     pub start_timeout: Option<Duration>,
     /// Jobs that must complete first.
     pub after: Vec<Dependency>,
-    /// Jobs of which one must end first.
+    /// Jobs of which one must finish first.
     pub after_any: Vec<Dependency>,
-    /// Its name for others in the same batch.
+    /// Local name, for dependencies within the same batch.
     pub name: Option<String>,
-    /// Tags, correlation id, callback address.
+    /// Tags, correlation id and callback URL.
     pub labels: JobMetadata,
-    /// Whose job it is; the caller's own tenant unless set.
+    /// The tenant; the caller's own tenant unless set.
     pub tenant: Option<Tenant>,
-    /// The trace it belongs to.
+    /// W3C trace context.
     pub traceparent: Option<String>,
 }
 
 impl NewJob {
-    /// A job of this type with this payload, everything else by default.
+    /// A job of this type with this payload and default options.
     pub fn new(job_type: JobType, payload: Payload) -> NewJob {
         NewJob {
             job_type,
@@ -247,11 +247,11 @@ impl NewJob {
         }
     }
 
-    /// Whether every value is within its limits; the payload's size is checked apart.
+    /// Checks every value against its limits, except for the payload's size.
     pub fn check(&self) -> Result<(), Invalid> {
         check_text("payload.content_type", Some(&self.payload.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
         if self.payload.content_type.chars().any(char::is_control) {
-            let problem = FieldProblem::Contradiction("holds a control character".into());
+            let problem = FieldProblem::Contradiction("contains a control character".into());
             return Err(Invalid::new("content_type", problem));
         }
         check_text("idempotency_key", self.idempotency_key.as_deref(), limits::KEY_CHARS_MAX)?;
@@ -262,7 +262,7 @@ impl NewJob {
         check_duration("delay", self.delay)?;
         check_duration("idempotency_window", self.idempotency_window)?;
         if self.delay.is_some() && self.run_at.is_some() {
-            let problem = FieldProblem::Contradiction("give `delay` or `run_at`, not both".into());
+            let problem = FieldProblem::Contradiction("use `delay` or `run_at`, not both".into());
             return Err(Invalid::new("run_at", problem));
         }
         if let Some(debounce) = &self.debounce {
@@ -272,7 +272,7 @@ impl NewJob {
             check_text("debounce.key", Some(&debounce.key), limits::KEY_CHARS_MAX)?;
             check_duration("debounce.delay", Some(debounce.delay))?;
             if self.delay.is_some() || self.run_at.is_some() {
-                let problem = FieldProblem::Contradiction("give `debounce`, or `delay` or `run_at`".into());
+                let problem = FieldProblem::Contradiction("use `debounce`, or `delay` or `run_at`".into());
                 return Err(Invalid::new("debounce", problem));
             }
         }
@@ -288,13 +288,13 @@ impl NewJob {
         self.labels.check()
     }
 
-    /// When it is to run at the earliest, if it is submitted now.
+    /// Earliest start if the job is submitted now.
     pub fn runs_at(&self, now: Timestamp) -> Timestamp {
         let delay = self.delay.or(self.debounce.as_ref().map(|debounce| debounce.delay));
         self.run_at.unwrap_or_else(|| delay.map_or(now, |delay| now.plus(delay)))
     }
 
-    /// `base` with this job's own time limits over it.
+    /// `base`, overridden by this job's own time limits.
     pub fn timeouts_over(&self, base: Timeouts) -> Timeouts {
         Timeouts {
             execution: self.execution_timeout.unwrap_or(base.execution),
@@ -306,7 +306,7 @@ impl NewJob {
 }
 
 impl JobMetadata {
-    /// Whether every value is within its limits.
+    /// Checks every value against its limits.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.tags.len() > limits::TAGS_MAX {
             let problem = FieldProblem::TooLong { length: self.tags.len(), limit: limits::TAGS_MAX };
@@ -323,8 +323,8 @@ impl JobMetadata {
         check_text("callback_url", self.callback_url.as_deref(), limits::CALLBACK_URL_CHARS_MAX)
     }
 
-    /// Whether the end can be reported where they say, as far as the address itself tells (M95): its form, scheme and
-    /// port, and a literal address that is not public. Where a name leads is found out at delivery.
+    /// Checks the callback URL as far as possible without resolving it (M95): form, scheme, port, and literal addresses
+    /// that are not public. Host names are resolved at delivery.
     pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
         let Some(url) = &self.callback_url else { return Ok(()) };
         let checked = targets.check(url);
@@ -332,7 +332,7 @@ impl JobMetadata {
     }
 }
 
-/// Whether a text is at most `limit` characters long and free of NUL, which not every database can keep.
+/// Checks that a text has at most `limit` characters and no NUL, which not every database can store.
 pub(crate) fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
     let Some(text) = text else { return Ok(()) };
     let length = if text.len() <= limit { text.len() } else { text.chars().count() };
@@ -340,7 +340,7 @@ pub(crate) fn check_text(field: &str, text: Option<&str>, limit: usize) -> Resul
         return Err(Invalid::new(field, FieldProblem::TooLong { length, limit }));
     }
     if text.contains('\0') {
-        return Err(Invalid::new(field, FieldProblem::Contradiction("holds a NUL character".into())));
+        return Err(Invalid::new(field, FieldProblem::Contradiction("contains a NUL character".into())));
     }
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! The twelve states of a job, their text form, and which are final. How one follows another is decided in
-//! `transition.rs`.
+//! The twelve states of a job, their text form, and which are final. `transition.rs` decides how one follows another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,31 +7,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FieldProblem;
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Held by its submitter, not submitted yet.
+    /// Created but not yet submitted.
     Created,
-    /// Accepted; waits for other jobs.
+    /// Waits for other jobs.
     Pending,
-    /// Runs at a later time.
+    /// Waits for its start time.
     Delayed,
-    /// May be claimed now.
+    /// Ready to be claimed.
     Scheduled,
     /// Leased to a worker.
     Running,
     /// Parked on children, a signal or a timer; holds no slot.
     Waiting,
-    /// Failed; waits for its backoff.
+    /// Waits for its backoff after a failure.
     Retrying,
-    /// Held by an operator.
+    /// Suspended by an operator.
     Suspended,
     /// Final: succeeded.
     Completed,
-    /// Final: a permanent failure.
+    /// Final: failed permanently.
     Failed,
-    /// Final: retries or lifetime spent.
+    /// Final: retries or lifetime exhausted.
     DeadLetter,
     /// Final: cancelled.
     Cancelled,
@@ -59,12 +58,12 @@ impl JobState {
     pub const FINAL: [JobState; 4] =
         [JobState::Completed, JobState::Failed, JobState::DeadLetter, JobState::Cancelled];
 
-    /// Whether nothing can change the job any more (M2).
+    /// Whether the state is final: the job never changes again (M2).
     pub fn is_final(self) -> bool {
         JobState::FINAL.contains(&self)
     }
 
-    /// The word used everywhere: in Rust, SQL, JSON, on the command line and on pages.
+    /// The text form used everywhere: in Rust, SQL, JSON, the command line and the dashboard.
     pub fn as_str(self) -> &'static str {
         match self {
             JobState::Created => "created",

@@ -1,9 +1,10 @@
-//! What time alone does to a job: the one rule behind promote, reap, timeout, lifetime and self-lifting pauses.
+//! What time alone does to a job: one rule for delays, backoffs, lease expiry, timeouts, lifetimes and suspensions with
+//! an end.
 
 use super::{Category, Event, Failure, JobRecord, JobState};
 use crate::clock::{Grace, Timestamp};
 
-/// The first moment at which time alone changes this job; engines keep an index on it.
+/// The first time at which a timer changes this job; engines index it.
 pub fn acts_at(job: &JobRecord) -> Option<Timestamp> {
     let lifetime = job.expires_at;
     match job.state {
@@ -20,9 +21,9 @@ pub fn acts_at(job: &JobRecord) -> Option<Timestamp> {
     }
 }
 
-/// The job with its lease, its lifetime, its time to run or its time to start made longer, if it would end although time may
-/// not do that yet. A lease and a lifetime are moved to the end of the grace, so that no job is looked at again before that;
-/// time to run and to start is made longer by what store time leapt over, once.
+/// The job with a longer lease, lifetime, timeout or start deadline, if one of them would end during a grace period. A
+/// lease and a lifetime are moved to the end of the grace, so the job is not examined again before that. Timeout and
+/// start deadline are extended once by the time that the store's clock skipped.
 pub fn spared(job: &JobRecord, now: Timestamp, grace: &Grace) -> Option<JobRecord> {
     let mut next = job.clone();
     let until = grace.leases_until();
@@ -62,7 +63,7 @@ pub fn spared(job: &JobRecord, now: Timestamp, grace: &Grace) -> Option<JobRecor
     (next != *job).then_some(next)
 }
 
-/// The event that time brings to this job now, if any; `random` moves a retry's delay within its jitter.
+/// The timer event that is due for this job, if any; `random` selects a retry's delay within its jitter.
 pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Option<Event> {
     if acts_at(job).is_none_or(|at| at > now) {
         return None;
@@ -70,7 +71,7 @@ pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Opt
     match job.state {
         JobState::Suspended => return Some(Event::Resume),
         JobState::Running => {
-            // After a standstill all three may have passed: what came first is what happened.
+            // After an interruption all three may have passed; the earliest one counts.
             if let Some(lease) = job.lease.filter(|lease| lease.ends_at() <= job.expires_at) {
                 if lease.expires_at < lease.deadline_at {
                     let started_at = job.started_at.unwrap_or(now);
@@ -103,5 +104,5 @@ pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Opt
 
 fn not_started(job: &JobRecord) -> Failure {
     let within = job.policy.timeouts.start.unwrap_or_default();
-    Failure::resource("start_deadline_exceeded", format!("not started within {within:?} of being claimable"))
+    Failure::resource("start_deadline_exceeded", format!("not started within {within:?} of becoming ready"))
 }

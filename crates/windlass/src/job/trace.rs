@@ -1,4 +1,4 @@
-//! The trace that a job or a call belongs to, as W3C Trace Context writes it. Nothing here sends spans anywhere.
+//! Trace ids in W3C Trace Context format. Nothing here exports spans.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct TraceId(u128);
 
 impl TraceId {
-    /// The id with these bits; no id is zero.
+    /// The id with these bits; zero becomes another id.
     pub fn new(bits: u128) -> TraceId {
         TraceId(bits.max(1))
     }
@@ -38,17 +38,17 @@ impl fmt::Debug for TraceId {
     }
 }
 
-/// A `traceparent` that is well-formed.
+/// A well-formed `traceparent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traceparent(String);
 
 impl Traceparent {
-    /// The first span of a trace, to be kept by whoever keeps spans; from random bits.
+    /// The first span of a sampled trace, from random bits.
     pub fn new(trace: u128, span: u64) -> Traceparent {
         Traceparent(format!("00-{}-{:016x}-01", TraceId::new(trace), span.max(1)))
     }
 
-    /// A header's value; none if it is malformed, which the standard treats as absent.
+    /// Parses a header value; `None` if it is malformed, which the standard treats as absent.
     pub fn parse(text: &str) -> Option<Traceparent> {
         let parts: Vec<&str> = text.split('-').collect();
         let is_hex = |part: &str, length: usize| {
@@ -61,27 +61,27 @@ impl Traceparent {
         (is_fit && has_ids).then(|| Traceparent(text.to_owned()))
     }
 
-    /// The trace's own id.
+    /// The trace id.
     pub fn trace_id(&self) -> TraceId {
         TraceId(u128::from_str_radix(self.id(), 16).expect("it was parsed as hexadecimal digits"))
     }
 
-    /// The same as text.
+    /// The trace id as text.
     pub fn id(&self) -> &str {
         &self.0[3..35]
     }
 
-    /// The span that whatever it is given to is part of.
+    /// The parent span of the work it is passed to.
     pub fn span_id(&self) -> &str {
         &self.0[36..52]
     }
 
-    /// Whether whoever began the trace wants it to be kept.
+    /// Whether the sampled flag is set.
     pub fn is_sampled(&self) -> bool {
         u8::from_str_radix(&self.0[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
     }
 
-    /// The whole header.
+    /// The whole header value.
     pub fn as_str(&self) -> &str {
         &self.0
     }

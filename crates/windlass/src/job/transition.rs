@@ -1,5 +1,5 @@
-//! THE state machine: `transition(&Job, &Event, now)`. Every change of state in the system is decided here and nowhere
-//! else (M4); it reads no clock, draws no randomness and does no I/O.
+//! The state machine: `transition(&JobRecord, &Event, now)`. Every change of state in the system is decided here (M4).
+//! It reads no clock, uses no randomness and does no I/O.
 
 use super::event::{Action, AttemptOutcome, Event};
 use super::{
@@ -10,26 +10,26 @@ use crate::clock::Timestamp;
 use crate::error::InvalidTransition;
 use crate::limits;
 
-/// What an event makes of a job.
+/// The effect of an event on a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The job as it is from now on.
+    /// The changed job.
     pub job: JobRecord,
     /// How the running attempt ended, if it did.
     pub attempt: Option<AttemptOutcome>,
 }
 
-/// What `transition` answers when the event is allowed.
+/// The result of an allowed event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Transition {
     /// The job changes.
     Changed(Box<Change>),
-    /// A no-op: the job is already as asked (M22, M51, M53).
+    /// The job is already in the requested state (M22, M51, M53).
     Unchanged,
 }
 
-/// The lifecycle of MODEL §2 as data: event, states it is allowed in, states it may lead to. `docs/concepts.md` is
-/// generated from it, and a test holds it against [`transition`] for every pair.
+/// The lifecycle as data: event, states in which it is allowed, states it may lead to. `docs/concepts.md` is generated
+/// from it, and a test compares it with [`transition`] for every pair.
 pub const LIFECYCLE: &[(Action, &[JobState], &[JobState])] = {
     use JobState::{
         Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled,
@@ -59,14 +59,14 @@ pub const LIFECYCLE: &[(Action, &[JobState], &[JobState])] = {
     ]
 };
 
-/// Decides what `event` makes of `job` at `now`.
+/// Decides the effect of `event` on `job` at `now`.
 ///
 /// # Errors
-/// [`Refused`] names state and action when the table does not know the pair; nothing changes then (M1).
+/// [`InvalidTransition`] names state and action if the event is not allowed in the state; nothing changes then (M1).
 pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Transition, InvalidTransition> {
     let mut next = job.clone();
     next.updated_at = now;
-    let verdict = match event {
+    let result = match event {
         Event::Submit => submit(&mut next, now),
         Event::DependencyEnded { need, state } => dependency_ended(&mut next, *need, *state, now),
         Event::Due => due(&mut next, now),
@@ -78,7 +78,7 @@ pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Tran
             let fence = job.fence.claimed(*generation, *random);
             claim_ahead(&mut next, *worker, fence, now)
         }
-        // What was not started cannot have failed: it is as if it had not been claimed.
+        // A job that has not started cannot have failed: treat it as if it had not been claimed.
         Event::LeaseExpired { is_crash, .. } if job.has.claim_ahead => {
             next.has.lost_ahead |= *is_crash;
             give_back(&mut next, now)
@@ -94,9 +94,9 @@ pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Tran
         }
         Event::LeaseExpired { random, is_crash } => {
             let message = if *is_crash {
-                "the worker was not heard of and its lease ended"
+                "no heartbeat from the worker; its lease expired"
             } else {
-                "the store was not reachable and the worker was not heard of again"
+                "the store was unreachable, and the worker did not come back"
             };
             let failure = Failure::new(Category::System, message).with_code("lease_expired");
             fail(
@@ -116,8 +116,8 @@ pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Tran
         Event::Expire => expire(&mut next, now),
     };
     next.has.claim_ahead &= next.lease.is_some();
-    match verdict {
-        // No attempt has begun that could have ended.
+    match result {
+        // No attempt has started, so none has ended.
         TransitionResult::Changed(_) if job.has.claim_ahead => {
             Ok(Transition::Changed(Box::new(Change { job: next, attempt: None })))
         }
@@ -129,7 +129,7 @@ pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Tran
     }
 }
 
-/// What one event's rule says.
+/// The result of one event's rule.
 enum TransitionResult {
     Changed(Option<AttemptOutcome>),
     Unchanged,
@@ -149,7 +149,7 @@ fn due(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
     if !matches!(next.state, JobState::Delayed | JobState::Retrying) {
         return TransitionResult::Refused;
     }
-    // A late promotion does not cost the job its place: it has been eligible since it was due.
+    // A late promotion does not cost the job its position: it has been eligible since it was due.
     let eligible_at = next.next_run_at().min(now);
     next.retry_at = None;
     schedule(next, now, eligible_at);
@@ -202,7 +202,7 @@ fn wake(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
             schedule(next, now, now);
             TransitionResult::Changed(None)
         }
-        // The wake is remembered: a resume finds nothing left to wait for (M52).
+        // The wake-up is recorded, so that a resume finds nothing left to wait for (M52).
         JobState::Suspended if next.details.wait.is_some() => {
             next.details_mut().wait = None;
             TransitionResult::Changed(None)
@@ -237,7 +237,7 @@ fn expire(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
     TransitionResult::Changed(attempt)
 }
 
-/// Puts a job where its facts say it belongs: held, parked, waiting for others, for its time, or claimable.
+/// Sets the state from the job's data: created, parked, waiting for dependencies or for its time, or ready.
 fn set_initial_state(next: &mut JobRecord, now: Timestamp) {
     if next.details.is_held {
         next.state = JobState::Created;
@@ -252,7 +252,7 @@ fn set_initial_state(next: &mut JobRecord, now: Timestamp) {
     }
 }
 
-/// Makes a job claimable; its place in the order is that of the first time it was (M21).
+/// Makes a job ready; it keeps the position of the first time it was ready (M21).
 fn schedule(next: &mut JobRecord, now: Timestamp, eligible_at: Timestamp) {
     next.state = JobState::Scheduled;
     next.scheduled_at = Some(now);
@@ -265,14 +265,14 @@ fn dependency_ended(next: &mut JobRecord, need: Need, state: JobState, now: Time
     }
     match need {
         Need::After if state == JobState::Completed => next.after_unmet = next.after_unmet.saturating_sub(1),
-        // The first one was enough; the others do not matter any more.
+        // The first one was enough; the others have no effect.
         Need::AfterAny if !next.any_unmet => return TransitionResult::Unchanged,
         Need::AfterAny => next.any_unmet = false,
-        // A dependency that ended badly ends its dependents the same way (M62).
+        // A failed dependency ends its dependents in the same state (M62).
         Need::After => {
             let category =
                 if state == JobState::Cancelled { Category::Cancelled } else { Category::Permanent };
-            let message = format!("a job it waits for ended {state}");
+            let message = format!("a job it depends on ended {state}");
             end(next, state, Some(&Failure::new(category, message).with_code("dependency_failed")), now);
             return TransitionResult::Changed(None);
         }
@@ -284,14 +284,14 @@ fn dependency_ended(next: &mut JobRecord, need: Need, state: JobState, now: Time
 }
 
 fn claim(next: &mut JobRecord, worker: WorkerId, fence: Fence, now: Timestamp) -> TransitionResult {
-    let verdict = claim_ahead(next, worker, fence, now);
-    if matches!(verdict, TransitionResult::Changed(_)) {
+    let result = claim_ahead(next, worker, fence, now);
+    if matches!(result, TransitionResult::Changed(_)) {
         start(next, now);
     }
-    verdict
+    result
 }
 
-/// A job that was claimed ahead starts: from here on its attempt counts (M5). Nothing happens to one that has started.
+/// Starts a prefetched job: from here on its attempt counts (M5). Does nothing if it has started.
 pub(crate) fn start(next: &mut JobRecord, now: Timestamp) {
     if next.has.claim_ahead {
         next.has.claim_ahead = false;
@@ -326,7 +326,7 @@ fn claim_ahead(next: &mut JobRecord, worker: WorkerId, fence: Fence, now: Timest
     TransitionResult::Changed(None)
 }
 
-/// How an attempt ended that did not succeed, and whether that counts towards poison.
+/// How an attempt ended without success, and whether it counts as a crash.
 #[derive(Clone, Copy)]
 struct Loss {
     outcome: AttemptOutcome,
@@ -374,7 +374,7 @@ fn fail(
 }
 
 fn record(job: &JobRecord, failure: &Failure, now: Timestamp, retryable: bool) -> ErrorRecord {
-    // A failure's fields are public: it may have been made past the constructors that cut them (M45).
+    // A failure's fields are public, so they may exceed the limits of its constructors (M45).
     let (mut message, mut code) = (failure.message.clone(), failure.code.clone());
     cut(&mut message, limits::ERROR_MESSAGE_BYTES_MAX);
     if let Some(code) = &mut code {
@@ -393,7 +393,7 @@ fn record(job: &JobRecord, failure: &Failure, now: Timestamp, retryable: bool) -
     }
 }
 
-/// Makes a job final; a success clears its error (M45). The lease goes, so the old fence is worth nothing.
+/// Makes a job final; a success clears its error (M45). The lease is removed, so the old fence is rejected.
 fn end(next: &mut JobRecord, state: JobState, failure: Option<&Failure>, now: Timestamp) {
     let error = failure.map(|failure| record(next, failure, now, false));
     next.lease = None;
@@ -420,7 +420,7 @@ fn end(next: &mut JobRecord, state: JobState, failure: Option<&Failure>, now: Ti
 fn suspend(next: &mut JobRecord, how: &Suspension, now: Timestamp) -> TransitionResult {
     match (next.state, how.mode) {
         (JobState::Suspended, _) => TransitionResult::Unchanged,
-        // Whatever the mode: there is nothing left to suspend (M1).
+        // In any mode: there is nothing left to suspend (M1).
         (state, _) if state.is_final() => TransitionResult::Refused,
         (JobState::Running, SuspendMode::IdleOnly) => TransitionResult::Refused,
         (JobState::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
@@ -454,7 +454,7 @@ fn hold(next: &mut JobRecord, how: Suspension, now: Timestamp) {
 
 fn suspend_if_requested(next: &mut JobRecord, now: Timestamp) {
     let Some(how) = next.details.suspend_requested.clone() else { return };
-    // A pause that would end at once does not begin.
+    // A pause that would end at once is not started.
     if how.expires_at.is_some_and(|at| at <= now) {
         next.details_mut().suspend_requested = None;
         return;
@@ -471,9 +471,9 @@ fn resume(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
         return TransitionResult::Unchanged;
     }
     let suspended_at = next.details.suspended_at.unwrap_or(now);
-    // The lifetime stood still (M33).
+    // The lifetime did not advance during the suspension (M33).
     next.expires_at = next.expires_at.plus(now.since(suspended_at));
-    // The backoff is dropped, the submitter's own delay is not (M52).
+    // The backoff is dropped; the submitter's own delay is not (M52).
     next.retry_at = None;
     let details = next.details_mut();
     details.suspension = None;

@@ -1,5 +1,5 @@
-//! A job's version: a digest that changes with every change of the job, for optimistic preconditions (`ETag`, `If-Match`).
-//! It is computed from the record and never stored.
+//! A job's version: a digest that changes with every change of the job, for preconditions (`ETag`, `If-Match`). It is
+//! computed from the record and never stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,19 +11,19 @@ use super::{JobId, JobMetadata, JobRecord, JobState, Priority, RareFields, Worke
 use crate::clock::Timestamp;
 use crate::error::FieldProblem;
 
-/// Bytes of the digest that are kept: 96 bits, so that no two versions of a job are ever mistaken for each other.
+/// Bytes of the digest: 96 bits, so that two versions of a job never collide in practice.
 const BYTES: usize = 12;
 
-/// Which state of a job somebody has seen. Two equal versions of one job mean that nobody changed it in between.
+/// A version of a job. Two equal versions of one job mean that it did not change in between.
 ///
-/// Covered is everything that a request, a worker's outcome or the passing of time changes: state, priority, attempts,
-/// times, lease holder, error, suspension, dependencies, costs, tags and the other labels. Not covered is what a running
-/// attempt reports about itself while nothing happens to the job (lease extensions, progress, log lines, checkpoints), and
-/// what is computed for display (`why`): otherwise no precondition on a running job could ever hold.
+/// The version covers everything that a request, a worker's outcome or a timer changes: state, priority, attempts,
+/// times, lease holder, error, suspension, dependencies, costs, tags and other metadata. It does not cover what a
+/// running attempt reports about itself (lease renewals, progress, log lines, checkpoints) or computed fields (`why`):
+/// otherwise no precondition on a running job could ever hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version([u8; BYTES]);
 
-/// What a version covers, in the order in which it is hashed.
+/// The covered fields, in the order in which they are hashed.
 #[derive(Serialize)]
 struct Covered<'a> {
     id: JobId,
@@ -40,9 +40,9 @@ struct Covered<'a> {
 }
 
 impl Version {
-    /// The version of a job with these labels.
+    /// The version of a job with this metadata.
     pub fn of(job: &JobRecord, labels: &JobMetadata) -> Version {
-        // These counters move with log lines, signals and steps, which are no change of the job.
+        // These counters grow with log lines, signals and steps, which do not count as changes of the job.
         let details = RareFields {
             progress: None,
             log_lines: 0,
@@ -97,7 +97,7 @@ impl FromStr for Version {
     fn from_str(text: &str) -> Result<Version, FieldProblem> {
         let unknown = || FieldProblem::Unknown {
             value: text.chars().take(BYTES * 4).collect(),
-            allowed: "the versions that were shown with a job",
+            allowed: "a version returned with a job",
         };
         if text.len() != BYTES * 2 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(unknown());

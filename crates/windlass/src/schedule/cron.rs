@@ -1,5 +1,5 @@
-//! Cron expressions: five fields, or six with seconds first; lists, ranges, steps and names. What they say of a date and a
-//! time of day; when that is on somebody's clock is the zone's business.
+//! Cron expressions: five fields, or six with seconds first; lists, ranges, steps and names. They match dates and times
+//! of day; `zone.rs` converts these to points in time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ pub struct Cron {
     days: Set,
     months: Set,
     weekdays: Set,
-    /// Whether a day fits if either of its two fields does: so it is if both name days.
+    /// Whether a day matches if either of its two fields does: the case if both are restricted.
     is_either_day: bool,
 }
 
@@ -34,7 +34,7 @@ impl Set {
         self.first_from(number) == Some(number)
     }
 
-    /// The smallest number of the set that is not below this one.
+    /// The smallest number of the set that is at least `number`.
     fn first_from(self, number: i8) -> Option<i8> {
         let shift = u32::try_from(number).ok().filter(|shift| *shift < 64)?;
         let rest = self.0 >> shift << shift;
@@ -46,7 +46,7 @@ impl Set {
     }
 }
 
-/// A field's name, its range, and the words for its numbers, from the first on.
+/// A field's name, its range, and the names of its numbers from the first on.
 struct Field {
     name: &'static str,
     first: u8,
@@ -64,7 +64,7 @@ const MONTH: Field = Field {
     last: 12,
     words: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
 };
-/// Sunday is 0 and 7.
+/// Sunday is both 0 and 7.
 const WEEKDAY: Field = Field {
     name: "day of week",
     first: 0,
@@ -72,7 +72,7 @@ const WEEKDAY: Field = Field {
     words: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 };
 
-/// Short words for common expressions.
+/// Nicknames of common expressions.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -100,7 +100,7 @@ impl FromStr for Cron {
             [second, minute, hour, day, month, weekday] => [second, minute, hour, day, month, weekday],
             _ => {
                 let found = fields.len();
-                return Err(bad(format!("`{text}` has {found} fields; give 5, or 6 with seconds first")));
+                return Err(bad(format!("`{text}` has {found} fields; use 5, or 6 with seconds first")));
             }
         };
         let weekdays = WEEKDAY.read(weekday)?;
@@ -115,13 +115,13 @@ impl FromStr for Cron {
             is_either_day: !is_any(day) && !is_any(weekday),
         };
         if cron.first_from(DateTime::MIN).is_none() {
-            return Err(bad(format!("`{text}` names a day that never comes")));
+            return Err(bad(format!("`{text}` matches no valid date")));
         }
         Ok(cron)
     }
 }
 
-/// Whether a field of days leaves the choice to the other one; so it has been since the first cron.
+/// Whether a field of days is unrestricted, so that the other one decides, as in every cron.
 fn is_any(field: &str) -> bool {
     field.starts_with(['*', '?'])
 }
@@ -148,14 +148,14 @@ impl Field {
         let (first, last) = match range.split_once('-') {
             Some((first, last)) => (self.number(first)?, self.number(last)?),
             None if range == "*" || range == "?" => (self.first, self.last),
-            // With a step, a single number is where to begin.
+            // With a step, a single number is the start of the range.
             None if step.is_some() => (self.number(range)?, self.last),
             None => (self.number(range)?, self.number(range)?),
         };
         if first > last {
             return Err(bad(format!("{} `{range}` ends before it begins", self.name)));
         }
-        // Sunday's second number is for those who write it, not for steps to land on.
+        // Steps use only 0 for Sunday; 7 counts only if written explicitly.
         let last = if self.last == WEEKDAY.last && step.is_some() && !range.contains('-') { 6 } else { last };
         let numbers = (first..=last).step_by(step.unwrap_or(1));
         Ok(Set(numbers.fold(0, |bits, number| bits | 1 << number)))
@@ -178,7 +178,7 @@ impl Field {
     }
 }
 
-/// A number without a sign.
+/// Parses a number without a sign.
 fn digits(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
@@ -189,9 +189,9 @@ impl Cron {
         (0..24).all(|hour| self.hours.has(hour))
     }
 
-    /// The first date and time that fits and is not before `from`.
+    /// The first matching date and time that is not before `from`.
     pub(super) fn first_from(&self, from: DateTime) -> Option<DateTime> {
-        // What fits is on a whole second.
+        // Matches are on whole seconds.
         let from = if from.subsec_nanosecond() == 0 {
             from
         } else {
@@ -223,7 +223,7 @@ impl Cron {
         if self.is_either_day { day || weekday } else { day && weekday }
     }
 
-    /// The first time of day that fits and is not before `from`.
+    /// The first matching time of day that is not before `from`.
     fn time_from(&self, from: Time) -> Option<Time> {
         let time = |hour, minute, second| Time::new(hour, minute, second, 0).ok();
         let hour = self.hours.first_from(from.hour())?;

@@ -68,7 +68,7 @@ fn an_expression_that_means_nothing_is_refused_in_words() {
         ("-1 * * * *", "minute `` is not"),
         ("+1 * * * *", "minute `+1`"),
         ("1, * * * *", "minute `` is not"),
-        ("0 0 31 2 *", "never comes"),
+        ("0 0 31 2 *", "matches no valid date"),
         ("@often", "1 fields"),
     ];
     for (expression, expected) in cases {

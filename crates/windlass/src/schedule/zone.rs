@@ -1,5 +1,5 @@
-//! Time zones: which moment a time on somebody's clock is, on days when clocks are changed too. The rules are those that
-//! the program was built with, so that every node of a fleet and every machine agrees.
+//! Time zones: converts local times to points in time, including daylight saving changes. The rules are compiled into
+//! the program, so that all nodes and machines agree.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ impl Default for Zone {
     }
 }
 
-/// The rules of all zones. Never the machine's: another one's might differ, and some have none.
+/// The rules of all zones. Never the machine's own: those may differ between machines, or be missing.
 fn all_zones() -> &'static TimeZoneDatabase {
     static ZONES: OnceLock<TimeZoneDatabase> = OnceLock::new();
     ZONES.get_or_init(TimeZoneDatabase::bundled)
@@ -48,22 +48,22 @@ impl FromStr for Zone {
 }
 
 impl Zone {
-    /// Its IANA name.
+    /// The IANA name.
     pub fn as_str(&self) -> &str {
         &self.name
     }
 
-    /// The day of the week and the time that its clocks show at a moment, such as `Mon 02:00`.
+    /// The weekday and local time at a point in time, such as `Mon 02:00`.
     pub fn shown_at(&self, at: Timestamp) -> Option<String> {
         let at = Instant::from_millisecond(at.as_millis()).ok()?;
         Some(self.rules.to_datetime(at).strftime("%a %H:%M").to_string())
     }
 
-    /// The first moment after another at which an expression's time comes (M80).
+    /// The first time after `after` that matches the expression (M80).
     ///
-    /// A time that the clocks skip comes once, at the first moment after the gap; one that they show twice comes once, the
-    /// first time. But what runs every hour runs by elapsed time: it neither runs twice at the end of a gap nor rests for
-    /// an hour when clocks go back.
+    /// A local time that is skipped matches once, at the first valid time after the gap; a local time that occurs twice
+    /// matches once, the first time. An expression that matches every hour runs by elapsed time: it neither runs twice
+    /// at the end of a gap nor pauses for an hour when clocks go back.
     pub(super) fn next_after(&self, cron: &Cron, after: Timestamp) -> Option<Timestamp> {
         let after = Instant::from_millisecond(after.as_millis()).ok()?;
         let found =
@@ -72,8 +72,8 @@ impl Zone {
         (millis <= Timestamp::MAX.as_millis()).then(|| Timestamp::from_millis(millis))
     }
 
-    /// Times of the day, each once. Later times of the day never come at earlier moments, so none that fits is missed by
-    /// beginning at what the clocks show now.
+    /// Matches times of the day, each once. Later times of the day never map to earlier points in time, so no match is
+    /// missed by starting at the current local time.
     fn next_shown(&self, cron: &Cron, after: Instant) -> Option<Instant> {
         let mut from = self.rules.to_datetime(after);
         loop {
@@ -86,21 +86,21 @@ impl Zone {
         }
     }
 
-    /// The moment at which the clocks first show this time, or, if they skip it, the first one after.
+    /// The first point in time with this local time, or, if it is skipped, the first one after the gap.
     fn first_moment(&self, shown: DateTime) -> Option<Instant> {
         match self.rules.to_ambiguous_timestamp(shown).offset() {
             AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
                 offset.to_timestamp(shown).ok()
             }
             AmbiguousOffset::Gap { after, .. } => {
-                // Read as if the clocks had been changed already, a skipped time lies just before the change.
+                // Converted with the offset after the change, a skipped time lies just before the change.
                 let before_change = after.to_timestamp(shown).ok()?;
                 self.rules.following(before_change).next().map(|change| change.timestamp())
             }
         }
     }
 
-    /// Whatever the clocks show, whenever they show it: from one change of the clocks to the next.
+    /// Matches by elapsed time, from one clock change to the next.
     fn next_elapsed(&self, cron: &Cron, after: Instant) -> Option<Instant> {
         let mut from = after.checked_add(SignedDuration::from_millis(1)).ok()?;
         loop {

@@ -1,4 +1,5 @@
-//! The keys of tickets: one that signs, and one that anybody may have to verify. Ed25519, as text for files and settings.
+//! The keys of tickets: a private key that signs, and a public key that verifies. Ed25519, as text for files and
+//! settings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,19 +9,19 @@ use sha2::{Digest, Sha256};
 
 use super::{from_hexadecimal, hexadecimal};
 
-/// What the text of a signing key begins with.
+/// Prefix of a private key's text.
 const SECRET_PREFIX: &str = "wtsk_";
-/// What the text of a public key begins with.
+/// Prefix of a public key's text.
 const PUBLIC_PREFIX: &str = "wtpk_";
-/// Enough to tell one's own keys apart; the signature decides.
+/// Enough to distinguish one's own keys; the signature decides.
 const KEY_ID_BYTES: usize = 8;
 
-/// A text that is no key for tickets.
+/// A text that is not a ticket key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a key for tickets: `{0}` and 64 hexadecimal digits")]
+#[error("not a ticket key: it must be `{0}` and 64 hexadecimal digits")]
 pub struct NotAKey(&'static str);
 
-/// The key that tickets are signed with; whoever has it can issue any.
+/// The private key that signs tickets; its holder can issue any ticket.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TicketKey(SigningKey);
 
@@ -33,12 +34,12 @@ impl TicketKey {
         TicketKey(SigningKey::from_bytes(&bytes))
     }
 
-    /// The key as text, to be kept where nobody else reads it.
+    /// The key as text. Keep it secret.
     pub fn reveal(&self) -> String {
         format!("{SECRET_PREFIX}{}", hexadecimal(self.0.as_bytes()))
     }
 
-    /// The key that verifies what this one signs.
+    /// The public key that verifies its signatures.
     pub fn public(&self) -> TicketPublicKey {
         TicketPublicKey(self.0.verifying_key())
     }
@@ -62,24 +63,24 @@ impl FromStr for TicketKey {
     }
 }
 
-/// Shows the public part only: a secret is never logged.
+/// Prints the public part only: a secret is never logged.
 impl fmt::Debug for TicketKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TicketKey({})", self.public())
     }
 }
 
-/// The key that tickets are verified with; it can issue none.
+/// The public key that verifies tickets; it cannot issue any.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TicketPublicKey(VerifyingKey);
 
 impl TicketPublicKey {
-    /// What tickets name the key by: the first 8 bytes of its SHA-256, in hexadecimal.
+    /// The key id in tickets: the first 8 bytes of the key's SHA-256, in hexadecimal.
     pub fn id(&self) -> String {
         hexadecimal(&Sha256::digest(self.0.as_bytes())[..KEY_ID_BYTES])
     }
 
-    /// Whether this signature over this message is the key's. Strictly: nobody can make another that counts too.
+    /// Whether this is the key's signature over the message. Strict verification, so that signatures are not malleable.
     pub(super) fn has_signed(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
     }

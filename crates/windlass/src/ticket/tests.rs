@@ -52,7 +52,7 @@ fn issued(payload: &[u8]) -> Ticket {
     Ticket::issue(&key(), Submitted::new(payload).subject(), 99, now, expires)
 }
 
-fn verdict(ticket: &Ticket, payload: &[u8], later: u64) -> Result<(), TicketFault> {
+fn verify(ticket: &Ticket, payload: &[u8], later: u64) -> Result<(), TicketFault> {
     let now = Timestamp::from_millis(NOW).plus(std::time::Duration::from_secs(later));
     ticket.verify(&[key().public()], Submitted::new(payload).subject(), now)
 }
@@ -87,9 +87,9 @@ fn what_is_signed_is_the_ticket_without_its_signature_and_without_spaces() {
 #[test]
 fn a_ticket_is_good_for_its_job_until_it_expires() {
     let ticket = issued(b"{}");
-    assert_eq!(verdict(&ticket, b"{}", 59), Ok(()));
-    assert_eq!(verdict(&ticket, b"{}", 60), Err(TicketFault::Expired));
-    assert_eq!(verdict(&ticket, b"{ }", 0), Err(TicketFault::PayloadMismatch));
+    assert_eq!(verify(&ticket, b"{}", 59), Ok(()));
+    assert_eq!(verify(&ticket, b"{}", 60), Err(TicketFault::Expired));
+    assert_eq!(verify(&ticket, b"{ }", 0), Err(TicketFault::PayloadMismatch));
 }
 
 /// M94: every bit of every field.
@@ -126,7 +126,7 @@ fn a_ticket_with_any_bit_flipped_is_invalid() {
             let mut bytes = std::mem::take(text).into_bytes();
             bytes[bit / 7] ^= 1 << (bit % 7);
             *text = String::from_utf8(bytes).unwrap();
-            let fault = verdict(&changed, b"{}", 0).expect_err("it was changed");
+            let fault = verify(&changed, b"{}", 0).expect_err("it was changed");
             assert_eq!((fault, fault.code()), (TicketFault::BadSignature, "ticket_invalid"), "{changed:?}");
         }
     }
@@ -137,7 +137,7 @@ fn a_ticket_with_any_bit_flipped_is_invalid() {
             let mut changed = ticket.clone();
             let at = field(&mut changed);
             *at = Timestamp::from_millis(at.as_millis() ^ (1 << bit));
-            assert_eq!(verdict(&changed, b"{}", 0), Err(TicketFault::BadSignature));
+            assert_eq!(verify(&changed, b"{}", 0), Err(TicketFault::BadSignature));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Networks: an address and how many of its leading bits count, as in `10.0.0.0/8`.
+//! Networks: an address and the number of its significant leading bits, as in `10.0.0.0/8`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -56,7 +56,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// Reads `10.0.0.0/8`, `fd00::/8`, or a single address.
+/// Parses `10.0.0.0/8`, `fd00::/8`, or a single address.
 impl FromStr for Network {
     type Err = FieldProblem;
 

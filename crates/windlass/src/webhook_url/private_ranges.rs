@@ -1,5 +1,5 @@
-//! Which addresses are not the public internet, whatever they are wrapped in. The tables follow the registries of special
-//! addresses (RFC 6890 and its successors), and name the few public ones behind which clouds keep secrets.
+//! Addresses outside the public internet, in any encapsulation. The tables follow the registries of special-purpose
+//! addresses (RFC 6890 and its successors), and add the few public addresses of cloud metadata services.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,10 +27,10 @@ const RESERVED_V4: [(Network, &str); 19] = [
     (Network::v4([240, 0, 0, 0], 4), "reserved or broadcast"),
 ];
 
-/// All that is public in IPv6; what lies outside is reserved, local or not given out.
+/// Public IPv6; addresses outside are reserved, local or unassigned.
 const GLOBAL_V6: Network = Network::v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// What is not public although it lies within [`GLOBAL_V6`].
+/// Addresses within [`GLOBAL_V6`] that are not public.
 const RESERVED_V6: [(Network, &str); 4] = [
     (Network::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), "protocol or tunnel"),
     (Network::v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), "documentation"),
@@ -38,7 +38,7 @@ const RESERVED_V6: [(Network, &str); 4] = [
     (Network::v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), "documentation"),
 ];
 
-/// What is outside [`GLOBAL_V6`], for words that help; anything else there is "reserved".
+/// Addresses outside [`GLOBAL_V6`] with a specific description; any other is "reserved".
 const LOCAL_V6: [(Network, &str); 8] = [
     (Network::v6([0, 0, 0, 0, 0, 0, 0, 0], 128), "unspecified"),
     (Network::v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "loopback"),
@@ -50,7 +50,7 @@ const LOCAL_V6: [(Network, &str); 8] = [
     (Network::v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), "multicast"),
 ];
 
-/// Where the last 32 bits are an IPv4 address: compatible, mapped, translated, and NAT64's well-known prefix.
+/// Prefixes whose last 32 bits are an IPv4 address: compatible, mapped, translated, and NAT64's well-known prefix.
 const V4_AT_THE_END: [Network; 4] = [
     Network::v6([0, 0, 0, 0, 0, 0, 0, 0], 96),
     Network::v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96),
@@ -58,10 +58,10 @@ const V4_AT_THE_END: [Network; 4] = [
     Network::v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96),
 ];
 
-/// Relays of 6to4: the IPv4 address stands in the second and third group.
+/// 6to4 relays: the IPv4 address is in the second and third group.
 const SIX_TO_FOUR: Network = Network::v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16);
 
-/// The address that a packet ends up at: an IPv4 address wrapped into IPv6 is that IPv4 address.
+/// The address that a packet reaches: for an IPv4 address embedded in IPv6, that IPv4 address.
 pub(super) fn reached_by(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -69,7 +69,7 @@ pub(super) fn reached_by(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What kind of address it is; none if it is a public one.
+/// The kind of a non-public address; `None` if it is public.
 pub(super) fn kind_of(address: IpAddr) -> Option<&'static str> {
     match reached_by(address) {
         IpAddr::V4(v4) => kind_of_v4(v4),
@@ -96,7 +96,7 @@ fn found_in(table: &[(Network, &'static str)], address: IpAddr) -> Option<&'stat
 fn wrapped_in(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let whole = IpAddr::V6(address);
     let [_, high, low, _, _, _, second_last, last] = address.segments();
-    // `::` and `::1` are IPv6's own, though they look like IPv4-compatible ones.
+    // `::` and `::1` are IPv6's own, though they look like IPv4-compatible addresses.
     if address.is_unspecified() || address.is_loopback() {
         return None;
     }
@@ -106,7 +106,7 @@ fn wrapped_in(address: Ipv6Addr) -> Option<Ipv4Addr> {
     SIX_TO_FOUR.contains(whole).then(|| v4_of(high, low))
 }
 
-/// The IPv4 address in the interface part of a tunnel within a site (RFC 5214), under whatever prefix.
+/// The IPv4 address in the interface part of an ISATAP tunnel (RFC 5214), under any prefix.
 fn isatap(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [_, _, _, _, flags, mark, high, low] = address.segments();
     (mark == 0x5efe && flags & !0x0200 == 0).then(|| v4_of(high, low))

@@ -1,5 +1,5 @@
-//! Reporting: outcomes go to the store in batches, and again while the database is away. An outcome that cannot be written
-//! in time is stale by then, and the store says so.
+//! The completer: reports outcomes to the store in batches, and retries while the database is unavailable. The store
+//! rejects an outcome as stale if it is reported too late.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::job::WorkerId;
 use crate::limits;
 use crate::store::command::finish::{Finish, Report};
 
-/// How long to wait before the first repetition, and at most.
+/// First and longest pause before a retry.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// Reports until `closing`, and then what is left.
+/// Reports until `closing` fires, then reports the rest.
 pub(crate) async fn run(
     shared: Arc<WorkerShared>,
     mut inbox: mpsc::Receiver<Report>,
@@ -35,13 +35,13 @@ pub(crate) async fn run(
         if count == 0 {
             return;
         }
-        gather(&mut inbox, &mut batch).await;
+        collect_ready(&mut inbox, &mut batch).await;
         send(&shared, std::mem::take(&mut batch)).await;
     }
 }
 
-/// Adds what else arrives while others get their turn: quick handlers end together, and one commit takes all of them.
-async fn gather(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
+/// Adds outcomes that arrive while other tasks run: quick handlers finish together, and one commit takes all of them.
+async fn collect_ready(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
     loop {
         yield_now().await;
         let room = limits::OUTCOMES_PER_CALL_MAX.saturating_sub(batch.len());
@@ -53,20 +53,20 @@ async fn gather(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
     }
 }
 
-/// Sends outcomes until the store takes them, or says that it never will.
+/// Sends outcomes until the store accepts or permanently rejects them.
 pub(crate) async fn send(shared: &WorkerShared, reports: Vec<Report>) {
-    let (queue, worker) = (&shared.client, shared.id());
+    let (client, worker) = (&shared.client, shared.id());
     let mut pause = PAUSES.0;
     loop {
-        match queue.store().finish(queue.caller(), worker, reports.clone()).await {
+        match client.store().finish(client.caller(), worker, reports.clone()).await {
             Ok(answers) => {
                 let answered = reports.iter().zip(&answers);
                 for (report, answer) in answered.filter(|(_, answer)| !matches!(answer, Finish::Applied(_))) {
-                    tracing::info!(job = %report.job, ?answer, "outcome was not taken");
+                    tracing::info!(job = %report.job, ?answer, "outcome was not accepted");
                 }
-                return reject(queue, worker, &reports, &answers).await;
+                return reject(client, worker, &reports, &answers).await;
             }
-            // One of them may be to blame, and the others must not wait for it until their leases end.
+            // One outcome may cause the error, and the others must not wait for it until their leases expire.
             Err(WorkError::Store(StoreError::Damaged(_) | StoreError::Database(_))) if reports.len() > 1 => {
                 let mut reports = reports;
                 let others = reports.split_off(reports.len() / 2);
@@ -76,19 +76,19 @@ pub(crate) async fn send(shared: &WorkerShared, reports: Vec<Report>) {
             Err(WorkError::Store(error))
                 if !matches!(error, StoreError::Stopped(_) | StoreError::Damaged(_)) =>
             {
-                tracing::warn!(%error, outcomes = reports.len(), "outcomes were not taken, will try again");
+                tracing::warn!(%error, outcomes = reports.len(), "failed to report outcomes, will retry");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSES.1);
             }
             Err(error) => {
-                tracing::error!(%error, outcomes = reports.len(), "outcomes are lost, their leases will end");
+                tracing::error!(%error, outcomes = reports.len(), "failed to report outcomes; their leases will expire");
                 return;
             }
         }
     }
 }
 
-/// An outcome the store cannot keep (a result that is too large) ends the attempt as a permanent failure that says so.
+/// An outcome that the store cannot store (such as a result that is too large) fails the attempt permanently.
 async fn reject(client: &Client, worker: WorkerId, reports: &[Report], answers: &[Finish]) {
     let mut again = Vec::new();
     for (report, answer) in reports.iter().zip(answers) {
@@ -99,7 +99,7 @@ async fn reject(client: &Client, worker: WorkerId, reports: &[Report], answers: 
         }
     }
     if !again.is_empty() {
-        // If this is not taken either, the lease ends by itself.
+        // If this is rejected too, the lease expires.
         let _ = client.store().finish(client.caller(), worker, again).await;
     }
 }

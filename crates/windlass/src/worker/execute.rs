@@ -1,5 +1,5 @@
-//! Running one handler: time limit, cancellation, parking and panics all become an outcome, or nothing at all when the
-//! attempt was cut off.
+//! Runs one handler. Timeout, cancellation, parking and panics become an outcome, or nothing if the attempt lost its
+//! lease.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use super::WorkerShared;
 use super::slots::SlotPool;
 use crate::clock::Stopwatch;
 use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
-use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
+use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, find_error};
 use crate::job::{Category, Failure, Strategy, described};
 use crate::limits;
 use crate::store::command::claim::Claimed;
@@ -23,15 +23,15 @@ use crate::store::command::finish::{Outcome, Park, Report};
 
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Starts a job that was claimed, in its turn; its seat is free again when its outcome is on its way.
+/// Starts a claimed job once a slot is free. Its claim permit is returned when its outcome has been queued.
 pub(super) fn start(
     shared: Arc<WorkerShared>,
     claimed: Claimed,
-    seats: Arc<SlotPool>,
-    seat: OwnedSemaphorePermit,
+    pool: Arc<SlotPool>,
+    permit: OwnedSemaphorePermit,
     slot: Option<OwnedSemaphorePermit>,
 ) {
-    // At once: whoever asks from now on what runs here is told, also before the task has begun.
+    // Before the task starts, so that the job counts as running at once.
     let cx = start_attempt(&shared, claimed);
     tokio::spawn(async move {
         let execution = cx.claimed().job.policy.timeouts.execution;
@@ -43,7 +43,7 @@ pub(super) fn start(
         };
         let slot = match slot {
             Some(slot) => Some(slot),
-            None => seats.turn(execution, given_up).await,
+            None => pool.turn(execution, given_up).await,
         };
         let outcome = if slot.is_some() && !cx.is_cancelled() {
             let watch = Stopwatch::start();
@@ -56,7 +56,7 @@ pub(super) fn start(
                     () = note_start(&shared, &cx) => running.await,
                 }
             };
-            seats.took(watch.elapsed());
+            pool.took(watch.elapsed());
             outcome
         } else {
             Some(Outcome::Released)
@@ -66,12 +66,12 @@ pub(super) fn start(
         {
             shared.report(report(&cx, outcome)).await;
         }
-        drop((slot, seat));
+        drop((slot, permit));
     });
 }
 
-/// Tells the store that a job has started which was claimed ahead, unless it ends at once: then its outcome says so. Should
-/// its worker be lost, the attempt counts and is a crash.
+/// Reports to the store that a prefetched job has started, unless it finishes at once: then its outcome implies it. If
+/// the worker is lost afterwards, the attempt counts as a crash.
 async fn note_start(shared: &WorkerShared, cx: &Cx) {
     if !cx.has_started_unnoticed() {
         return std::future::pending().await;
@@ -79,12 +79,12 @@ async fn note_start(shared: &WorkerShared, cx: &Cx) {
     tokio::time::sleep(limits::START_NOTED_AFTER).await;
     let started = vec![(cx.job_id(), cx.fence())];
     if let Err(error) = shared.client.store().start(shared.client.caller(), shared.id(), started).await {
-        // The next heartbeat says it again.
-        tracing::debug!(%error, job = %cx.job_id(), "cannot note that a job has started");
+        // The next heartbeat reports it again.
+        tracing::debug!(%error, job = %cx.job_id(), "failed to record that a job has started");
     }
 }
 
-/// Runs one attempt; nothing if there is nothing to report.
+/// Runs one attempt; `None` if there is nothing to report.
 pub(crate) async fn attempt(shared: &WorkerShared, claimed: Claimed) -> Option<Report> {
     let cx = start_attempt(shared, claimed);
     let outcome = run(shared, &cx).await;
@@ -102,7 +102,7 @@ fn report(cx: &Cx, outcome: Outcome) -> Report {
     Report { job: cx.job_id(), fence: cx.fence(), outcome, cost_cents: cx.cost_cents() }
 }
 
-/// Runs the handler to its end as part of its submission's trace; nothing if there is nothing to report.
+/// Runs the handler within the trace of its submission; `None` if there is nothing to report.
 async fn run(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     let span = tracing::debug_span!(
         parent: None,
@@ -122,13 +122,13 @@ async fn run(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     outcome
 }
 
-/// Logs that an attempt failed. In a program that has not set up tracing it is printed to standard error: a handler that
-/// fails must not fail in silence.
+/// Logs a failed attempt. If the program has not set up tracing, prints it to standard error, so that failures are
+/// never silent.
 fn log_failure(cx: &Cx, failure: &Failure) {
     let (job, job_type, attempt) = (cx.job_id(), cx.job_type(), cx.attempt());
     let code = failure.code.as_deref();
     let category = failure.category.as_str();
-    tracing::warn!(%job, %job_type, attempt, category, code, error = failure.message, "an attempt failed");
+    tracing::warn!(%job, %job_type, attempt, category, code, error = failure.message, "attempt failed");
     if !tracing::dispatcher::has_been_set() {
         let max = cx.claimed().job.policy.retry.max_attempts;
         eprintln!(
@@ -143,7 +143,7 @@ async fn run_handler(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
         return None;
     }
     let Some(handler) = shared.handler(cx.job_type()) else {
-        // Not claimed for, so not ours to judge: somebody who knows this type will run it (M104).
+        // This worker does not claim this type: release the job for a worker that does (M104).
         return Some(Outcome::Released);
     };
     let outcome = match catch_unwind(AssertUnwindSafe(|| call(shared, cx, handler))) {
@@ -162,7 +162,7 @@ async fn run_handler(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     }
 }
 
-/// A failure with the delay that the worker's own function decides on, if the job's policy leaves it to that (M41).
+/// Adds the delay of the worker's retry function to a failure, if the job's policy is custom (M41).
 fn delayed(shared: &WorkerShared, cx: &Cx, outcome: Outcome) -> Outcome {
     let (policy, decide) = (&cx.claimed().job.policy.retry, &shared.settings.retry_delay);
     let (Outcome::Failed(failure), Some(decide), Strategy::Custom) = (&outcome, decide, policy.strategy)
@@ -175,19 +175,19 @@ fn delayed(shared: &WorkerShared, cx: &Cx, outcome: Outcome) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| decide(cx, failure))) {
         Ok(delay) => Outcome::Failed(failure.clone().with_retry_after(delay.min(policy.max_delay))),
         Err(_panic) => {
-            tracing::error!(job = %cx.job_id(), "the function for the delay before a retry panicked");
+            tracing::error!(job = %cx.job_id(), "the retry delay function panicked");
             outcome
         }
     }
 }
 
-/// The handler's future within all layers.
+/// The handler's future wrapped in all layers.
 fn call(shared: &WorkerShared, cx: &Cx, handler: &dyn AnyHandler) -> HandlerFuture {
     let future = handler.call(&cx.claimed().spec.payload.bytes, cx.clone());
     shared.layers.iter().fold(future, |future, layer| layer(cx.clone(), future))
 }
 
-/// Drives the handler until it ends, parks, takes too long or is cut off.
+/// Drives the handler until it finishes, parks, times out or is stopped.
 async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -> Option<Outcome> {
     let limit = cx.claimed().job.policy.timeouts.execution;
     tokio::select! {
@@ -207,7 +207,7 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
     }
 }
 
-/// The handler has parked, and is dropped only after this.
+/// Records the parking; the handler is dropped only after this.
 async fn parked(cx: &Cx, park: Park) -> Outcome {
     match cx.forget_places().await {
         Ok(()) => Outcome::Parked(park),
@@ -215,16 +215,16 @@ async fn parked(cx: &Cx, park: Park) -> Outcome {
     }
 }
 
-/// Returns when the handler was told to stop and has had time to clean up.
+/// Returns when the handler was told to stop and its grace period is over.
 async fn cut_off(shared: &WorkerShared, cx: &Cx) {
     cx.cancelled().await;
     tokio::time::sleep(shared.settings.grace).await;
 }
 
-/// Runs a handler and catches its panic.
+/// Polls a handler and catches its panic.
 async fn catch(cx: &Cx, future: &mut HandlerFuture) -> Result<Result<Vec<u8>, anyhow::Error>, Panic> {
     let mut poll = |context: &mut Context<'_>| {
-        // What a panic left half-done is dropped with the future; nothing else can see it.
+        // State that a panic left inconsistent is dropped with the future; no other code can see it.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(Poll::Ready(ended)) => Poll::Ready(Ok(ended)),
             Ok(Poll::Pending) => Poll::Pending,
@@ -234,15 +234,15 @@ async fn catch(cx: &Cx, future: &mut HandlerFuture) -> Result<Result<Vec<u8>, an
     poll_fn(move |context| cx.poll_handler(context, &mut poll)).await
 }
 
-/// Drops what is left of a handler; a panic in there must not take the attempt's outcome with it.
+/// Drops a handler's future; a panic while dropping must not lose the attempt's outcome.
 fn drop_safely(cx: &Cx, future: HandlerFuture) {
     if catch_unwind(AssertUnwindSafe(move || drop(future))).is_err() {
-        tracing::error!(job = %cx.job_id(), "handler panicked while it was dropped");
+        tracing::error!(job = %cx.job_id(), "handler panicked while being dropped");
     }
 }
 
-/// What a handler's end means. What it returned is looked at with care: an error's text may panic, and so may dropping
-/// the error, or what a panic carries.
+/// Converts a handler's result into an outcome. Formatting an error, and dropping an error or a panic payload, may
+/// panic too.
 async fn judge(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> Outcome {
     if let Ok(Err(error)) = &ended
         && let Ok(message) = catch_unwind(AssertUnwindSafe(|| failure_of(error).message))
@@ -253,7 +253,7 @@ async fn judge(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) ->
         Ok(outcome) => outcome,
         Err(panic) => {
             let outcome = outcome_of_panic(&panic);
-            // It has shown that it panics when it is dropped, and may do so again.
+            // It panicked while being dropped and may do so again.
             std::mem::forget(panic);
             outcome
         }
@@ -263,9 +263,9 @@ async fn judge(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) ->
 fn outcome_of(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> Outcome {
     match ended {
         Ok(Ok(result)) => Outcome::Completed { result: (result != b"null").then_some(result) },
-        Ok(Err(error)) => match (said::<Snooze>(&error), failure_of(&error)) {
+        Ok(Err(error)) => match (find_error::<Snooze>(&error), failure_of(&error)) {
             (Some(Snooze(duration)), _) => Outcome::Parked(Park::For(*duration)),
-            // It was told to stop and says that it could not finish: that is no failure of the job.
+            // It was told to stop and could not finish: not a failure of the job.
             (None, failure) if cx.is_cancelled() && failure.category == Category::Temporary => {
                 Outcome::Released
             }
@@ -280,11 +280,11 @@ fn outcome_of_panic(panic: &Panic) -> Outcome {
     Outcome::Failed(Failure::new(Category::System, format!("panicked: {message}")).with_code("panic"))
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &Panic) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "something that is not text".into())
+        .unwrap_or_else(|| "no message".into())
 }

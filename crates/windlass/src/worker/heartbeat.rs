@@ -1,4 +1,4 @@
-//! Signs of life: extends leases, hears what was suspended, cancelled or lost, and goes on while the worker drains.
+//! Heartbeats: renew leases, receive suspensions, cancellations and lost leases. They continue while the worker drains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,67 +14,68 @@ use crate::store::api::work::Interrupts;
 use crate::store::command::heartbeat::HeartbeatItem;
 use crate::store::metrics::Fallback;
 
-/// News from elsewhere are looked at no more often than this.
-const NEWS_PAUSE: Duration = Duration::from_millis(20);
+/// Shortest pause between two reads of interruptions.
+const INTERRUPT_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
     let every = shared.settings.heartbeat_every;
-    // A worker that nobody has heard loses its leases: its handlers are told in time to be gone before others begin.
+    // A worker without heartbeats loses its leases. Its handlers are told to stop early enough to finish before other
+    // workers start their jobs.
     let grace = shared.settings.grace.min(limits::WORKER_SILENCE_MAX / 3);
     let silence = limits::WORKER_SILENCE_MAX.saturating_sub(grace);
-    let mut heard = WaitLimit::for_duration(silence);
-    // The news that the last wait was for, if it ended without any.
-    let mut unheard: Option<Interrupts> = None;
+    let mut deadline = WaitLimit::for_duration(silence);
+    // The subscription of the last wait, if the wait ended without a notification.
+    let mut missed: Option<Interrupts> = None;
     loop {
         let mut interrupts = shared.client.store().interrupts();
         let asked = WaitLimit::for_duration(silence);
-        match beat_within(&shared, heard).await {
+        match beat_within(&shared, deadline).await {
             Ok(is_interrupted) => {
-                heard = asked;
-                if is_interrupted && unheard.take().is_some_and(|interrupts| !interrupts.has_news()) {
+                deadline = asked;
+                if is_interrupted && missed.take().is_some_and(|interrupts| !interrupts.has_news()) {
                     shared.client.store().environment().meters.fell_back(Fallback::Interrupt);
                 }
             }
             Err(WorkError::NoSuchWorker(forgotten)) => {
                 if let Err(error) = shared.register_again(forgotten).await {
-                    tracing::warn!(%error, "cannot register again");
+                    tracing::warn!(%error, "failed to register again");
                 }
             }
             Err(WorkError::Store(StoreError::Stopped(_))) => {
-                return shared.cancel_all(CancelReason::Unheard);
+                return shared.cancel_all(CancelReason::StoreUnreachable);
             }
-            Err(error) => tracing::warn!(%error, "heartbeat was not taken"),
+            Err(error) => tracing::warn!(%error, "heartbeat failed"),
         }
-        let has_news = tokio::select! {
+        let is_notified = tokio::select! {
             () = over.cancelled() => return,
             () = tokio::time::sleep(every) => false,
             () = interrupts.news(shared.client.caller(), shared.id(), || shared.running.beats_to_go_on(), every) => {
-                tokio::time::sleep(NEWS_PAUSE).await;
+                tokio::time::sleep(INTERRUPT_PAUSE).await;
                 true
             }
         };
-        unheard = (!has_news).then_some(interrupts);
+        missed = (!is_notified).then_some(interrupts);
     }
 }
 
-/// Beats once, and cancels everything if the answer has not come when patience ends; then still waits for it. True if
-/// handlers were told to stop.
-async fn beat_within(shared: &WorkerShared, heard: WaitLimit) -> Result<bool, WorkError> {
-    let beating = beat(shared);
-    tokio::pin!(beating);
+/// Sends one heartbeat, and cancels all handlers if no reply arrives before the deadline; then still waits for the
+/// reply. Returns whether handlers were told to stop.
+async fn beat_within(shared: &WorkerShared, deadline: WaitLimit) -> Result<bool, WorkError> {
+    let heartbeat = beat(shared);
+    tokio::pin!(heartbeat);
     tokio::select! {
         biased;
-        answer = &mut beating => answer,
-        () = heard.elapsed_wait() => {
-            shared.cancel_all(CancelReason::Unheard);
-            beating.await
+        answer = &mut heartbeat => answer,
+        () = deadline.elapsed_wait() => {
+            shared.cancel_all(CancelReason::StoreUnreachable);
+            heartbeat.await
         }
     }
 }
 
-/// Beats once for everything that runs; true if handlers were told to stop.
+/// Sends one heartbeat for all running jobs. Returns whether handlers were told to stop.
 pub(crate) async fn beat(shared: &WorkerShared) -> Result<bool, WorkError> {
-    // Before their leases are extended: from here on it is known that they have started.
+    // Before their leases are renewed: from here on the store knows that they have started.
     let mut started = shared.running.started();
     started.truncate(limits::OUTCOMES_PER_CALL_MAX);
     shared.client.store().start(shared.client.caller(), shared.id(), started).await?;
@@ -96,9 +97,9 @@ async fn beat_some(shared: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<b
     let pulse = shared.client.store().heartbeat(shared.client.caller(), shared.id(), beats).await?;
     for ((id, directive), (_, fence)) in pulse.directives.into_iter().zip(fences) {
         let Some(why) = CancelReason::of(directive) else { continue };
-        // An attempt that ended meanwhile is none of this directive's business.
+        // Ignore directives for attempts that have finished in the meantime.
         if let Some(cx) = shared.running.get(id).filter(|cx| cx.fence() == fence) {
-            tracing::info!(job = %id, directive = directive.as_str(), "handler is told to stop");
+            tracing::info!(job = %id, directive = directive.as_str(), "telling the handler to stop");
             cx.cancel(why);
             is_interrupted = true;
         }

@@ -1,5 +1,5 @@
-//! The jobs that a worker runs right now. Whoever takes an entry out is the one who reports on it, so no attempt is
-//! reported twice; and nothing is over before that report is on its way.
+//! The jobs that a worker is running. Only the task that removes an entry reports its outcome, so no attempt is
+//! reported twice. A job counts as running until that report is queued.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::context::{CancelReason, Cx};
 use crate::job::{Fence, JobId};
 use crate::store::command::heartbeat::HeartbeatItem;
 
-/// Jobs by id; a job that was lost and claimed again by the same worker is there under its new fence.
+/// Running jobs by id. A job that was lost and claimed again by the same worker is stored under its new fence.
 #[derive(Default)]
 pub(crate) struct Running {
     attempts: Mutex<Attempts>,
@@ -20,11 +20,11 @@ pub(crate) struct Running {
 #[derive(Default)]
 struct Attempts {
     jobs: HashMap<JobId, Cx>,
-    /// Taken out, but not reported on yet.
+    /// Removed, but not reported yet.
     leaving: usize,
 }
 
-/// The right to report on an attempt; what it belongs to counts as running until this is dropped.
+/// The right to report an attempt's outcome; the attempt counts as running until this is dropped.
 pub(crate) struct InFlightGuard<'a>(&'a Running);
 
 impl Drop for InFlightGuard<'_> {
@@ -50,13 +50,13 @@ impl Running {
 
     pub(crate) fn insert(&self, cx: Cx) {
         let replaced = self.lock().jobs.insert(cx.job_id(), cx);
-        // The old attempt lost its lease, or the job could not have been claimed again.
+        // The old attempt has lost its lease, otherwise the job could not have been claimed again.
         if let Some(old) = replaced {
             old.cancel(CancelReason::Lost);
         }
     }
 
-    /// Takes an attempt out; none if somebody else did.
+    /// Removes an attempt; `None` if another task already did.
     pub(crate) fn remove(&self, id: JobId, fence: Fence) -> Option<InFlightGuard<'_>> {
         let mut attempts = self.lock();
         attempts.jobs.get(&id).filter(|cx| cx.fence() == fence)?;
@@ -69,14 +69,14 @@ impl Running {
         self.lock().jobs.values().map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
     }
 
-    /// Those of attempts that were not told to stop.
+    /// Heartbeat items of attempts that were not told to stop.
     pub(crate) fn beats_to_go_on(&self) -> Vec<HeartbeatItem> {
         let attempts = self.lock();
         let going_on = attempts.jobs.values().filter(|cx| !cx.is_cancelled());
         going_on.map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
     }
 
-    /// Those that were claimed ahead and have started since.
+    /// Prefetched jobs that have started since.
     pub(crate) fn started(&self) -> Vec<(JobId, Fence)> {
         let attempts = self.lock();
         let started = attempts.jobs.values().filter(|cx| cx.has_started_unnoticed());
@@ -91,7 +91,7 @@ impl Running {
         self.lock().jobs.values().cloned().collect()
     }
 
-    /// Returns when nothing runs and everything is reported on.
+    /// Returns when no job is running and all outcomes are reported.
     pub(crate) async fn emptied(&self) {
         loop {
             let emptied = self.emptied.notified();

@@ -1,5 +1,5 @@
-//! Leaving: drain, interrupt, release, report, deregister. Every stage has a limit, so a handler that is stuck cannot keep
-//! its worker from leaving; its job goes back without an attempt being counted.
+//! Shutdown: drain, interrupt, release, report, deregister. Every stage has a timeout, so a stuck handler cannot keep
+//! its worker from shutting down. Its job is released without counting an attempt.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,17 +12,17 @@ use crate::context::CancelReason;
 use crate::limits;
 use crate::store::command::finish::{Outcome, Report};
 
-/// How a worker left.
+/// The result of a worker's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShutdownReport {
-    /// Jobs that were given back unfinished.
+    /// Jobs that were released unfinished.
     pub released: usize,
 }
 
-/// Ends all work and reports on it; says how many jobs were given back.
+/// Ends all running jobs and reports their outcomes. Returns how many jobs were released.
 pub(super) async fn leave(
     shared: &WorkerShared,
-    reporting: JoinHandle<()>,
+    completer: JoinHandle<()>,
     closing: &CancellationToken,
 ) -> usize {
     let before = shared.released.load(Ordering::Relaxed);
@@ -33,21 +33,21 @@ pub(super) async fn leave(
         release_all(shared).await;
     }
     closing.cancel();
-    let _ended_or_not = tokio::time::timeout(limits::SHUTDOWN_REPORT_TIMEOUT, reporting).await;
+    let _ended_or_not = tokio::time::timeout(limits::SHUTDOWN_REPORT_TIMEOUT, completer).await;
     shared.released.load(Ordering::Relaxed) - before
 }
 
-/// Leaves the registry.
-pub(super) async fn farewell(shared: &WorkerShared, mut released: usize) -> ShutdownReport {
+/// Deregisters the worker.
+pub(super) async fn deregister(shared: &WorkerShared, mut released: usize) -> ShutdownReport {
     match shared.client.store().deregister(shared.client.caller(), shared.id()).await {
-        // Those whose handlers were dropped just before they would have been given back.
+        // Jobs whose handlers were dropped just before they would have been released.
         Ok(rest) => released += rest,
-        Err(error) => tracing::warn!(%error, "could not say farewell; leases end by themselves"),
+        Err(error) => tracing::warn!(%error, "failed to deregister worker; its leases will expire"),
     }
     ShutdownReport { released }
 }
 
-/// Gives everything back whenever the worker is paused aggressively from within its program (M55).
+/// Releases all jobs whenever the program pauses the worker aggressively (M55).
 pub(super) async fn release_when_paused(shared: Arc<WorkerShared>, over: CancellationToken) {
     loop {
         tokio::select! {
@@ -62,8 +62,8 @@ pub(super) async fn release_when_paused(shared: Arc<WorkerShared>, over: Cancell
     }
 }
 
-/// Tells the store whenever the program pauses the worker or lets it go on: jobs that wait for it say so.
-pub(super) async fn tell_when_paused(shared: Arc<WorkerShared>, over: CancellationToken) {
+/// Reports to the store when the program pauses or resumes the worker, so that `explain` shows it.
+pub(super) async fn report_pauses(shared: Arc<WorkerShared>, over: CancellationToken) {
     loop {
         for is_paused in [true, false] {
             tokio::select! {
@@ -73,13 +73,13 @@ pub(super) async fn tell_when_paused(shared: Arc<WorkerShared>, over: Cancellati
             }
             let store = shared.client.store();
             if let Err(error) = store.tell_paused(shared.client.caller(), shared.id(), is_paused).await {
-                tracing::warn!(%error, is_paused, "the store does not know that the worker is paused or goes on");
+                tracing::warn!(%error, is_paused, "failed to report that the worker was paused or resumed");
             }
         }
     }
 }
 
-/// Gives back everything that still runs.
+/// Releases all jobs that still run.
 pub(crate) async fn release_all(shared: &WorkerShared) {
     for cx in shared.running.all() {
         cx.cancel(CancelReason::Released);

@@ -1,7 +1,7 @@
-//! The seats of one queue in a worker: one for each handler that may run, and, while handlers are much quicker than
-//! claims, some more for jobs that wait for their turn, so that no handler stands idle while the next claim is on its way:
-//! the quicker the handlers the more, so that none waits much longer than a claim takes. As soon as handlers take longer,
-//! nothing is claimed that cannot be started.
+//! The slots of one queue in a worker, and the permits to claim for them. There is one permit for each slot. While
+//! handlers are much faster than claims, there are additional permits for prefetched jobs, so that slots do not stay
+//! idle during the next claim: the faster the handlers, the more permits, so that no job waits much longer than a claim
+//! takes. When handlers become slower, the worker claims only jobs that it can start.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,71 +14,69 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Stopwatch;
 use crate::limits;
 
-/// A mean over so many of the last handlers.
+/// Number of recent handlers in the mean.
 const HANDLERS_REMEMBERED: u64 = 16;
-/// What is assumed before anything was measured, and again after a job has waited for its turn in vain.
+/// Handler duration assumed before any was measured, and again after a prefetched job waited too long for a slot.
 const SLOW: u64 = 1_000_000_000;
 
 #[allow(clippy::cast_possible_truncation, reason = "it is a few milliseconds")]
 const QUICK: u64 = limits::QUICK_HANDLER_MAX.as_nanos() as u64;
 
-/// Seats.
+/// Slots and claim permits.
 pub(super) struct SlotPool {
     slots: Arc<Semaphore>,
     slot_count: usize,
-    places: Arc<Semaphore>,
-    /// Seats beyond one for each slot; only the lane itself changes it.
+    permits: Arc<Semaphore>,
+    /// Permits beyond one for each slot; only the fetch loop changes it.
     spare: AtomicUsize,
-    /// How long handlers take, in nanoseconds.
+    /// Mean handler duration, in nanoseconds.
     pace: AtomicU64,
     stop: CancellationToken,
 }
 
 impl SlotPool {
-    /// For so many handlers at once, until `stop`.
+    /// A pool with this many slots, until `stop` fires.
     pub(super) fn new(slots: usize, stop: CancellationToken) -> Arc<SlotPool> {
         let semaphore = || Arc::new(Semaphore::new(slots));
         let (spare, pace) = (AtomicUsize::new(0), AtomicU64::new(SLOW));
-        Arc::new(SlotPool { slots: semaphore(), slot_count: slots, places: semaphore(), spare, pace, stop })
+        Arc::new(SlotPool { slots: semaphore(), slot_count: slots, permits: semaphore(), spare, pace, stop })
     }
 
-    /// Waits for a seat.
+    /// Waits for a permit.
     pub(super) async fn free(&self) -> OwnedSemaphorePermit {
         loop {
-            let seat = self.places.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let permit = self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
             self.adjust();
-            // One that became free after handlers had turned slower is not given out again.
+            // A permit that was returned after handlers became slower is removed.
             let spare = self.spare.load(Ordering::Relaxed);
             if spare <= self.spare_wanted() {
-                return seat;
+                return permit;
             }
-            seat.forget();
+            permit.forget();
             self.spare.store(spare - 1, Ordering::Relaxed);
         }
     }
 
-    /// A seat, if one is free.
+    /// A permit, if one is free.
     pub(super) fn another(&self) -> Option<OwnedSemaphorePermit> {
-        self.places.clone().try_acquire_owned().ok()
+        self.permits.clone().try_acquire_owned().ok()
     }
 
-    /// A slot, if one is free.
     pub(super) fn slot(&self) -> Option<OwnedSemaphorePermit> {
         self.slots.clone().try_acquire_owned().ok()
     }
 
-    /// How many slots are free.
     pub(super) fn slots_free(&self) -> usize {
         self.slots.available_permits()
     }
 
-    /// How many are free.
+    /// The number of free permits.
     pub(super) fn free_now(&self) -> usize {
-        self.places.available_permits()
+        self.permits.available_permits()
     }
 
-    /// Waits for a job's turn to run, which is over once it may run for `execution` and no more. None if others take so
-    /// long that somebody else should have the job, or if nothing is to be started any more.
+    /// Waits for a slot. `None` if the wait takes so long that another worker should run the job, or if no more jobs
+    /// are to be started. `execution` is the job's timeout, which limits the wait.
     pub(super) async fn turn(
         &self,
         execution: Duration,
@@ -87,7 +85,7 @@ impl SlotPool {
         if let Ok(slot) = self.slots.clone().try_acquire_owned() {
             return Some(slot);
         }
-        // The time to run counts from the claim: little of it may pass in waiting.
+        // The timeout counts from the claim, so only a small part of it may be spent waiting.
         let (watch, wait_max) = (Stopwatch::start(), limits::PREFETCH_WAIT_MAX.min(execution / 10));
         let slot = tokio::select! {
             biased;
@@ -96,7 +94,8 @@ impl SlotPool {
             slot = self.slots.clone().acquire_owned() => slot.ok(),
             () = tokio::time::sleep(wait_max) => None,
         };
-        // A process that stood still finds a slot and the end of its patience at once; the lease may be over too.
+        // A process that was stopped finds a slot and its expired wait at the same time; the lease may have expired
+        // too.
         let slot = slot.filter(|_| watch.elapsed() <= wait_max);
         if slot.is_none() {
             self.disable_prefetch();
@@ -104,20 +103,20 @@ impl SlotPool {
         slot
     }
 
-    /// A job was claimed that has brought down its worker before: for a while no others are to be at hand when it does so
-    /// again.
+    /// Disables prefetching for a while, because a claimed job has crashed its worker before: no other jobs should be
+    /// lost if it does so again.
     pub(super) fn disable_prefetch(&self) {
         self.pace.store(SLOW, Ordering::Relaxed);
     }
 
-    /// A handler took so long.
+    /// Records a handler's duration.
     pub(super) fn took(&self, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(SLOW).min(SLOW);
         let mean = |pace: u64| (pace * (HANDLERS_REMEMBERED - 1) + time) / HANDLERS_REMEMBERED;
         let _ = self.pace.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pace| Some(mean(pace)));
     }
 
-    /// How many spare seats there should be. With few slots order matters more than speed.
+    /// How many extra permits there should be. With few slots, order matters more than speed.
     fn spare_wanted(&self) -> usize {
         if self.slot_count < limits::PREFETCH_FROM_SLOTS {
             return 0;
@@ -127,14 +126,14 @@ impl SlotPool {
         (each * self.slot_count).min(limits::PREFETCH_MAX)
     }
 
-    /// Adds spare seats or takes away those that are free.
+    /// Adds extra permits, or removes free ones.
     fn adjust(&self) {
         let (spare, wanted) = (self.spare.load(Ordering::Relaxed), self.spare_wanted());
         if wanted > spare {
-            self.places.add_permits(wanted - spare);
+            self.permits.add_permits(wanted - spare);
             self.spare.store(wanted, Ordering::Relaxed);
         } else if wanted < spare {
-            self.spare.store(spare - self.places.forget_permits(spare - wanted), Ordering::Relaxed);
+            self.spare.store(spare - self.permits.forget_permits(spare - wanted), Ordering::Relaxed);
         }
     }
 }
@@ -147,77 +146,77 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn seats(slots: usize) -> Arc<SlotPool> {
+    fn pool(slots: usize) -> Arc<SlotPool> {
         SlotPool::new(slots, CancellationToken::new())
     }
 
-    fn taken(seats: &SlotPool) -> Vec<OwnedSemaphorePermit> {
-        seats.adjust();
-        std::iter::from_fn(|| seats.another()).collect()
+    fn taken(pool: &SlotPool) -> Vec<OwnedSemaphorePermit> {
+        pool.adjust();
+        std::iter::from_fn(|| pool.another()).collect()
     }
 
     #[test]
-    fn spare_seats_are_for_quick_handlers_only() {
-        let seats = seats(20);
-        assert_eq!(taken(&seats).len(), 20, "before anything is known");
-        (0..500).for_each(|_| seats.took(Duration::from_micros(10)));
-        let held = taken(&seats);
+    fn extra_permits_are_for_quick_handlers_only() {
+        let pool = pool(20);
+        assert_eq!(taken(&pool).len(), 20, "before any measurement");
+        (0..500).for_each(|_| pool.took(Duration::from_micros(10)));
+        let held = taken(&pool);
         assert_eq!(held.len(), 20 + 8 * 20);
-        (0..500).for_each(|_| seats.took(Duration::from_millis(50)));
-        assert_eq!(taken(&seats).len(), 0, "those given out stay so");
+        (0..500).for_each(|_| pool.took(Duration::from_millis(50)));
+        assert_eq!(taken(&pool).len(), 0, "permits in use stay");
         drop(held);
-        assert_eq!(taken(&seats).len(), 20);
+        assert_eq!(taken(&pool).len(), 20);
     }
 
     #[test]
     fn the_quicker_the_handlers_the_more_is_claimed_ahead() {
-        let seats = seats(20);
+        let pool = pool(20);
         for (micros, expected) in [(1_900, 40), (900, 60), (600, 80), (100, 180), (1_500, 40), (3_000, 20)] {
-            (0..500).for_each(|_| seats.took(Duration::from_micros(micros)));
-            assert_eq!(taken(&seats).len(), expected, "handlers of {micros} µs");
+            (0..500).for_each(|_| pool.took(Duration::from_micros(micros)));
+            assert_eq!(taken(&pool).len(), expected, "handlers of {micros} µs");
         }
     }
 
     #[test]
     fn what_is_claimed_ahead_is_bounded_however_many_slots_there_are() {
-        let seats = seats(1_000);
-        (0..500).for_each(|_| seats.took(Duration::ZERO));
-        assert_eq!(taken(&seats).len(), 1_000 + limits::PREFETCH_MAX);
+        let pool = pool(1_000);
+        (0..500).for_each(|_| pool.took(Duration::ZERO));
+        assert_eq!(taken(&pool).len(), 1_000 + limits::PREFETCH_MAX);
     }
 
     #[test]
     fn beside_a_job_that_brought_down_its_worker_nothing_is_claimed_ahead() {
-        let seats = seats(20);
-        (0..500).for_each(|_| seats.took(Duration::ZERO));
-        seats.disable_prefetch();
-        assert_eq!(taken(&seats).len(), 20);
+        let pool = pool(20);
+        (0..500).for_each(|_| pool.took(Duration::ZERO));
+        pool.disable_prefetch();
+        assert_eq!(taken(&pool).len(), 20);
     }
 
     #[test]
-    fn a_few_slots_have_no_spare_seats() {
-        let seats = seats(1);
-        (0..500).for_each(|_| seats.took(Duration::ZERO));
-        assert_eq!(taken(&seats).len(), 1);
+    fn a_few_slots_have_no_extra_permits() {
+        let pool = pool(1);
+        (0..500).for_each(|_| pool.took(Duration::ZERO));
+        assert_eq!(taken(&pool).len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_that_does_not_come_ends_the_spare_seats() {
-        let seats = seats(20);
-        (0..500).for_each(|_| seats.took(Duration::ZERO));
-        let held = taken(&seats);
+    async fn a_turn_that_does_not_come_ends_the_extra_permits() {
+        let pool = pool(20);
+        (0..500).for_each(|_| pool.took(Duration::ZERO));
+        let held = taken(&pool);
         let mut running = Vec::new();
         for _ in 0..20 {
-            running.push(seats.turn(LONG, pending()).await.expect("a slot is free"));
+            running.push(pool.turn(LONG, pending()).await.expect("a slot is free"));
         }
-        assert!(seats.turn(LONG, std::future::ready(())).await.is_none(), "it was cancelled");
+        assert!(pool.turn(LONG, std::future::ready(())).await.is_none(), "it was cancelled");
         let watch = Stopwatch::start();
-        assert!(seats.turn(Duration::from_millis(50), pending()).await.is_none());
+        assert!(pool.turn(Duration::from_millis(50), pending()).await.is_none());
         assert!(watch.elapsed() <= Duration::from_millis(10), "it has little time to run");
-        assert!(seats.turn(LONG, pending()).await.is_none());
+        assert!(pool.turn(LONG, pending()).await.is_none());
         drop(held);
-        let first = seats.free().await;
-        assert_eq!(taken(&seats).len(), 19);
+        let first = pool.free().await;
+        assert_eq!(taken(&pool).len(), 19);
         drop((first, running));
-        assert!(seats.turn(LONG, pending()).await.is_some());
+        assert!(pool.turn(LONG, pending()).await.is_some());
     }
 }

@@ -188,7 +188,7 @@ async fn a_caller_who_leaves_stops_its_query_on_postgres() {
 /// A look at everything ends at its next page once nobody waits for it.
 async fn a_caller_who_leaves_stops_its_query(t: &Fixture) {
     t.submit_all(vec![new_job("many"); PAGES * limits::VERIFY_PAGE]).await;
-    let (told, tells) = mpsc::sync_channel::<Timestamp>(PAGES);
+    let (sender, received) = mpsc::sync_channel::<Timestamp>(PAGES);
     let (leave, left) = mpsc::sync_channel::<()>(1);
     let store = t.store.clone();
     let asking = tokio::spawn(async move {
@@ -196,20 +196,20 @@ async fn a_caller_who_leaves_stops_its_query(t: &Fixture) {
         // Whoever tells waits until the caller has left, so that the first page is the last.
         store
             .verify_with_progress(move |_| {
-                let _sent = told.send(now);
+                let _sent = sender.send(now);
                 let _left = left.recv();
             })
             .await
     });
-    let tells = tokio::task::spawn_blocking(move || {
-        tells.recv().expect("a page is told of");
-        tells
+    let received = tokio::task::spawn_blocking(move || {
+        received.recv().expect("a page is reported");
+        received
     });
-    let tells = tells.await.unwrap();
+    let received = received.await.unwrap();
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
     drop(leave);
-    // The channel closes when the question is given up; nothing more was told until then.
-    let more = tokio::task::spawn_blocking(move || tells.iter().count()).await.unwrap();
+    // The channel closes when the request is abandoned; nothing more was reported until then.
+    let more = tokio::task::spawn_blocking(move || received.iter().count()).await.unwrap();
     assert_eq!(more, 0, "it went on for {more} pages");
 }

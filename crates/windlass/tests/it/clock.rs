@@ -122,7 +122,7 @@ impl Node {
             if second % 10 == 0 {
                 let directives = self.beat(worker, claimed).await;
                 assert!(
-                    directives.iter().all(|told| *told == Directive::Continue),
+                    directives.iter().all(|reply| *reply == Directive::Continue),
                     "{second}: {directives:?}"
                 );
             }
@@ -130,8 +130,8 @@ impl Node {
     }
 
     async fn verify(&self) {
-        for verdict in self.store.verify().await.unwrap() {
-            assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
+        for result in self.store.verify().await.unwrap() {
+            assert!(result.holds(), "{}: {}: {:#?}", result.code, result.promise, result.findings);
         }
     }
 }

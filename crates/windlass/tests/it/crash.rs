@@ -56,8 +56,8 @@ fn lend_reserve(from: &Path, to: &Path) {
 /// Every invariant holds, once time has acted.
 async fn verify(store: &Store, context: &str) {
     while store.tick().await.unwrap_or_else(|error| panic!("{context}: {error}")).has_more {}
-    let verdicts = store.verify().await.unwrap_or_else(|error| panic!("{context}: {error}"));
-    for verdict in verdicts {
-        assert!(verdict.holds(), "{context}: {}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
+    let results = store.verify().await.unwrap_or_else(|error| panic!("{context}: {error}"));
+    for result in results {
+        assert!(result.holds(), "{context}: {}: {}: {:#?}", result.code, result.promise, result.findings);
     }
 }

@@ -59,7 +59,8 @@ async fn a_locked_file_is_told_to_everybody_in_time() {
     store.close();
 }
 
-/// M103: a claim in one process hears of a submission in another by the look-out, and the log alone shows it.
+/// M103: a claim in one process is notified of a submission in another by the change listener, and the log alone shows
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_is_picked_up_in_another_process_without_polling_for_jobs() {
     let (_files, address) = On::Sqlite.address();

@@ -25,14 +25,15 @@ fn a_failing_handler_is_told_on_standard_error() {
     let profile = tests.ancestors().nth(2).expect("tests are built in a folder below the profile's");
     let program = profile.join("examples").join("retries").with_extension(std::env::consts::EXE_EXTENSION);
     let ran = Command::new(&program).output().expect("the example starts");
-    let told = String::from_utf8_lossy(&ran.stderr);
+    let stderr = String::from_utf8_lossy(&ran.stderr);
     let is_there = |from: &str, what: &str| {
-        told.lines()
+        stderr
+            .lines()
             .any(|line| line.starts_with("windlass: job ") && line.contains(from) && line.ends_with(what))
     };
     let (stolen, broken) = ("the card was reported stolen (permanent,", "the bank is on fire (");
-    assert!(is_there("(charge) failed in attempt 1 of 4: ", ")") && told.contains(stolen), "{told}");
-    assert_eq!(told.matches(broken).count(), 4, "every attempt is told: {told}");
+    assert!(is_there("(charge) failed in attempt 1 of 4: ", ")") && stderr.contains(stolen), "{stderr}");
+    assert_eq!(stderr.matches(broken).count(), 4, "every attempt is printed: {stderr}");
 }
 
 /// Each of these lines is there, in this order; others may be between them.
@@ -113,7 +114,7 @@ fn rows_are_inserted_a_hundred_at_a_time_and_each_has_an_end_of_its_own() {
 
 /// M18, M46, M92
 #[test]
-fn emails_leave_their_trail() {
+fn emails_leave_their_audit_records() {
     let output = output_of("email");
     let lines = [
         "provider: ada@example.com: sent",

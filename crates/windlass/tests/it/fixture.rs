@@ -183,8 +183,8 @@ impl Fixture {
     /// Every invariant holds; called at the end of every test.
     pub(crate) async fn verify(&self) {
         self.tick().await;
-        for verdict in self.store.verify().await.unwrap() {
-            assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
+        for result in self.store.verify().await.unwrap() {
+            assert!(result.holds(), "{}: {}: {:#?}", result.code, result.promise, result.findings);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Random walks: thousands of steps that a seed decides, done to every engine alike, and many callers at once on one
-//! store. They look for what nobody thought of; what they find becomes a test of its own elsewhere.
+//! store. They look for what nobody thought of; what they find becomes a separate test.
 
 mod claims;
 mod coverage;
@@ -132,7 +132,7 @@ struct Walker {
     world: World,
     laws: Laws,
     reach: Reach,
-    /// The last steps, for whoever has to find out.
+    /// The last steps, for debugging.
     last: VecDeque<(usize, Operation)>,
     taken: usize,
     /// Audit records that were compared.

@@ -127,8 +127,8 @@ async fn a_worker_from_before_the_loss_cannot_write_to_what_was_restored() {
         assert!(matches!(finish(&store, other, claimed).await, Finish::Applied(_)));
     }
     assert_eq!(store.get(&Caller::local(), done).await.unwrap().unwrap().job.state, JobState::Scheduled);
-    for verdict in store.verify().await.unwrap() {
-        assert!(verdict.holds(), "{}: {:#?}", verdict.promise, verdict.findings);
+    for result in store.verify().await.unwrap() {
+        assert!(result.holds(), "{}: {:#?}", result.promise, result.findings);
     }
     store.close();
 }

@@ -77,7 +77,7 @@ fn a_long_pause_is_not_a_jump() {
     assert_eq!((time.now(), time.belief()), (at(600_000), ClockTrust::Believed));
 }
 
-/// M7: the answer of a database may have been read long before it arrives here: that is no jump either.
+/// M7: the answer of a database may have been read long before it arrives here: not a jump either.
 #[test]
 fn an_answer_that_arrives_late_is_not_a_jump() {
     let mut time = new();
@@ -98,7 +98,7 @@ fn a_wall_clock_that_runs_away_is_left_alone() {
     assert_eq!(time.belief(), ClockTrust::NotBelieved);
 }
 
-/// M7: later commits do not carry earlier times, whoever made them; and a jump of another process is noticed.
+/// M7: later commits, by any process, do not have earlier times; a jump of another process is noticed.
 #[test]
 fn store_time_is_never_before_that_of_another_process() {
     let mut time = new();

@@ -9,8 +9,8 @@ fn group(strategy: GroupStrategy, total: u32) -> ChildGroup {
     ChildGroup { name: "parts".into(), strategy, total, open: total, completed: 0, decided: None }
 }
 
-/// What each end in turn decides: `true` is a child that completed.
-fn verdicts(strategy: GroupStrategy, ends: &[bool]) -> Vec<Option<Decided>> {
+/// The decision after each finished child: `true` is a child that completed.
+fn decisions(strategy: GroupStrategy, ends: &[bool]) -> Vec<Option<Decided>> {
     let mut group = group(strategy, u32::try_from(ends.len()).unwrap());
     ends.iter().map(|is_completed| group.child_ended(*is_completed)).collect()
 }
@@ -21,27 +21,27 @@ const BADLY: Option<Decided> = Some(Decided::Badly);
 /// M64: fail fast is decided by the first bad end, or when all completed.
 #[test]
 fn fail_fast_ends_with_the_first_bad_child() {
-    assert_eq!(verdicts(GroupStrategy::FailFast, &[true, true, true]), [None, None, WELL]);
-    assert_eq!(verdicts(GroupStrategy::FailFast, &[true, false, true]), [None, BADLY, None]);
-    assert_eq!(verdicts(GroupStrategy::FailFast, &[false]), [BADLY]);
+    assert_eq!(decisions(GroupStrategy::FailFast, &[true, true, true]), [None, None, WELL]);
+    assert_eq!(decisions(GroupStrategy::FailFast, &[true, false, true]), [None, BADLY, None]);
+    assert_eq!(decisions(GroupStrategy::FailFast, &[false]), [BADLY]);
 }
 
 /// M64: collect all waits for everybody.
 #[test]
 fn collect_all_ends_with_the_last_child() {
-    assert_eq!(verdicts(GroupStrategy::CollectAll, &[true, true]), [None, WELL]);
-    assert_eq!(verdicts(GroupStrategy::CollectAll, &[false, true]), [None, BADLY]);
-    assert_eq!(verdicts(GroupStrategy::CollectAll, &[false, false]), [None, BADLY]);
+    assert_eq!(decisions(GroupStrategy::CollectAll, &[true, true]), [None, WELL]);
+    assert_eq!(decisions(GroupStrategy::CollectAll, &[false, true]), [None, BADLY]);
+    assert_eq!(decisions(GroupStrategy::CollectAll, &[false, false]), [None, BADLY]);
 }
 
 /// M64: a threshold is decided when it is reached or out of reach.
 #[test]
 fn a_threshold_ends_when_it_is_reached_or_out_of_reach() {
     let two = GroupStrategy::Threshold(2);
-    assert_eq!(verdicts(two, &[true, false, true]), [None, None, WELL]);
-    assert_eq!(verdicts(two, &[true, true, false]), [None, WELL, None]);
-    assert_eq!(verdicts(two, &[false, false, true]), [None, BADLY, None]);
-    assert_eq!(verdicts(GroupStrategy::Threshold(4), &[true, true]), [BADLY, None]);
+    assert_eq!(decisions(two, &[true, false, true]), [None, None, WELL]);
+    assert_eq!(decisions(two, &[true, true, false]), [None, WELL, None]);
+    assert_eq!(decisions(two, &[false, false, true]), [None, BADLY, None]);
+    assert_eq!(decisions(GroupStrategy::Threshold(4), &[true, true]), [BADLY, None]);
 }
 
 proptest! {
@@ -55,11 +55,11 @@ proptest! {
             (0..25_u32).prop_map(GroupStrategy::Threshold),
         ],
     ) {
-        let decided = verdicts(strategy, &ends).into_iter().flatten().count();
+        let decided = decisions(strategy, &ends).into_iter().flatten().count();
         prop_assert_eq!(decided, 1);
     }
 
-    /// M64: every end is counted, also those after the verdict.
+    /// M64: every finished child is counted, also after the decision.
     #[test]
     fn a_group_counts_every_end(ends in prop::collection::vec(any::<bool>(), 1..20)) {
         let mut group = group(GroupStrategy::FailFast, u32::try_from(ends.len()).unwrap());

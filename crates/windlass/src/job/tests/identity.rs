@@ -1,4 +1,4 @@
-//! Ids, fences and what hangs on them.
+//! Ids, fences and attempt ids.
 
 use super::*;
 

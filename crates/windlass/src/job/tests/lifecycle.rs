@@ -8,7 +8,7 @@ use crate::error::InvalidTransition;
 /// Event, state before, state after.
 type Step = (Action, JobState, JobState);
 
-/// The lifecycle as the model writes it, row by row; whoever changes the rule must change it here by hand as well.
+/// The lifecycle as the model defines it, row by row. A change of the rule must be repeated here by hand.
 const MODEL: &str = "
     submit           | created                                                                | pending delayed scheduled
     dependency_ended | pending                                                                | delayed scheduled
@@ -182,7 +182,7 @@ fn expected(job: &JobRecord, event: &Event) -> Answer {
         },
         // Remembered while suspended (M52).
         Event::Wake if state == JobState::Suspended && job.details.wait.is_some() => Answer::Stays,
-        // One of several was enough; the others tell it nothing new (M60).
+        // One of several was enough; the others have no effect (M60).
         Event::DependencyEnded { need: Need::AfterAny, .. }
             if lifecycle_knows(event, state) && !job.any_unmet =>
         {

@@ -1,4 +1,4 @@
-//! Every limit of a submission, at its edge and one past it: what is said names the field, the value and the limit.
+//! Every limit of a submission, at its edge and one past it: the error names the field, the value and the limit.
 
 use super::*;
 use crate::error::{FieldProblem, Invalid};
@@ -10,8 +10,8 @@ fn new_job() -> NewJob {
     NewJob::new(JobType::new("mail.send").unwrap(), Payload::json("{}"))
 }
 
-/// What is said of a plain job with something changed.
-fn verdict(change: impl FnOnce(&mut NewJob)) -> Result<(), Invalid> {
+/// The result of checking a plain job with one change.
+fn check_with(change: impl FnOnce(&mut NewJob)) -> Result<(), Invalid> {
     let mut new = new_job();
     change(&mut new);
     new.check()
@@ -46,19 +46,22 @@ fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
     ];
     for (field, limit, set) in texts {
         for letter in ["x", "ü"] {
-            assert_eq!(verdict(|new| set(new, letter.repeat(limit))), Ok(()), "{field}");
-            let past = verdict(|new| set(new, letter.repeat(limit + 1)));
+            assert_eq!(check_with(|new| set(new, letter.repeat(limit))), Ok(()), "{field}");
+            let past = check_with(|new| set(new, letter.repeat(limit + 1)));
             assert_eq!(past, too_long(field, limit + 1, limit));
         }
-        let nul = verdict(|new| set(new, "a\0b".into())).unwrap_err();
-        assert_eq!((nul.field.as_str(), nul.problem.to_string().as_str()), (field, "holds a NUL character"));
+        let nul = check_with(|new| set(new, "a\0b".into())).unwrap_err();
+        assert_eq!(
+            (nul.field.as_str(), nul.problem.to_string().as_str()),
+            (field, "contains a NUL character")
+        );
     }
 }
 
 /// M16: 64 tags, names of 1 to 64 characters, values of up to 256.
 #[test]
 fn tags_have_three_limits() {
-    let tags = |tags: Vec<(String, String)>| verdict(|new| new.labels.tags = tags.into_iter().collect());
+    let tags = |tags: Vec<(String, String)>| check_with(|new| new.labels.tags = tags.into_iter().collect());
     let many = |count| tags((0..count).map(|n| (format!("tag{n}"), String::new())).collect());
     assert_eq!(many(64), Ok(()));
     assert_eq!(many(65), too_long("tags", 65, 64));
@@ -75,7 +78,7 @@ fn tags_have_three_limits() {
 #[test]
 fn a_job_may_have_a_thousand_dependencies() {
     let with = |after: usize, any: usize| {
-        verdict(|new| {
+        check_with(|new| {
             new.after = vec![Dependency::Named("a".into()); after];
             new.after_any = vec![Dependency::Named("b".into()); any];
         })
@@ -88,14 +91,14 @@ fn a_job_may_have_a_thousand_dependencies() {
 /// M34: durations of up to 100 years, and a delay or a time, not both.
 #[test]
 fn delays_and_windows_end_within_a_century() {
-    assert_eq!(verdict(|new| new.delay = Some(DURATION_MAX)), Ok(()));
-    assert_eq!(verdict(|new| new.delay = Some(DURATION_MAX + PAST)), over_a_century("delay", "0s"));
-    assert_eq!(verdict(|new| new.idempotency_window = Some(DURATION_MAX)), Ok(()));
-    let past = verdict(|new| new.idempotency_window = Some(DURATION_MAX + PAST));
+    assert_eq!(check_with(|new| new.delay = Some(DURATION_MAX)), Ok(()));
+    assert_eq!(check_with(|new| new.delay = Some(DURATION_MAX + PAST)), over_a_century("delay", "0s"));
+    assert_eq!(check_with(|new| new.idempotency_window = Some(DURATION_MAX)), Ok(()));
+    let past = check_with(|new| new.idempotency_window = Some(DURATION_MAX + PAST));
     assert_eq!(past, over_a_century("idempotency_window", "0s"));
-    assert_eq!(verdict(|new| new.run_at = Some(Timestamp::MAX)), Ok(()));
-    let both = verdict(|new| (new.delay, new.run_at) = (Some(HOUR), Some(at(60)))).unwrap_err();
-    assert_eq!(both.to_string(), "run_at: give `delay` or `run_at`, not both");
+    assert_eq!(check_with(|new| new.run_at = Some(Timestamp::MAX)), Ok(()));
+    let both = check_with(|new| (new.delay, new.run_at) = (Some(HOUR), Some(at(60)))).unwrap_err();
+    assert_eq!(both.to_string(), "run_at: use `delay` or `run_at`, not both");
 }
 
 /// M30, M31, M33, M35: the shortest lease is 1 s, the other limits 1 ms.
@@ -109,11 +112,11 @@ fn time_limits_have_a_shortest_and_a_longest() {
         ("timeouts.lifetime", milli, Duration::ZERO, "1ms", |new, time| new.lifetime = Some(time)),
     ];
     for (field, min, below, min_text, set) in times {
-        assert_eq!(verdict(|new| set(new, min)), Ok(()), "{field}");
-        let short = verdict(|new| set(new, below));
+        assert_eq!(check_with(|new| set(new, min)), Ok(()), "{field}");
+        let short = check_with(|new| set(new, below));
         assert_eq!(short, out_of_range(field, &format!("{below:?}"), min_text, "100 years"));
-        assert_eq!(verdict(|new| set(new, DURATION_MAX)), Ok(()), "{field}");
-        assert_eq!(verdict(|new| set(new, DURATION_MAX + PAST)), over_a_century(field, min_text));
+        assert_eq!(check_with(|new| set(new, DURATION_MAX)), Ok(()), "{field}");
+        assert_eq!(check_with(|new| set(new, DURATION_MAX + PAST)), over_a_century(field, min_text));
     }
     assert_eq!(Timeouts::default().check(), Ok(()));
 }
@@ -124,7 +127,7 @@ fn a_retry_policy_has_its_limits() {
     fn of(change: impl FnOnce(&mut RetryPolicy)) -> Result<(), Invalid> {
         let mut retry = RetryPolicy::standard();
         change(&mut retry);
-        verdict(|new| new.retry = Some(retry))
+        check_with(|new| new.retry = Some(retry))
     }
     for (attempts, is_fine) in [(0, false), (1, true), (ATTEMPTS_MAX, true), (101, false)] {
         let past = out_of_range("retry.max_attempts", &attempts.to_string(), "1", "100");

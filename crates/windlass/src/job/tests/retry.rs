@@ -16,7 +16,7 @@ fn delays(policy: &RetryPolicy) -> Vec<u64> {
     (1..=5).map(|failures| policy.delay(failures, 0.5).as_secs()).collect()
 }
 
-/// M40, M42: the presets, to the letter.
+/// M40, M42: the presets, exactly.
 #[test]
 fn the_presets_are_those_of_the_model() {
     let standard = RetryPolicy {

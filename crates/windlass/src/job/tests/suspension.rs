@@ -147,9 +147,9 @@ fn the_lifetime_stands_still_while_suspended() {
     assert_eq!(back.expires_at, start().plus(LIFETIME * 4).plus(HOUR));
 }
 
-/// M57: a suspension may lift itself.
+/// M57: a suspension may end automatically.
 #[test]
-fn a_suspension_with_an_end_lifts_itself() {
+fn a_suspension_with_an_end_resumes_the_job() {
     let how = Suspension { expires_at: Some(at(60)), ..suspension() };
     let held = applied(&job(), &Event::Suspend { suspension: how }, at(1));
     assert_eq!(acts_at(&held), Some(at(60)));

@@ -226,7 +226,7 @@ fn a_pending_job_goes_on_when_all_its_needs_are_met() {
     assert_eq!(applied(&later, &ended(Need::After, JobState::Completed), at(3)).state, JobState::Delayed);
 }
 
-/// M62: a dependency that ends badly ends whoever waits for it the same way.
+/// M62: a dependency that ends badly ends its dependents the same way.
 #[test]
 fn a_dependent_ends_as_its_dependency_did() {
     for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {

@@ -212,7 +212,7 @@ impl Move {
                 self.refuse_full_target().await?;
                 let letters = self.from.read::<_, StoreError>("move", |view| view.db.letter_counts()).await?;
                 if letters.set_aside > 0 {
-                    return Err(MoveError::LettersAside(letters.set_aside));
+                    return Err(MoveError::InboxSetAside(letters.set_aside));
                 }
                 let id = format!("{:032x}", self.from.environment().entropy.bits());
                 set(&self.from, Some(Mark::Leaving { id: id.clone(), to: to.clone() })).await?;

@@ -130,9 +130,9 @@ impl ErrorResponse {
         match self.code.as_str() {
             "disk_full" => StoreError::Full,
             "damaged" => StoreError::Damaged(
-                self.said("stored data is damaged: ", "; restore a backup, or ask `windlass verify`"),
+                self.said("stored data is damaged: ", "; restore a backup, or run `windlass verify`"),
             ),
-            "database" => StoreError::Database(self.said("the database answered: ", "")),
+            "database" => StoreError::Database(self.said("database error: ", "")),
             _ if self.code == "overloaded" || self.status == StatusCode::TOO_MANY_REQUESTS => {
                 StoreError::Overloaded { waiting: self.size("waiting"), retry_after: self.retry_after() }
             }

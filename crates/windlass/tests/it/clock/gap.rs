@@ -100,7 +100,7 @@ async fn a_node_that_starts_after_an_outage_beside_another_ends_no_lease(on: On)
     t.verify().await;
 }
 
-/// M31: what one process did not see is no gap of the store.
+/// M31: what one process did not see is not a gap of the store.
 async fn a_process_that_commits_now_and_then_hides_no_lost_worker(on: On) {
     let t = Node::new(on);
     let second = t.another();

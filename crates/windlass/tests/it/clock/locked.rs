@@ -10,8 +10,8 @@ use windlass::entropy::Entropy;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
 
-use crate::fixture::observed::Told;
-use crate::fixture::workers::{Call, Crew};
+use crate::fixture::observed::Reply;
+use crate::fixture::workers::{Call, TestWorkers};
 use crate::fixture::{On, START};
 
 /// How long callers wait for a file that is locked.
@@ -27,10 +27,10 @@ fn open(address: &str, clocks: &Arc<ManualClocks>, timing: Timing) -> Store {
 }
 
 /// Each node does what time asks for, and hears from the worker.
-async fn breathe(nodes: &[Store], crew: &Crew) {
+async fn breathe(nodes: &[Store], workers: &TestWorkers) {
     for node in nodes {
         while !node.tick().await.is_ok_and(|ticked| !ticked.has_more) {}
-        while crew.beat(node).await != Told::Done {}
+        while workers.beat(node).await != Reply::Done {}
     }
 }
 
@@ -42,24 +42,24 @@ async fn a_file_that_is_locked_around_any_commit_loses_no_lease_and_does_nothing
     let impatient = Timing { request_max: PATIENCE_HERE, ..Timing::default() };
     let nodes = [open(&address, &clocks, impatient), open(&address, &clocks, impatient)];
     let patient = open(&address, &clocks, Timing::default());
-    let mut crew = Crew::new(&patient).await;
+    let mut workers = TestWorkers::new(&patient).await;
     let other = Connection::open(address.strip_prefix("sqlite:").unwrap()).unwrap();
     other.busy_timeout(PATIENCE).unwrap();
     for (round, length) in LENGTHS.into_iter().cycle().take(LENGTHS.len() * Call::ALL.len()).enumerate() {
         let (call, length) = (Call::ALL[round % Call::ALL.len()], Duration::from_secs(length));
         let node = &nodes[round % 2];
         clocks.pass(Duration::from_secs(1));
-        breathe(&nodes, &crew).await;
-        crew.prepare(&patient, call).await;
+        breathe(&nodes, &workers).await;
+        workers.prepare(&patient, call).await;
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let told = if length > PATIENCE {
-            let told = crew.call(node, call).await;
-            assert_eq!(told, Told::Refused, "{call:?}: the file is locked");
+        let reply = if length > PATIENCE {
+            let reply = workers.call(node, call).await;
+            assert_eq!(reply, Reply::Refused, "{call:?}: the file is locked");
             clocks.pass(length);
             other.execute_batch("ROLLBACK").unwrap();
-            told
+            reply
         } else {
-            let calling = crew.call(node, call);
+            let calling = workers.call(node, call);
             let release = async {
                 tokio::task::yield_now().await;
                 clocks.pass(length);
@@ -67,12 +67,12 @@ async fn a_file_that_is_locked_around_any_commit_loses_no_lease_and_does_nothing
             };
             tokio::join!(calling, release).0
         };
-        breathe(&nodes, &crew).await;
+        breathe(&nodes, &workers).await;
         if call == Call::Finish {
-            crew.finish_again(&patient, told).await;
+            workers.finish_again(&patient, reply).await;
         }
     }
-    breathe(&nodes, &crew).await;
+    breathe(&nodes, &workers).await;
     nodes.iter().for_each(Store::close);
-    crew.check(&[open(&address, &clocks, Timing::default()), patient]).await;
+    workers.check(&[open(&address, &clocks, Timing::default()), patient]).await;
 }

@@ -46,7 +46,7 @@ struct Walk {
     /// By how much the wall clock of each is off, and the database's.
     off: [i64; NODES],
     database_off: i64,
-    told: String,
+    reply: String,
 }
 
 impl Walk {
@@ -54,14 +54,14 @@ impl Walk {
         let first = Node::new(on);
         let worker = first.worker().await;
         let nodes = vec![first.beside(), first.beside(), first];
-        let (dice, told) = (StdRng::seed_from_u64(seed), format!("seed {seed}"));
+        let (dice, reply) = (StdRng::seed_from_u64(seed), format!("seed {seed}"));
         let (held, off) = (Vec::new(), [0; NODES]);
-        Walk { nodes, still: [0; NODES], dice, worker, held, submitted: 0, off, database_off: 0, told }
+        Walk { nodes, still: [0; NODES], dice, worker, held, submitted: 0, off, database_off: 0, reply }
     }
 
     fn tell(&mut self, what: &str) {
-        self.told.push_str(", ");
-        self.told.push_str(what);
+        self.reply.push_str(", ");
+        self.reply.push_str(what);
     }
 
     /// A node that does not stand still.
@@ -129,7 +129,7 @@ impl Walk {
             }
             5 => self.restart(node),
             6 | 7 => self.work().await,
-            8 => assert_eq!(self.nodes[node].store.prune().await.unwrap(), 0, "{}", self.told),
+            8 => assert_eq!(self.nodes[node].store.prune().await.unwrap(), 0, "{}", self.reply),
             _ => {}
         }
         self.pass().await;
@@ -143,9 +143,9 @@ impl Walk {
         for (number, node) in self.nodes.iter().enumerate() {
             node.clocks.pass(passed);
             let now = node.store.clock().now;
-            assert!(now >= before[number], "{}: time of {number} went back", self.told);
+            assert!(now >= before[number], "{}: time of {number} went back", self.reply);
             let most = passed * 2 + ROUNDING;
-            assert!(now.since(before[number]) <= most, "{}: time of {number} jumped", self.told);
+            assert!(now.since(before[number]) <= most, "{}: time of {number} jumped", self.reply);
         }
         for number in 0..NODES {
             if self.still[number] == 0 {
@@ -155,8 +155,8 @@ impl Walk {
         }
         let node = self.any();
         let directives = self.nodes[node].beat(self.worker, &self.held).await;
-        let is_held = directives.iter().all(|told| *told == Directive::Continue);
-        assert!(is_held, "{}: at {node}: {directives:?}", self.told);
+        let is_held = directives.iter().all(|reply| *reply == Directive::Continue);
+        assert!(is_held, "{}: at {node}: {directives:?}", self.reply);
     }
 
     async fn check(&self) {
@@ -166,12 +166,12 @@ impl Walk {
                 |state| states.iter().find(|(known, _)| *known == state).map_or(0, |(_, count)| *count);
             let (running, waiting) = (count(JobState::Running), count(JobState::Scheduled));
             let expected = (self.held.len() as u64, self.submitted);
-            assert_eq!((running, running + waiting), expected, "{}: {states:?}", self.told);
+            assert_eq!((running, running + waiting), expected, "{}: {states:?}", self.reply);
             node.verify().await;
         }
         for held in &self.held {
             let job = self.nodes[0].job(held.job.id).await;
-            assert_eq!((job.crashes, job.attempt), (0, 1), "{}", self.told);
+            assert_eq!((job.crashes, job.attempt), (0, 1), "{}", self.reply);
         }
     }
 }

@@ -24,7 +24,7 @@ fn open(address: &str) -> Store {
     Store::open(address, StoreOptions::default()).expect("the store opens")
 }
 
-/// The other process: keeps the store by a clock that is off; nothing when it runs as an ordinary test.
+/// The other process: serves the store with a clock that is off; nothing when it runs as an ordinary test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
@@ -65,7 +65,10 @@ async fn two_processes_whose_clocks_differ(by: &str) {
             assert_eq!(other.hear().await, "rounds");
             let beats = held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
             let pulse = store.heartbeat(&me, worker, beats).await.unwrap();
-            assert!(pulse.directives.iter().all(|(_, told)| *told == Directive::Continue), "{by}: {pulse:?}");
+            assert!(
+                pulse.directives.iter().all(|(_, reply)| *reply == Directive::Continue),
+                "{by}: {pulse:?}"
+            );
             store.tick().await.unwrap();
         }
     }

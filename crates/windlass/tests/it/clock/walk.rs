@@ -28,7 +28,7 @@ struct Walk {
     submitted: u64,
     /// By how much the wall clock is off.
     off: i64,
-    told: String,
+    reply: String,
 }
 
 impl Walk {
@@ -36,7 +36,7 @@ impl Walk {
         let node = Node::new(on);
         let worker = node.worker().await;
         let dice = StdRng::seed_from_u64(seed);
-        Walk { node, dice, worker, held: Vec::new(), submitted: 0, off: 0, told: format!("seed {seed}") }
+        Walk { node, dice, worker, held: Vec::new(), submitted: 0, off: 0, reply: format!("seed {seed}") }
     }
 
     async fn work(&mut self) {
@@ -49,7 +49,7 @@ impl Walk {
     }
 
     fn tell(&mut self, what: &str) {
-        self.told.push_str(what);
+        self.reply.push_str(what);
     }
 
     fn step_wall(&mut self, by: i64) {
@@ -87,7 +87,7 @@ impl Walk {
                 self.node = self.node.restart_after(gap);
             }
             5 => self.work().await,
-            6 => assert_eq!(self.node.store.prune().await.unwrap(), 0, "{}", self.told),
+            6 => assert_eq!(self.node.store.prune().await.unwrap(), 0, "{}", self.reply),
             _ => {
                 let passed = Duration::from_millis(self.dice.random_range(1..9_000));
                 self.tell(&format!(", {passed:?}"));
@@ -101,13 +101,17 @@ impl Walk {
     /// The worker beats, and everything is as it should be.
     async fn check(&self, before: Timestamp) -> Timestamp {
         let directives = self.node.beat(self.worker, &self.held).await;
-        assert!(directives.iter().all(|told| *told == Directive::Continue), "{}: {directives:?}", self.told);
+        assert!(
+            directives.iter().all(|reply| *reply == Directive::Continue),
+            "{}: {directives:?}",
+            self.reply
+        );
         let states = self.node.states().await;
         let count = |state| states.iter().find(|(known, _)| *known == state).map_or(0, |(_, count)| *count);
         let (running, waiting) = (count(JobState::Running), count(JobState::Scheduled));
-        assert_eq!((running, running + waiting), (self.held.len() as u64, self.submitted), "{}", self.told);
+        assert_eq!((running, running + waiting), (self.held.len() as u64, self.submitted), "{}", self.reply);
         let now = self.node.store.clock().now;
-        assert!(now >= before, "{}: time went back", self.told);
+        assert!(now >= before, "{}: time went back", self.reply);
         now
     }
 }
@@ -124,7 +128,7 @@ async fn no_job_expires_and_no_lease_is_lost_whatever_the_clocks_do(on: On) {
             now = walk.check(last).await.max(now);
         }
         for held in &walk.held {
-            assert_eq!(walk.node.job(held.job.id).await.crashes, 0, "{}", walk.told);
+            assert_eq!(walk.node.job(held.job.id).await.crashes, 0, "{}", walk.reply);
         }
         walk.node.verify().await;
     }

@@ -22,14 +22,14 @@ use windlass::store::environment::{Environment, StoreOptions};
 use crate::fixture::{Fixture, On, caller, just_before, new_job, on_every_engine, secs, tenant};
 
 on_every_engine!(
-    a_key_opens_the_door_as_its_role_and_tenant,
+    a_key_authenticates_as_its_role_and_tenant,
     an_admins_key_is_for_all_tenants,
     only_admins_handle_keys,
     a_wrong_secret_opens_nothing,
-    a_revoked_key_is_worthless_at_once,
+    a_revoked_key_is_rejected_at_once,
     the_last_key_of_an_admin_stays,
     the_systems_own_queues_are_reserved,
-    an_expired_key_is_worthless_and_still_closes_the_door,
+    an_expired_key_is_rejected_and_keys_stay_required,
     the_first_key_counts_at_once,
     the_secret_is_kept_nowhere,
     keys_are_listed_and_audited,
@@ -48,7 +48,7 @@ async fn enter(t: &Fixture, secret: &str) -> Option<Caller> {
 }
 
 /// M90 M91
-async fn a_key_opens_the_door_as_its_role_and_tenant(t: &Fixture) {
+async fn a_key_authenticates_as_its_role_and_tenant(t: &Fixture) {
     for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
         let new = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("billing", role) };
         let (id, secret) = made(t, new).await;
@@ -93,7 +93,7 @@ async fn a_wrong_secret_opens_nothing(t: &Fixture) {
 }
 
 /// M90
-async fn a_revoked_key_is_worthless_at_once(t: &Fixture) {
+async fn a_revoked_key_is_rejected_at_once(t: &Fixture) {
     let (id, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     assert!(enter(t, &secret).await.is_some());
     t.store.revoke_key(&t.me, id.clone()).await.unwrap();
@@ -103,14 +103,14 @@ async fn a_revoked_key_is_worthless_at_once(t: &Fixture) {
 }
 
 /// M90
-async fn an_expired_key_is_worthless_and_still_closes_the_door(t: &Fixture) {
+async fn an_expired_key_is_rejected_and_keys_stay_required(t: &Fixture) {
     let new = NewKey { expires: Some(secs(60)), ..NewKey::new("web", Role::Submitter) };
     let (_, secret) = made(t, new).await;
     t.advance(just_before(secs(60)));
     assert!(enter(t, &secret).await.is_some());
     t.advance(Duration::from_millis(1));
     assert_eq!(enter(t, &secret).await, None);
-    assert!(t.store.has_keys().await.unwrap(), "time alone opens no door");
+    assert!(t.store.has_keys().await.unwrap(), "keys stay required when all have expired");
 }
 
 /// M90
@@ -253,7 +253,7 @@ async fn a_key_needs_a_name_and_a_time_to_live(t: &Fixture) {
 
 /// M90: another process on the same file trusts what it has read for less than a second.
 #[tokio::test(start_paused = true)]
-async fn a_key_revoked_by_another_process_is_worthless_within_a_second() {
+async fn a_key_revoked_by_another_process_is_rejected_within_a_second() {
     let t = Fixture::new(On::Sqlite);
     let clock = Arc::new(ManualClock::new(t.now()));
     let env = Environment::new(clock, Entropy::seeded(7), StoreOptions::default());

@@ -26,7 +26,7 @@ on_every_engine!(
     records_are_numbered_without_gaps_and_read_in_pages,
     each_filter_finds_its_records_and_all_of_them_together_too,
     a_type_may_rename_its_success,
-    the_trail_is_sealed_step_by_step_and_verified,
+    the_audit_trail_is_sealed_step_by_step_and_verified,
 );
 
 #[test]
@@ -134,8 +134,9 @@ async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
     t.act(placed.id, JobAction::Resume { reason: Some("now".into()) }).await;
     t.suspend(placed.id).await;
     t.resume(placed.id).await;
-    // The state it went to is told beside what the model names: without it the trail of a job could not be replayed (M3).
-    let told = |reason: Option<&str>, from: &str, to: &str| {
+    // The new state is recorded beside what the model names: without it the audit trail of a job could not be replayed
+    // (M3).
+    let transition = |reason: Option<&str>, from: &str, to: &str| {
         let job_id = placed.id.to_string();
         let mut context = json!({"job_id": job_id, "actor_id": "local", "previous_state": from, "state": to,
             "mode": "idle_only"});
@@ -146,10 +147,10 @@ async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
     };
     let contexts: Vec<Value> = t.trail().await.iter().map(context).collect();
     let expected = [
-        told(Some("too early"), "delayed", "suspended"),
-        told(Some("now"), "suspended", "delayed"),
-        told(None, "delayed", "suspended"),
-        told(None, "suspended", "delayed"),
+        transition(Some("too early"), "delayed", "suspended"),
+        transition(Some("now"), "suspended", "delayed"),
+        transition(None, "delayed", "suspended"),
+        transition(None, "suspended", "delayed"),
     ];
     assert_eq!(contexts, expected);
 }
@@ -281,7 +282,7 @@ async fn a_type_may_rename_its_success(t: &Fixture) {
 }
 
 /// M93
-async fn the_trail_is_sealed_step_by_step_and_verified(t: &Fixture) {
+async fn the_audit_trail_is_sealed_step_by_step_and_verified(t: &Fixture) {
     assert_eq!(t.store.seal().await.unwrap().seal, Seal::origin(), "there is nothing to seal");
     let mut expected = Seal::origin();
     for _ in 0..3 {
@@ -294,6 +295,6 @@ async fn the_trail_is_sealed_step_by_step_and_verified(t: &Fixture) {
         assert_eq!((sealed.seal, sealed.has_more), (expected.clone(), false));
         assert_eq!(t.store.seal().await.unwrap().seal, expected, "sealing twice is the same");
     }
-    let verdict = t.store.verify_audit().await.unwrap();
-    assert!(verdict.holds() && verdict.checked >= 6, "{verdict:?}");
+    let result = t.store.verify_audit().await.unwrap();
+    assert!(result.holds() && result.checked >= 6, "{result:?}");
 }

@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs};
 
 on_every_engine!(
     records_are_found_by_queue_and_type_also_after_the_job_is_gone,
-    a_search_for_something_rare_looks_at_a_bounded_part_of_the_trail,
+    a_search_for_something_rare_scans_a_bounded_part_of_the_audit_trail,
     a_search_by_time_begins_where_the_time_begins,
     a_type_may_rename_its_spent_retries,
 );
@@ -75,7 +75,7 @@ async fn records_are_found_by_queue_and_type_also_after_the_job_is_gone(t: &Fixt
 }
 
 /// A page may be short, and still say where to go on.
-async fn a_search_for_something_rare_looks_at_a_bounded_part_of_the_trail(t: &Fixture) {
+async fn a_search_for_something_rare_scans_a_bounded_part_of_the_audit_trail(t: &Fixture) {
     let mut first = None;
     for number in 0..30 {
         let name = if number % 29 == 0 { "rare" } else { "common" };
@@ -101,7 +101,7 @@ async fn a_search_for_something_rare_looks_at_a_bounded_part_of_the_trail(t: &Fi
     // A full page goes on after its last record.
     let one = RecordQuery { limit: 1, ..rare.clone() };
     assert_eq!(t.store.audit_page(&t.me, one).await.unwrap().next, Some(1));
-    // What ends before the trail does has no page after that.
+    // A query that ends before the audit trail does has no page after that.
     let early = RecordQuery { after: 1, before: Some(9), ..rare.clone() };
     let page = t.store.audit_page(&t.me, early).await.unwrap();
     assert_eq!((page.records, page.next), (vec![], None));

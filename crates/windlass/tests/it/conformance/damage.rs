@@ -31,8 +31,8 @@ async fn edited(t: &Fixture, edit: impl FnOnce(&Connection)) -> Store {
 
 /// The invariants that do not hold.
 async fn broken(store: &Store) -> Vec<&'static str> {
-    let verdicts = store.verify().await.unwrap();
-    verdicts.into_iter().filter(|verdict| !verdict.holds()).map(|verdict| verdict.code).collect()
+    let results = store.verify().await.unwrap();
+    results.into_iter().filter(|result| !result.holds()).map(|result| result.code).collect()
 }
 
 /// A job's packed record, to be changed and put back with a checksum that fits: an error of the program, not of the disk.
@@ -63,8 +63,8 @@ fn place_of_unmet(body: &[u8]) -> usize {
     place_of_state(body) + 6
 }
 
-/// Adds a facet, with its checksum.
-fn add_facet(file: &Connection, seq: i64, kind: i64, name: &str, number: i64, body: &str) {
+/// Adds a row of job data, with its checksum.
+fn add_job_data(file: &Connection, seq: i64, kind: i64, name: &str, number: i64, body: &str) {
     let mut hasher = crc32fast::Hasher::new();
     for part in [seq, kind, number, i64::try_from(name.len()).unwrap()] {
         hasher.update(&part.to_le_bytes());
@@ -99,7 +99,7 @@ async fn a_second_completion_is_found() {
     let store = edited(&t, |file| {
         let record =
             r#"{"worker":null,"started_at":1800000000000,"ended_at":1800000000000,"outcome":"completed"}"#;
-        add_facet(file, seq_of(file, claimed.job.id), 0, "", 1, record);
+        add_job_data(file, seq_of(file, claimed.job.id), 0, "", 1, record);
     })
     .await;
     assert_eq!(broken(&store).await, ["I6"]);
@@ -179,7 +179,7 @@ async fn a_group_that_miscounts_its_children_is_found() {
     let store = edited(&t, |file| {
         let body =
             r#"{"name":"all","strategy":"collect_all","total":2,"open":1,"completed":1,"decided":null}"#;
-        add_facet(file, seq_of(file, parent.job.id), 5, "", 1, body);
+        add_job_data(file, seq_of(file, parent.job.id), 5, "", 1, body);
     })
     .await;
     assert_eq!(broken(&store).await, ["I16"]);

@@ -60,7 +60,7 @@ async fn a_feed_shows_what_is_not_kept_while_it_is_live(t: &Fixture) {
     let mut feed = t.store.events(&t.me, 0);
     let first = t.submit(new_job("email.send")).await;
     t.cancel(first.id).await;
-    // Reading the trail comes first; what follows is live.
+    // Stored records come first; what follows is live.
     let mut seen = vec![feed.next().await.unwrap()];
     t.submit(new_job("email.send")).await;
     while seen

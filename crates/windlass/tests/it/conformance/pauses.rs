@@ -25,10 +25,10 @@ on_every_engine!(
     a_pause_holds_its_own_jobs_and_no_others,
     a_pause_says_who_when_why_and_until_when,
     every_pause_is_named_at_once,
-    a_pause_lifts_itself,
+    a_pause_ends_automatically,
     pausing_twice_changes_nothing,
     resuming_what_is_not_paused_changes_nothing,
-    resuming_what_has_lifted_itself_changes_nothing,
+    resuming_a_pause_that_has_ended_changes_nothing,
     a_reason_has_a_longest_length,
     an_operators_pause_counts_for_the_own_tenant,
     an_operator_pauses_workers_of_the_own_tenant_only,
@@ -45,7 +45,7 @@ async fn pause(t: &Fixture, target: Target, pause: Pause) -> bool {
     t.store.pause(&t.me, target, pause).await.expect("an admin may pause anything")
 }
 
-async fn lift(t: &Fixture, target: Target) -> bool {
+async fn resume(t: &Fixture, target: Target) -> bool {
     t.store.resume(&t.me, target, None).await.expect("an admin may resume anything")
 }
 
@@ -83,7 +83,7 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     assert_eq!(t.submit(new_job("email.send")).await.state, JobState::Scheduled, "submissions are taken");
-    assert!(lift(t, Target::Gate).await);
+    assert!(resume(t, Target::Gate).await);
     assert_eq!(t.claim_one(worker).await.job.id, waiting);
 }
 
@@ -108,7 +108,7 @@ async fn a_pause_holds_its_own_jobs_and_no_others(t: &Fixture) {
             let why = t.get(*id).await.why.unwrap_or_else(|| panic!("job {n} says why it waits"));
             assert!(["queue_paused", "gate_closed"].contains(&why.code), "{why:?}");
         }
-        lift(t, target).await;
+        resume(t, target).await;
         // Leaving gives the jobs back as they were.
         t.store.deregister(&t.me, worker).await.unwrap();
     }
@@ -150,7 +150,7 @@ async fn every_pause_is_named_at_once(t: &Fixture) {
 }
 
 /// M35 M57
-async fn a_pause_lifts_itself(t: &Fixture) {
+async fn a_pause_ends_automatically(t: &Fixture) {
     let worker = t.worker().await;
     let targets = [
         Target::Gate,
@@ -191,25 +191,26 @@ async fn pausing_twice_changes_nothing(t: &Fixture) {
 /// M1
 async fn resuming_what_is_not_paused_changes_nothing(t: &Fixture) {
     for target in [Target::Gate, Target::Tenant(tenant("acme")), Target::Queue(queue("mail"))] {
-        assert!(!lift(t, target).await);
+        assert!(!resume(t, target).await);
     }
     assert!(t.everything().await.records.is_empty());
 }
 
 /// M1 M57 M92
-async fn resuming_what_has_lifted_itself_changes_nothing(t: &Fixture) {
+async fn resuming_a_pause_that_has_ended_changes_nothing(t: &Fixture) {
     let mail = Target::Queue(queue("mail"));
     for again in [false, true] {
         pause(t, mail.clone(), Pause { expires: Some(MINUTE), ..Pause::default() }).await;
         t.advance(MINUTE);
         if again {
             assert!(pause(t, mail.clone(), Pause::default()).await, "a new pause, not the old one");
-            assert!(lift(t, mail.clone()).await);
+            assert!(resume(t, mail.clone()).await);
         } else {
-            assert!(!lift(t, mail.clone()).await);
+            assert!(!resume(t, mail.clone()).await);
         }
     }
-    let told: Vec<_> = t.everything().await.records.into_iter().map(|r| (r.event, r.actor_type)).collect();
+    let recorded: Vec<_> =
+        t.everything().await.records.into_iter().map(|r| (r.event, r.actor_type)).collect();
     let expected: Vec<_> = [
         (AuditEvent::QueuePaused, "user"),
         (AuditEvent::QueueResumed, "system"),
@@ -220,7 +221,7 @@ async fn resuming_what_has_lifted_itself_changes_nothing(t: &Fixture) {
     ]
     .map(|(event, by)| (event, by.to_owned()))
     .into();
-    assert_eq!(told, expected);
+    assert_eq!(recorded, expected);
 }
 
 /// M1 M57
@@ -250,7 +251,7 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     let worker = t.worker().await;
     let open = [0, 1, 2, 3, 7].map(|n| all[n]);
     assert_eq!(t.claim_ids(worker, 10).await, open);
-    assert!(!lift(t, Target::Queue(queue("mail"))).await, "everybody's queue was not paused");
+    assert!(!resume(t, Target::Queue(queue("mail"))).await, "everybody's queue was not paused");
     for role in [Role::Viewer, Role::Submitter, Role::Worker] {
         let caller = Caller::new("somebody", role, Some(tenant("acme")));
         let error = t.store.resume(&caller, Target::Queue(queue("mail")), None).await.unwrap_err();
@@ -282,7 +283,7 @@ async fn a_resumed_job_in_a_paused_queue_is_scheduled_and_not_claimed(t: &Fixtur
     pause(t, Target::Queue(queue("default")), Pause::default()).await;
     assert_eq!(t.resume(job).await.job.state, JobState::Scheduled);
     assert!(t.claim(worker, 1).await.is_empty());
-    lift(t, Target::Queue(queue("default"))).await;
+    resume(t, Target::Queue(queue("default"))).await;
     assert_eq!(t.claim_one(worker).await.job.id, job);
 }
 
@@ -306,7 +307,7 @@ async fn an_aggressive_queue_pause_suspends_what_runs(t: &Fixture) {
     t.advance(MINUTE);
     t.tick().await;
     let expected = [claimed[0].job.id, claimed[1].job.id, waiting];
-    assert_eq!(t.claim_ids(worker, 3).await, expected, "the pause and what it suspended lift themselves");
+    assert_eq!(t.claim_ids(worker, 3).await, expected, "the pause and its suspensions end automatically");
 }
 
 /// M54
@@ -337,7 +338,7 @@ async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
     assert_eq!(pulse.paused, Some(PauseMode::Graceful));
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     assert_eq!(t.claim_ids(other, 1).await, [waiting], "others are not concerned");
-    lift(t, Target::Worker(worker)).await;
+    resume(t, Target::Worker(worker)).await;
     let answer = t.store.claim(&t.me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
     assert!(!answer.is_paused);
 }

@@ -29,7 +29,7 @@ async fn a_queue_says_who_resumed_it_last(t: &Fixture) {
     t.store.resume(&t.me, mail(), Some("all is well".into())).await.unwrap();
     let (end, at) = (look().await.resumed.unwrap(), t.now());
     assert_eq!((end.by.as_str(), end.at, end.reason.as_deref()), ("local", at, Some("all is well")));
-    // It stays while the queue is paused again, and a pause that lifts itself is the system's.
+    // It stays while the queue is paused again, and a pause that ends automatically is the system's.
     t.store.pause(&t.me, mail(), Pause::graceful().expires_in(secs(10))).await.unwrap();
     assert_eq!(look().await.resumed.unwrap(), end);
     t.advance(secs(10));
@@ -55,7 +55,7 @@ async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &
     }
     let single = t.submit(job("mail")).await.id;
     t.suspend(single).await;
-    let elsewhere = t.submit(job("other")).await.id;
+    let other = t.submit(job("other")).await.id;
     t.claim_one(worker).await;
     t.store.pause(&t.me, Target::Queue(queue("other")), Pause::aggressive()).await.unwrap();
     t.store.pause(&t.me, mail(), Pause::aggressive()).await.unwrap();
@@ -71,7 +71,7 @@ async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &
         assert_eq!(t.state(*id).await, JobState::Scheduled);
     }
     assert_eq!(t.state(single).await, JobState::Suspended);
-    assert_eq!(t.state(elsewhere).await, JobState::Suspended);
+    assert_eq!(t.state(other).await, JobState::Suspended);
     assert_eq!(t.store.resume_paused_jobs(&t.me, queue("mail"), None).await.unwrap().matched, 0);
     // Suspended by a person later, it is that person's.
     t.suspend(running[0]).await;

@@ -370,7 +370,7 @@ async fn a_job_of_a_schedule_is_what_was_asked_for(t: &Fixture) {
     assert_eq!(binary.spec.labels.tags.get("team").map(String::as_str), Some("data"));
 }
 
-/// M35: whoever keeps the store going learns when to come back.
+/// M35: maintenance learns when to come back.
 async fn the_next_moment_is_known(t: &Fixture) {
     let start = t.now();
     put(t, "often", every(60)).await;

@@ -1,5 +1,5 @@
-//! Three processes that load one store while something goes wrong with them or with it, and the comparison of what they were told
-//! with what is stored.
+//! Three processes that load one store while something goes wrong with them or with it, and the comparison of the
+//! replies they received with what is stored afterwards.
 
 use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -50,16 +50,16 @@ impl Campaign {
         }
     }
 
-    /// Dismisses them; nobody was told of any trouble. Gives all that they said.
+    /// Dismisses them; no caller received an error. Returns all output lines.
     pub(super) fn end(mut self) -> Vec<String> {
         drop(self.inputs);
         self.lines.extend(self.heard);
         for thread in self.hearing {
             thread.join().unwrap();
         }
-        let is_trouble = |line: &&String| line.starts_with("trouble") || line.starts_with("refused");
-        let troubles: Vec<_> = self.lines.iter().filter(is_trouble).collect();
-        assert!(troubles.is_empty(), "a caller heard of it: {troubles:?}");
+        let is_error = |line: &&String| line.starts_with("error") || line.starts_with("refused");
+        let errors: Vec<_> = self.lines.iter().filter(is_error).collect();
+        assert!(errors.is_empty(), "a caller heard of it: {errors:?}");
         self.lines
     }
 }

@@ -15,7 +15,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::{Environment, StoreOptions};
 
 use super::disk;
-use super::load::{Laborer, Submitter, new_job, trouble};
+use super::load::{Laborer, Submitter, new_job, store_error};
 use super::process::{Role, Task, say};
 
 /// The queue of jobs that nobody but a waiting parent claims.
@@ -92,7 +92,7 @@ async fn serve(task: &Task, store: Store, words: mpsc::Receiver<String>) {
         tasks.spawn(async move {
             match Laborer::new(&store, seed).await {
                 Ok(laborer) => work_for_ever(laborer).await,
-                Err(error) => say(&format!("trouble {error}")),
+                Err(error) => say(&format!("error {error}")),
             }
         });
     }
@@ -108,7 +108,7 @@ async fn keep(store: Store) {
     loop {
         rounds.tick().await;
         if let Err(error) = store.tick().await {
-            return say(&format!("trouble {error}"));
+            return say(&format!("error {error}"));
         }
     }
 }
@@ -117,7 +117,7 @@ async fn submit_for_ever(mut submitter: Submitter) {
     loop {
         match submitter.submit().await {
             Ok(()) => {}
-            Err(error) => return say(&format!("trouble {error}")),
+            Err(error) => return say(&format!("error {error}")),
         }
     }
 }
@@ -125,7 +125,7 @@ async fn submit_for_ever(mut submitter: Submitter) {
 async fn work_for_ever(mut laborer: Laborer) {
     loop {
         if let Err(error) = laborer.work(Duration::from_millis(200)).await {
-            return say(&format!("trouble {error}"));
+            return say(&format!("error {error}"));
         }
     }
 }
@@ -148,7 +148,7 @@ async fn obey(
         let mut job = new_job(&format!("{}.wake.{number}", task.name));
         job.queue = QueueName::new(WAKE).unwrap();
         let outcome = store.submit(&Caller::local(), vec![job], SubmitOptions::default()).await;
-        say(&outcome.map_or_else(|error| format!("trouble {error}"), |_| "woken".to_owned()));
+        say(&outcome.map_or_else(|error| format!("error {error}"), |_| "woken".to_owned()));
     }
 }
 
@@ -163,16 +163,16 @@ async fn serially(task: &Task, store: &Store) {
     while tries_left > 0 {
         let submission = submitter.submit().await;
         let labor = laborer.work(Duration::ZERO).await;
-        let troubles = [
+        let errors = [
             submission.as_ref().err().and_then(|error| match error {
                 SubmitError::Store(error) => Some(error),
                 _ => None,
             }),
-            labor.as_ref().err().and_then(trouble),
+            labor.as_ref().err().and_then(store_error),
         ];
-        for error in troubles.into_iter().flatten() {
+        for error in errors.into_iter().flatten() {
             tries_left = tries_left.saturating_sub(1);
-            let word = if matches!(error, StoreError::Stopped(_)) { "stopped" } else { "trouble" };
+            let word = if matches!(error, StoreError::Stopped(_)) { "stopped" } else { "error" };
             say(&format!("{word} {error}"));
         }
     }

@@ -113,7 +113,7 @@ async fn load(store: &Store, name: &str, rounds: usize) -> Vec<String> {
     keys
 }
 
-/// Copies the files of a store, but for what SQLite makes anew and for the reserve, which is shared.
+/// Copies the files of a store, except for files that SQLite recreates and the reserve, which is shared.
 fn copy(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);
     fs::create_dir(to).unwrap();
@@ -145,7 +145,7 @@ enum Fate {
     ErrorWhenRead,
     FoundByVerify,
     Harmless,
-    /// A job, or what hangs on it, reads back wrong without an error.
+    /// A job or its data reads back wrong without an error.
     WrongJobServed,
     /// Something else is wrong, and nothing notices.
     Undetected,
@@ -165,11 +165,11 @@ async fn fate(original: &Original, copy: &Path, context: &str) -> Fate {
             return Fate::RefusedAtStart;
         }
     };
-    let verdicts = store.verify().await;
+    let results = store.verify().await;
     let found = Fingerprint::of(&store, &original.ids, &original.keys).await;
     store.close();
     let [jobs, others] = found.wrong(&original.reference);
-    let is_found = verdicts.as_ref().map_or(true, |verdicts| verdicts.iter().any(|verdict| !verdict.holds()));
+    let is_found = results.as_ref().map_or(true, |results| results.iter().any(|result| !result.holds()));
     if !jobs.is_empty() || (!others.is_empty() && !is_found) {
         println!("{context}: wrong about {jobs:?} {others:?}, found by verification: {is_found}");
     }

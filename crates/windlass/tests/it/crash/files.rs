@@ -73,7 +73,7 @@ async fn a_database_that_is_missing_beside_its_other_files_is_refused() {
             let _acknowledged: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
             process.kill();
         }
-        fs::rename(&path, folder.path().join("elsewhere")).unwrap();
+        fs::rename(&path, folder.path().join("moved")).unwrap();
         let remains = |ending: &str| fs::read(path.with_extension(ending)).ok();
         let before = ["db-wal", "db-head"].map(remains);
         assert_eq!(before[0].is_none(), is_closed, "a store that was killed leaves its log");
@@ -89,7 +89,7 @@ async fn a_database_that_is_missing_beside_its_other_files_is_refused() {
             assert!(matches!(refused, Err(OpenError::DatabaseMissing { commits: 0, .. })), "{refused:?}");
             fs::rename(folder.path().join("head"), path.with_extension("db-head")).unwrap();
         }
-        fs::rename(folder.path().join("elsewhere"), &path).unwrap();
+        fs::rename(folder.path().join("moved"), &path).unwrap();
         let (store, _) = open_at(&address, START).expect("put back, the store opens");
         verify(&store, "a database that was put back").await;
         store.close();
@@ -116,7 +116,7 @@ async fn a_file_of_a_newer_version_is_refused_and_left_alone() {
 
 /// M100
 #[tokio::test]
-async fn a_backup_taken_under_load_opens_elsewhere() {
+async fn a_backup_taken_under_load_opens_in_another_place() {
     let folder = tempfile::tempdir().unwrap();
     let address = address(folder.path());
     let name = "load".to_owned();

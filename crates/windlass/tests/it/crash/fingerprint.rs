@@ -56,7 +56,7 @@ impl Fingerprint {
     }
 }
 
-/// One job with all that hangs on it.
+/// One job with all its data.
 async fn job(store: &Store, id: JobId) -> Result<String, String> {
     let me = Caller::local();
     let text = |error: windlass::error::StoreError| error.to_string();

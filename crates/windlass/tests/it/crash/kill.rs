@@ -49,8 +49,8 @@ async fn kill_again_and_again(address: &str, cycles: i64) {
         let task =
             Task { role: Role::Mixed, address: address.to_owned(), seed: rng.random(), now: Some(now), name };
         let (from, lines) = (ledger.acks.len(), run_and_kill(&task, &mut rng));
-        let troubles: Vec<_> = lines.iter().filter(|line| line.starts_with("trouble")).collect();
-        assert!(troubles.is_empty(), "cycle {cycle}: {troubles:?}");
+        let errors: Vec<_> = lines.iter().filter(|line| line.starts_with("error")).collect();
+        assert!(errors.is_empty(), "cycle {cycle}: {errors:?}");
         ledger.take(&lines);
         unchecked_before_ack += usize::from(ledger.acks.len() == from);
 

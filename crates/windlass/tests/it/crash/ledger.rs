@@ -199,7 +199,7 @@ pub(super) async fn drain(store: &Store, clock: &ManualClock) -> usize {
     for _ in 0..200 {
         clock.advance(Duration::from_secs(600));
         while store.tick().await.unwrap().has_more {}
-        // Registered anew in each round: within ten minutes a worker is long forgotten.
+        // Registered again in each round: within ten minutes a worker is removed.
         let worker = store
             .register(&me, NewWorker { queues: queues.clone(), ..NewWorker::default() })
             .await

@@ -213,8 +213,8 @@ pub(super) fn result(job: &JobRecord) -> String {
     format!(r#""{}""#, job.id)
 }
 
-/// The trouble of the store itself, if it was that.
-pub(super) fn trouble(error: &WorkError) -> Option<&StoreError> {
+/// The store error in a work error, if it is one.
+pub(super) fn store_error(error: &WorkError) -> Option<&StoreError> {
     match error {
         WorkError::Store(error) => Some(error),
         WorkError::Children(refused) => match &**refused {

@@ -75,9 +75,9 @@ async fn processes_that_share_a_file_lose_nothing_and_do_nothing_twice() {
         }
         own.join().unwrap()
     });
-    let troubles: Vec<_> =
-        lines.iter().filter(|line| line.starts_with("trouble") || line.starts_with("refused")).collect();
-    assert!(troubles.is_empty(), "a caller heard of another process: {troubles:?}");
+    let errors: Vec<_> =
+        lines.iter().filter(|line| line.starts_with("error") || line.starts_with("refused")).collect();
+    assert!(errors.is_empty(), "a caller heard of another process: {errors:?}");
     let mut ledger = Ledger::default();
     ledger.take(&lines);
     ledger.take(&acked_by_parent);
@@ -139,7 +139,7 @@ async fn a_waiting_claim_is_woken_by_another_process() {
         assert_eq!(web.hear().as_deref(), Some("woken"));
         let acknowledged = Instant::now();
         let (answer, claimed) = claim.await.unwrap();
-        assert_eq!(answer.jobs.len(), 1, "the claim waited in vain");
+        assert_eq!(answer.jobs.len(), 1, "the claim found nothing");
         waits.push(claimed.saturating_duration_since(acknowledged));
         let job = &answer.jobs[0].job;
         let report = Report::new(job.id, job.fence, Outcome::Completed { result: None });

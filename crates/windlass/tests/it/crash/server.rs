@@ -1,5 +1,5 @@
 //! The database server killed under load, its first process and others, and started again at once. Those who submit and work
-//! are processes of their own; they wait, hear no error, and what they were told stays.
+//! are processes of their own; they wait, get no error, and acknowledged jobs stay.
 
 use super::campaign::{Campaign, check};
 use crate::fixture::cluster::{Cluster, schema_at};

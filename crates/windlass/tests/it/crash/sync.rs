@@ -74,8 +74,8 @@ async fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
         let failed = failed.unwrap_or_else(|| panic!("{context}: the store went on: {lines:?}"));
         let late: Vec<_> = lines[failed..].iter().filter(|line| Ack::parse(line).is_some()).collect();
         assert!(late.is_empty(), "{context}: acknowledged afterwards: {late:?}");
-        let troubles: Vec<_> = lines.iter().filter(|line| line.starts_with("trouble")).collect();
-        assert!(troubles.is_empty(), "{context}: {troubles:?}");
+        let errors: Vec<_> = lines.iter().filter(|line| line.starts_with("error")).collect();
+        assert!(errors.is_empty(), "{context}: {errors:?}");
         acks_before.push(check(&folder, &lines, &context).await);
     }
     println!("acknowledged before each failure: {acks_before:?}, afterwards 0");

@@ -92,15 +92,15 @@ async fn what_is_half_moved_is_served_at_neither_end_until_the_move_has_ended() 
     for (one, other) in EVERY_PAIR {
         let ((_files, from), (_more, to)) = (filled(one).await, other.address());
         let moving = Move::open(&end(&from), &end(&to), &options(Arc::new(SystemClock::new()), 3)).unwrap();
-        // Whoever opens it in the moment between is cut off as well.
+        // A program that opens it in between is cut off as well.
         let late = open(&from);
-        let (tell, told) = tokio::sync::oneshot::channel::<()>();
-        let mut tell = Some(tell);
-        let run = moving.run(|_| drop(tell.take()));
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let mut stop = Some(stop);
+        let run = moving.run(|_| drop(stop.take()));
         // Given up after the first commit.
         tokio::select! {
             biased;
-            _ = told => {}
+            _ = stopped => {}
             ended = run => panic!("it should not have come that far: {ended:?}"),
         }
         moving.close();
@@ -150,14 +150,14 @@ async fn a_move_that_has_ended_is_undone_only_by_force_and_never_leaves_two_stor
 
 #[tokio::test]
 async fn a_store_goes_to_one_place_only() {
-    let ((_files, from), (_one, to), (_other, elsewhere)) =
+    let ((_files, from), (_one, to), (_other, third)) =
         (filled(On::Sqlite).await, On::Postgres.address(), On::Sqlite.address());
     moved(&from, &to).await.unwrap();
-    let refused = moved(&from, &elsewhere).await;
+    let refused = moved(&from, &third).await;
     assert_eq!(refused, Err(MoveError::AlreadyMoved { from, to: to.clone() }));
     // It goes on from there, though.
-    moved(&to, &elsewhere).await.unwrap();
-    open(&elsewhere).close();
+    moved(&to, &third).await.unwrap();
+    open(&third).close();
     let nowhere = end("http://127.0.0.1:7788");
     let refused = Move::undo(&nowhere, None, false).await;
     assert_eq!(refused, Err(MoveError::NoDatabase(nowhere.shown)));

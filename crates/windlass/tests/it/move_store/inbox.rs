@@ -1,4 +1,4 @@
-//! The door in SQL of a store that is moved: what lies there goes along, and nothing comes in afterwards.
+//! The inbox of a store that is moved: its entries are moved as jobs, and nothing is accepted afterwards.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ async fn stranger(address: &str) -> (Client, String) {
 }
 
 #[tokio::test]
-async fn what_lies_at_the_door_is_moved_as_jobs_and_the_door_is_shut() {
+async fn inbox_entries_are_moved_as_jobs_and_the_inbox_is_closed() {
     let ((_, from), (_files, to)) = (On::Postgres.address(), On::Sqlite.address());
     Store::open(&from, StoreOptions::default()).unwrap().close();
     let (client, schema) = stranger(&from).await;
@@ -41,7 +41,7 @@ async fn what_lies_at_the_door_is_moved_as_jobs_and_the_door_is_shut() {
 }
 
 #[tokio::test]
-async fn the_door_of_a_target_opens_when_everything_has_arrived() {
+async fn the_inbox_of_a_target_opens_when_everything_has_arrived() {
     let ((_files, from), (_, to)) = (On::Sqlite.address(), On::Postgres.address());
     Store::open(&from, StoreOptions::default()).unwrap().close();
     moved(&from, &to, Arc::new(SystemClock::new()), 100).await.unwrap();
@@ -58,6 +58,6 @@ async fn a_submission_that_was_set_aside_is_not_left_behind() {
         format!("SELECT {schema}.submit('greet', '{{}}'); UPDATE {schema}.inbox SET refusal = 'it is odd'");
     client.batch_execute(&spoil).await.unwrap();
     let refused = moved(&from, &to, Arc::new(SystemClock::new()), 100).await;
-    assert_eq!(refused, Err(MoveError::LettersAside(1)));
+    assert_eq!(refused, Err(MoveError::InboxSetAside(1)));
     Store::open(&from, StoreOptions::default()).expect("nothing was shut").close();
 }

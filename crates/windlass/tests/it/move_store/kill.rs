@@ -24,12 +24,12 @@ async fn child() {
     // The connections of the one that was killed may need a moment to be noticed.
     options.wait = windlass::limits::MOVE_WAIT_MAX;
     let moving = Move::open(&end(from), &end(to), &options).expect("both ends can be opened");
-    let told = |_| {
+    let progress = |_| {
         let mut output = std::io::stdout().lock();
         // Nobody may be listening any more.
         let _ = output.write_all(b"@\n").and_then(|()| output.flush());
     };
-    moving.run(told).await.expect("the move ends");
+    moving.run(progress).await.expect("the move ends");
     moving.close();
 }
 

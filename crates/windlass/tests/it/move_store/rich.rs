@@ -94,7 +94,7 @@ async fn configure(store: &Store) -> String {
     store.create_key(&me, key).await.unwrap().secret.reveal().to_owned()
 }
 
-/// Jobs in many states, with all that can hang on them.
+/// Jobs in many states, with all kinds of data.
 async fn work(store: &Store, worker: WorkerId) -> (Claimed, JobId) {
     let me = Caller::local();
     let first =
@@ -180,7 +180,7 @@ pub(super) async fn fill(address: &str) -> Known {
     Known { gone, secret, worker, held, parked }
 }
 
-fn told(answer: impl Debug) -> String {
+fn text(answer: impl Debug) -> String {
     format!("{answer:?}")
 }
 
@@ -190,26 +190,26 @@ async fn answers(address: &str) -> Vec<String> {
     let request = ListRequest { limit: 500, ..ListRequest::default() };
     let jobs = store.list(&me, request).await.unwrap().jobs;
     let mut answers = vec![
-        told(store.config(&me).await),
-        told(store.queues(&me).await),
-        told(store.job_types(&me).await),
-        told(store.keys(&me).await),
-        told(store.schedules(&me).await),
-        told(store.webhook_secrets(&me, None).await),
-        told(store.stats(&me).await.map(|stats| (stats.states, stats.queues))),
-        told(store.audit(&me, RecordQuery { limit: 1_000, ..RecordQuery::default() }).await),
-        told(store.verify_audit().await),
-        told(&jobs),
+        text(store.config(&me).await),
+        text(store.queues(&me).await),
+        text(store.job_types(&me).await),
+        text(store.keys(&me).await),
+        text(store.schedules(&me).await),
+        text(store.webhook_secrets(&me, None).await),
+        text(store.stats(&me).await.map(|stats| (stats.states, stats.queues))),
+        text(store.audit(&me, RecordQuery { limit: 1_000, ..RecordQuery::default() }).await),
+        text(store.verify_audit().await),
+        text(&jobs),
     ];
     for found in &jobs {
         let id = found.job.id;
-        answers.push(told(store.get(&me, id).await));
-        answers.push(told(store.attempts(&me, id).await));
-        answers.push(told(store.checkpoints(&me, id).await));
-        answers.push(told(store.logs(&me, id, 1).await));
-        answers.push(told(store.result(&me, id).await));
-        answers.push(told(store.groups(&me, id).await));
-        answers.push(told(store.neighbours(&me, id).await));
+        answers.push(text(store.get(&me, id).await));
+        answers.push(text(store.attempts(&me, id).await));
+        answers.push(text(store.checkpoints(&me, id).await));
+        answers.push(text(store.logs(&me, id, 1).await));
+        answers.push(text(store.result(&me, id).await));
+        answers.push(text(store.groups(&me, id).await));
+        answers.push(text(store.neighbours(&me, id).await));
     }
     store.close();
     answers
@@ -236,7 +236,7 @@ async fn a_rich_store_answers_as_before_wherever_it_was_moved() {
 
 async fn go_on(address: &str, known: Known) {
     let (store, me) = (open(address), Caller::local());
-    assert!(store.authenticate(&known.secret).await.unwrap().is_some(), "keys still open the door");
+    assert!(store.authenticate(&known.secret).await.unwrap().is_some(), "keys are still valid");
     let again = NewJob { idempotency_key: Some("order 17 ✓".into()), ..new_job("first") };
     let receipt = store.submit(&me, vec![again], SubmitOptions::default()).await.unwrap().remove(0);
     assert!(receipt.is_duplicate, "keys are still remembered");
@@ -256,8 +256,8 @@ async fn go_on(address: &str, known: Known) {
     store.signal(&me, known.parked, "paid", b"1".to_vec()).await.unwrap();
     let next = claim(&store, known.worker).await;
     assert!(!next.job.id.to_string().is_empty());
-    for verdict in store.verify().await.unwrap() {
-        assert!(verdict.holds(), "{}: {:#?}", verdict.promise, verdict.findings);
+    for result in store.verify().await.unwrap() {
+        assert!(result.holds(), "{}: {:#?}", result.promise, result.findings);
     }
     store.close();
 }

@@ -63,7 +63,7 @@ const POSTGRES: [Table; 10] = [
         "becomes jobs before the move; what was set aside is in its way",
     ),
     ("cluster", "is_only, system_identifier, timeline, relation", "the database's own"),
-    ("door", "is_only, payload_bytes_max", "said anew by the next node that starts"),
+    ("door", "is_only, payload_bytes_max", "written again by the next node that starts"),
 ];
 
 fn known(own: &[Table], without: &[&str]) -> BTreeMap<String, String> {

@@ -15,8 +15,8 @@ use super::LONG;
 use super::fleet::{Fleet, NODES};
 use super::proxy::{Boundary, COMMIT};
 use crate::fixture::START;
-use crate::fixture::observed::Told;
-use crate::fixture::workers::{Call, Crew};
+use crate::fixture::observed::Reply;
+use crate::fixture::workers::{Call, TestWorkers};
 
 const SEED: u64 = 0x5EED_0051;
 /// By default every so many-th message is cut at; `WINDLASS_BOUNDARIES=all` cuts at each of them.
@@ -26,7 +26,7 @@ const OFTEN: Duration = Duration::from_secs(8);
 /// Up to here callers wait; after longer ones they have been answered.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Callers are told soon that the database is away.
+/// Callers get an error soon if the database is unavailable.
 fn impatient() -> Timing {
     Timing { outage_max: Duration::from_millis(250), ..Timing::default() }
 }
@@ -34,7 +34,7 @@ fn impatient() -> Timing {
 struct Outages {
     fleet: Fleet,
     clocks: Arc<ManualClocks>,
-    crew: Crew,
+    workers: TestWorkers,
     dice: StdRng,
 }
 
@@ -46,8 +46,8 @@ impl Outages {
             env.timing = impatient();
             env
         });
-        let crew = Crew::new(&fleet.nodes[0]).await;
-        Outages { fleet, clocks, crew, dice: StdRng::seed_from_u64(SEED) }
+        let workers = TestWorkers::new(&fleet.nodes[0]).await;
+        Outages { fleet, clocks, workers, dice: StdRng::seed_from_u64(SEED) }
     }
 
     /// Time passes, and each of these nodes does what it asks for and hears from the worker.
@@ -57,8 +57,8 @@ impl Outages {
             calmly(async || {
                 let ticked = node.tick().await;
                 let is_done = ticked.as_ref().is_ok_and(|ticked| !ticked.has_more);
-                let told = ticked.map_or_else(|error| Told::by(&error), |_| Told::Done);
-                is_done && told == Told::Done && self.crew.beat(node).await == Told::Done
+                let reply = ticked.map_or_else(|error| Reply::by(&error), |_| Reply::Done);
+                is_done && reply == Reply::Done && self.workers.beat(node).await == Reply::Done
             })
             .await;
         }
@@ -69,18 +69,18 @@ impl Outages {
         let outage = Outage::random(&mut self.dice);
         let node = self.fleet.nodes[outage.node].clone();
         self.pass(Duration::from_secs(1), &self.fleet.nodes).await;
-        self.crew.prepare(&node, call).await;
+        self.workers.prepare(&node, call).await;
         let proxies = &self.fleet.proxies;
         let (proxy, cuts) = (&proxies[outage.node], proxies[outage.node].cuts());
         proxy.arm_at_and_shut(boundary);
-        let told = {
-            let calling = self.crew.call(&node, call);
+        let reply = {
+            let calling = self.workers.call(&node, call);
             tokio::pin!(calling);
-            let mut told = None;
+            let mut reply = None;
             // Until the fault has come, or the call is over without it.
-            while told.is_none() && proxy.cuts() == cuts {
-                told = tokio::select! {
-                    told = &mut calling => Some(told),
+            while reply.is_none() && proxy.cuts() == cuts {
+                reply = tokio::select! {
+                    reply = &mut calling => Some(reply),
                     () = tokio::task::yield_now() => None,
                 };
             }
@@ -91,8 +91,8 @@ impl Outages {
                     outage.struck().for_each(|number| proxies[number].shut(false));
                 }
             }
-            match told {
-                Some(told) => told,
+            match reply {
+                Some(reply) => reply,
                 None => calling.await,
             }
         };
@@ -110,7 +110,7 @@ impl Outages {
         }
         self.pass(Duration::ZERO, &self.fleet.nodes).await;
         if call == Call::Finish {
-            self.crew.finish_again(&node, told).await;
+            self.workers.finish_again(&node, reply).await;
         }
         is_cut
     }
@@ -179,6 +179,6 @@ async fn an_outage_at_any_message_of_a_commit_loses_no_lease_and_does_nothing_tw
             assert!(outages.cut(call, Boundary { message: COMMIT, is_passed_on }).await, "{call:?} commits");
         }
     }
-    outages.crew.check(&outages.fleet.nodes).await;
+    outages.workers.check(&outages.fleet.nodes).await;
     outages.fleet.nodes.iter().for_each(Store::close);
 }

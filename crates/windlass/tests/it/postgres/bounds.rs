@@ -201,7 +201,7 @@ fn node(address: &str, clock: &Arc<ManualClock>, seed: u64) -> Store {
     Store::open_in(address, env).expect("the store opens")
 }
 
-/// M31: a heartbeat is no change of the configuration, which other nodes would have to read again; nor is a claim.
+/// M31: neither a heartbeat nor a claim changes the configuration, which other nodes would have to read again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
     let (_cluster, proxy, address) = counted();
@@ -233,9 +233,9 @@ async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
         "statements of {ROUNDS} looks: {} with nothing changed, {} after a heartbeat",
         costs[0], costs[1]
     );
-    // Nodes also look for news now and then by themselves.
+    // Nodes also poll for changes now and then.
     assert!(costs[1] <= costs[0] + 2 * ROUNDS, "{costs:?}");
-    // Both know that it lives: what one was told the other sees, and nobody takes it for lost.
+    // Both know that the worker is alive: what one received the other sees, and neither marks it as lost.
     other.tick().await.unwrap();
     let known = other.config(&me).await.unwrap().workers[&worker].clone();
     assert_eq!((known.seen_at, known.is_lost), (clock.now(), false));

@@ -32,7 +32,7 @@ async fn try_submit(store: &Store, number: usize) -> Result<(), StoreError> {
     }
 }
 
-/// M32: whoever waits for another node's turn is refused in time, and what was refused is not done later.
+/// M32: a caller that waits for another node's turn is refused in time, and what was refused is not done later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_another_node_keeps_is_waited_for_until_the_deadline() {
     let address = new_schema();

@@ -76,7 +76,7 @@ async fn many_claimers_on_many_nodes_claim_each_job_once() {
     nodes.iter().for_each(Store::close);
 }
 
-/// M103: whoever waits on one node is woken by a submission on another, with notifications and without.
+/// M103: a caller that waits on one node is woken by a submission on another, with notifications and without.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_waits_is_woken_by_another_node() {
     for option in ["", "&notify=off", "&statement_cache=off", "&statement_cache=off&notify=on"] {
@@ -103,7 +103,7 @@ fn seldom() -> Timing {
     Timing { backstop_every: Duration::from_secs(3600), ..Timing::default() }
 }
 
-/// Nothing was found by polling that a notification should have told of.
+/// Nothing was found by polling that a notification should have reported.
 fn assert_nothing_was_polled(store: &Store) {
     for what in Fallback::ALL {
         assert_eq!(store.environment().meters.fallbacks(what), 0, "{what:?}");
@@ -124,21 +124,21 @@ async fn picks_up(there: &Store, worker: WorkerId, submitting: impl Future<Outpu
     assert_eq!(claimed.jobs.len(), 1, "it was woken");
 }
 
-/// M103: notifications alone are enough, from the first commit of a node on, and after its look-out was cut off.
+/// M103: notifications alone are enough, from the first commit of a node on, and after its change listener was cut off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_is_picked_up_on_another_node_without_polling() {
     let cluster = Cluster::start(&["-c fsync=off"]);
     let address = schema_at(&cluster.address());
     let (here, there) = (open_with(&address, seldom()), open_with(&address, seldom()));
     let me = Caller::local();
-    // Both commit before their look-outs are connected.
+    // Both commit before their change listeners are connected.
     let worker = there.register(&me, NewWorker::default()).await.unwrap().id;
     submit(&here, 0).await;
     picks_up(&there, worker, async {}).await;
     for number in 1..10 {
         picks_up(&there, worker, submit(&here, number)).await;
     }
-    // The look-outs lose their connections, and make new ones.
+    // The change listeners lose their connections, and reconnect.
     let listening = "FROM pg_stat_activity WHERE (query LIKE '%pg_notify%' OR query LIKE '%LISTEN%' \
                      OR query LIKE '%inbox%' OR query LIKE '%GROUP BY 1%') AND pid <> pg_backend_pid()";
     cluster.query(&format!("SELECT count(pg_terminate_backend(pid)) {listening}"));
@@ -194,7 +194,7 @@ async fn a_cancellation_is_heard_on_another_node_without_polling() {
     there.close();
 }
 
-/// The look finds what no notification told of, and counts it.
+/// Polling finds what no notification reported, and counts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_nobody_announced_is_found_by_polling_and_counted() {
     let address = new_schema();

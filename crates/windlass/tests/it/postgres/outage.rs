@@ -70,7 +70,7 @@ impl Load {
     }
 }
 
-/// M100: whoever submits during a restart waits for it, on any node.
+/// M100: a caller that submits during a restart waits for it, on any node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_restarts_under_load_loses_nothing_and_fails_nobody() {
     let cluster = Arc::new(Cluster::start(&[]));

@@ -41,7 +41,7 @@ async fn finish(node: &Store, worker: WorkerId, claimed: &Claimed) -> Finish {
     node.finish(&me(), worker, vec![report]).await.unwrap().remove(0)
 }
 
-/// Everything a worker writes for a job, as whoever claimed it before the loss: nothing of it is taken.
+/// Everything a worker writes for a job that it claimed before the loss: all of it is rejected.
 async fn writes_nothing(node: &Store, worker: WorkerId, before: &Claimed) {
     let (job, fence) = (before.job.id, before.job.fence);
     for worker in [Some(worker), None] {
@@ -58,7 +58,7 @@ async fn writes_nothing(node: &Store, worker: WorkerId, before: &Claimed) {
     assert!(node.checkpoints(&me(), job).await.unwrap().unwrap().is_empty());
 }
 
-/// What the trail says of the generations that began.
+/// The audit records of the generations that began.
 async fn reasons(node: &Store) -> Vec<String> {
     let query =
         RecordQuery { event: Some(AuditEvent::GenerationChanged), limit: 100, ..RecordQuery::default() };

@@ -91,7 +91,7 @@ async fn a_place_that_does_not_follow_from_its_record_is_found() {
         meddle(&address, sql).await;
         let store = open(&address);
         let is_found = match store.verify().await {
-            Ok(verdicts) => verdicts.iter().any(|verdict| !verdict.holds()),
+            Ok(results) => results.iter().any(|result| !result.holds()),
             Err(error) => matches!(error, StoreError::Damaged(_)),
         };
         assert!(is_found, "{sql}");

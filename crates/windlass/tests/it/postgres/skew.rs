@@ -86,14 +86,14 @@ async fn a_worker_with_a_wrong_clock_breaks_nothing(by: &str, is_kept_here: bool
     let off = SystemClock::new().now().as_millis() - shown;
     let hour = i64::try_from(HOUR.as_millis()).unwrap();
     assert!((off.abs() - hour).abs() < hour / 10, "the clock there is off by {off} ms");
-    let mut heard = Vec::new();
-    while heard.len() < 3 {
+    let mut received = Vec::new();
+    while received.len() < 3 {
         let line = skewed.hear().await;
         assert!(line == "started long 1" || began.elapsed() >= SOON, "{line} after {:?}", began.elapsed());
-        heard.push(line);
+        received.push(line);
     }
-    heard.sort();
-    assert_eq!(heard, ["started held 2", "started later 1", "started long 1"]);
+    received.sort();
+    assert_eq!(received, ["started held 2", "started later 1", "started long 1"]);
     for job in [&held, &later, &long] {
         let ended = job.wait(LONG).await.unwrap().expect("it ends in time");
         assert_eq!(ended.job.state, JobState::Completed, "{by}");

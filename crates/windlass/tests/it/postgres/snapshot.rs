@@ -114,7 +114,7 @@ async fn a_transaction_that_stands_open_does_not_slow_claims_down() {
             held.work().await;
         }
     }
-    // What a session counted is told when it ends, at the latest.
+    // What a session counted is reported when it ends, at the latest.
     free.store.close();
     held.store.close();
     let other = connect(&cluster.address()).await;

@@ -1,4 +1,4 @@
-//! The door in SQL: jobs that come in by a function inside other programs' transactions.
+//! Submitting in SQL: jobs submitted by a function inside other programs' transactions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,7 +66,7 @@ type Change = fn(&mut NewJob);
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Options of the door, and the same asked of the library.
+/// Options in SQL, and the same options in the library.
 const TAKEN: [(&str, Change); 20] = [
     ("{}", |_| {}),
     (r#"{"queue": "mail", "priority": "high", "run_at": null}"#, |job| {
@@ -137,15 +137,15 @@ fn greeting() -> NewJob {
     NewJob::new(JobType::new("greet").unwrap(), Payload::json(r#"{"name": "a"}"#))
 }
 
-/// M34, M101: what the door takes in becomes the job that the library would have made of it.
+/// M34, M101: a submission in SQL becomes the job that the library would have made of it.
 #[tokio::test]
-async fn the_door_and_the_library_make_the_same_jobs() {
+async fn sql_and_the_library_make_the_same_jobs() {
     for (options, change) in TAKEN {
-        let (at_the_door, in_the_library) = (new_schema(), new_schema());
-        let (door, library) = (open(&at_the_door), open(&in_the_library));
-        let (client, schema) = stranger(&at_the_door).await;
+        let (sql_address, library_address) = (new_schema(), new_schema());
+        let (sql, library) = (open(&sql_address), open(&library_address));
+        let (client, schema) = stranger(&sql_address).await;
         let id = submit(&client, &schema, options).await.unwrap_or_else(|e| panic!("{options}: {e:?}"));
-        let found = taken_in(&door, id).await;
+        let found = taken_in(&sql, id).await;
         let mut job = greeting();
         change(&mut job);
         let expected = library.submit(&Caller::local(), vec![job], SubmitOptions::default()).await;
@@ -166,8 +166,8 @@ async fn the_door_and_the_library_make_the_same_jobs() {
         );
         assert!(!is_moment || found.job.run_at == expected.job.run_at, "{options}");
         assert!(id.to_string().as_bytes()[14] == b'4', "a UUID of version 4");
-        verify(&door).await;
-        door.close();
+        verify(&sql).await;
+        sql.close();
         library.close();
     }
 }
@@ -289,9 +289,9 @@ fn refused() -> Vec<(String, &'static str, Option<Change>)> {
     all
 }
 
-/// M11, M12, M13, M16, M20, M61: what the door refuses, it refuses for the field the library refuses.
+/// M11, M12, M13, M16, M20, M61: SQL and library reject the same field.
 #[tokio::test]
-async fn the_door_and_the_library_refuse_the_same() {
+async fn sql_and_the_library_refuse_the_same() {
     let address = new_schema();
     let store = open(&address);
     let (client, schema) = stranger(&address).await;
@@ -301,8 +301,8 @@ async fn the_door_and_the_library_refuse_the_same() {
         let Some(change) = change else { continue };
         let mut job = greeting();
         change(&mut job);
-        let told = store.submit(&Caller::local(), vec![job], SubmitOptions::default()).await;
-        let Err(SubmitError::Invalid { invalid, .. }) = told else { panic!("{options}: {told:?}") };
+        let result = store.submit(&Caller::local(), vec![job], SubmitOptions::default()).await;
+        let Err(SubmitError::Invalid { invalid, .. }) = result else { panic!("{options}: {result:?}") };
         assert_eq!(invalid.field, field, "{options}");
     }
     for (call, field) in [
@@ -381,7 +381,7 @@ async fn a_rolled_back_transaction_leaves_nothing_and_a_refusal_leaves_the_rest(
     jobs.close();
 }
 
-/// M13: however many transactions come with a key, and whichever door they take, there is one job.
+/// M13: however many transactions use a key, in SQL or in the library, there is one job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_transactions_with_one_key_make_one_job() {
     let address = new_schema();
@@ -450,7 +450,7 @@ async fn a_key_is_found_while_its_submission_becomes_a_job() {
     assert_eq!(second, first);
 }
 
-/// M13, M113: whoever holds a transaction open holds up nobody but those who want its very keys, and those not for ever.
+/// M13, M113: an open transaction delays only submissions with the same keys, and those not for ever.
 #[tokio::test]
 async fn a_transaction_that_stays_open_stops_nobody_else() {
     let address = new_schema();
@@ -501,15 +501,15 @@ async fn what_is_refused_inside_is_not_lost_and_blocks_nobody() {
     client.batch_execute(&sql).await.unwrap();
     let next = submit(&client, &schema, "{}").await.unwrap();
     taken_in(&store, next).await;
-    let verdicts = store.verify().await.unwrap();
-    let findings: Vec<&String> = verdicts.iter().flat_map(|verdict| &verdict.findings).collect();
+    let results = store.verify().await.unwrap();
+    let findings: Vec<&String> = results.iter().flat_map(|result| &result.findings).collect();
     assert!(findings.len() == 1 && findings[0].contains("was set aside"), "{findings:?}");
     store.close();
 }
 
-/// M91: a role that was granted the door can submit, and nothing else; one that was not, cannot.
+/// M91: a role that was granted the function can submit, and nothing else; one that was not, cannot.
 #[tokio::test]
-async fn a_role_needs_a_grant_and_gets_nothing_but_the_door() {
+async fn a_role_needs_a_grant_and_can_only_submit() {
     let address = new_schema();
     let store = open(&address);
     let (client, schema) = stranger(&address).await;

@@ -11,7 +11,7 @@ use windlass::store::Store;
 use super::fleet::Fleet;
 use super::proxy::{Cut, Proxy};
 use super::{LONG, hasty, numbered};
-use crate::fixture::observed::{Told, agree_with, tell};
+use crate::fixture::observed::{Reply, agree_with, tell};
 
 /// Submissions with a fault of each node by default; `WINDLASS_STORM_FAULTS` says otherwise.
 const FAULTS: usize = 12;
@@ -24,15 +24,15 @@ fn fault(round: usize, node: usize) -> (Cut, Duration) {
     (cut, outage)
 }
 
-/// Submits one job after another through faults; says what was told of each.
+/// Submits one job after another through faults. Returns the reply for each.
 async fn weather(
     store: Store,
     proxy: Arc<Proxy>,
     node: usize,
     faults: usize,
     next: Arc<AtomicUsize>,
-) -> (BTreeMap<usize, Told>, Arc<Proxy>) {
-    let mut told = BTreeMap::new();
+) -> (BTreeMap<usize, Reply>, Arc<Proxy>) {
+    let mut reply = BTreeMap::new();
     for round in 0..faults {
         let (cut, outage) = fault(round, node);
         proxy.delay(outage);
@@ -58,7 +58,7 @@ async fn weather(
                 telling.await
             }
         };
-        told.insert(number, answer);
+        reply.insert(number, answer);
         proxy.disarm();
         if !is_back && proxy.cuts() != cuts {
             back.await;
@@ -70,15 +70,15 @@ async fn weather(
                 proxy.shut(false);
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let answer = tell(&store, numbered(number)).await;
-                told.insert(number, answer);
-                if answer == Told::Done {
+                reply.insert(number, answer);
+                if answer == Reply::Done {
                     break;
                 }
             }
         };
         tokio::time::timeout(LONG, calm).await.expect("the node recovers");
     }
-    (told, proxy)
+    (reply, proxy)
 }
 
 /// M3, M32, M100
@@ -92,12 +92,12 @@ async fn nodes_that_lose_their_connections_around_commits_tell_the_truth() {
         let work = weather(node.clone(), Arc::new(proxy), number, faults.unwrap_or(FAULTS), next.clone());
         storms.push(tokio::spawn(work));
     }
-    let (mut told, mut proxies) = (BTreeMap::new(), Vec::new());
+    let (mut reply, mut proxies) = (BTreeMap::new(), Vec::new());
     for storm in storms {
-        let (heard, proxy) = storm.await.expect("the node went through it");
-        told.extend(heard);
+        let (replies, proxy) = storm.await.expect("the node went through it");
+        reply.extend(replies);
         proxies.push(proxy);
     }
-    println!("{:?}", agree_with(&nodes, &told).await);
+    println!("{:?}", agree_with(&nodes, &reply).await);
     nodes.iter().for_each(Store::close);
 }

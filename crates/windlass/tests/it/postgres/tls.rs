@@ -131,7 +131,7 @@ async fn a_server_is_spoken_to_in_secret_and_only_if_it_is_the_right_one() {
                 }
             }
         };
-        tokio::time::timeout(LONG, secured).await.expect("writer, reader and look-out are connected");
+        tokio::time::timeout(LONG, secured).await.expect("writer, reader and change listener are connected");
         store.close();
     }
     for (host, options) in [

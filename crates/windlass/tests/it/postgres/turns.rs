@@ -1,4 +1,4 @@
-//! Taking turns with other nodes: whoever arrives while a node waits for its turn is served by it.
+//! Taking turns with other nodes: a request that arrives while a node waits for its turn is served by it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -60,7 +60,7 @@ pub(super) async fn hold(client: &Client, schema: &str, is_held: bool) {
 
 /// What arrives at a node that waits for others is part of its next commit, and is not left for the one after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_arrives_during_the_wait_shares_the_commit() {
+async fn a_request_that_arrives_during_the_wait_shares_the_commit() {
     let address = new_schema();
     let (here, there) = (open(&address), open(&address));
     let (client, schema) = stranger(&address).await;
@@ -89,7 +89,7 @@ async fn whoever_arrives_during_the_wait_shares_the_commit() {
     [here, there].iter().for_each(Store::close);
 }
 
-/// M3: as long as it cannot be found out whether a commit was made, nobody is told that it was not.
+/// M3: as long as it is unknown whether a commit was made, no caller is told that it was not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
     let cluster = Cluster::start(&[]);

@@ -10,14 +10,14 @@ use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 
 use super::operation::pages;
-use super::snapshot::told;
+use super::snapshot::text_error;
 
 /// Holds an answer against what is stored now.
 pub(super) async fn check(store: &Store, request: &ClaimRequest, answer: &ClaimAnswer) -> Result<(), String> {
     if answer.is_paused {
         return Ok(());
     }
-    let config = told(store.config(&Caller::local()).await)?;
+    let config = text_error(store.config(&Caller::local()).await)?;
     gave(store, &config, answer).await?;
     left(store, &config, request, answer).await
 }
@@ -116,6 +116,6 @@ fn within_limits(config: &Config, running: &[&JobRecord], job: &JobRecord) -> Re
 async fn jobs(store: &Store, state: JobState) -> Result<Vec<JobRecord>, String> {
     let filter = Filter { states: vec![state], ..Filter::default() };
     let request = ListRequest { filter, limit: 500, ..ListRequest::default() };
-    let pages = told(pages(store, &Caller::local(), &request).await)?;
+    let pages = text_error(pages(store, &Caller::local(), &request).await)?;
     Ok(pages.into_iter().flat_map(|page| page.jobs).map(|found| found.job).collect())
 }

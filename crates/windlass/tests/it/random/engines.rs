@@ -78,8 +78,8 @@ impl Pair {
         if memory != durable {
             return Err(format!("the answers differ\n  memory: {memory:?}\n  durable: {durable:?}"));
         }
-        if let Some(trouble) = memory.trouble() {
-            return Err(format!("the stores are in trouble: {trouble}"));
+        if let Some(store_error) = memory.store_error() {
+            return Err(format!("store error: {store_error}"));
         }
         self.compare_events()?;
         Ok(memory)

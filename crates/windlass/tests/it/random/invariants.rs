@@ -160,7 +160,7 @@ impl Laws {
                 self.is_last(hand.job, hand.fence, hand.worker)
             }
             (Operation::Spawn(_, hand, _), Answer::Spawned(Ok(spawned))) => {
-                // M64: a group that is decided is no reason to stop again.
+                // M64: a decided group does not stop the parent again.
                 if spawned.is_known && spawned.parent.state == JobState::Scheduled {
                     return Err(format!("job {} was stopped for nothing", spawned.parent.id));
                 }
@@ -222,7 +222,7 @@ fn grew(before: &JobRecord, now: &JobRecord) -> Result<(), String> {
 
 /// The step that a record tells of, if it tells of one.
 pub(super) fn step_of(record: &Record) -> Option<(JobState, JobState)> {
-    // A lease that ended is told of beside what that led to.
+    // An expired lease is recorded beside its consequence.
     if record.event == AuditEvent::Reaped {
         return None;
     }

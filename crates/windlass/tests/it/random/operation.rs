@@ -184,7 +184,7 @@ pub(super) async fn pages(
 
 impl Answer {
     /// What a store could not do. Nothing in a walk is reason for that: every refusal has a name of its own.
-    pub(super) fn trouble(&self) -> Option<&StoreError> {
+    pub(super) fn store_error(&self) -> Option<&StoreError> {
         match self {
             Answer::Submitted(Err(SubmitError::Store(error)))
             | Answer::Acted(Err(ActError::Store(error)))

@@ -42,7 +42,7 @@ pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
         _ => BulkAction::JobAction(one_act(dice)),
     };
     let mut filter = if dice.chance(30) { filter(dice, world) } else { Filter::default() };
-    // Never all jobs at once: the walk would start anew each time.
+    // Never all jobs at once: the walk would start over each time.
     if filter.states.is_empty() {
         filter.states = vec![dice.pick(&JobState::ALL)];
     }

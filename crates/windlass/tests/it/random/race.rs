@@ -1,5 +1,5 @@
 //! Many callers at once on one store: submitters with the same keys, workers, operators who meddle, a clock that jumps.
-//! Nobody knows who comes first; what was answered and what the trail says must fit together all the same.
+//! Nobody knows who comes first; what was answered and what the audit trail says must fit together all the same.
 
 mod players;
 mod trail;
@@ -55,16 +55,16 @@ fn races(on: On) {
     }
 }
 
-/// What the players share, and what they were told.
+/// What the players share, and the replies they received.
 struct Arena {
     fixture: Fixture,
     jobs: Mutex<Vec<JobId>>,
-    told: Mutex<Told>,
+    replies: Mutex<Replies>,
 }
 
-/// What callers were told, to be held against the trail.
+/// The replies that callers received, to be compared with the audit trail.
 #[derive(Default)]
-struct Told {
+struct Replies {
     /// Which job each idempotency key led to, and how often it was a new one.
     keys: BTreeMap<String, (BTreeSet<JobId>, usize)>,
     /// Every lease that was handed out, with the number of the attempt.
@@ -76,7 +76,7 @@ struct Told {
 async fn race(on: On, seed: u64) {
     let fixture = Fixture::with(on, StoreOptions::default(), seed);
     let events = fixture.store.live_events();
-    let arena = std::sync::Arc::new(Arena { fixture, jobs: Mutex::default(), told: Mutex::default() });
+    let arena = std::sync::Arc::new(Arena { fixture, jobs: Mutex::default(), replies: Mutex::default() });
     arena.prepare().await;
     let players = players::start(&arena, seed);
     for player in players {
@@ -111,14 +111,15 @@ impl Arena {
 
     /// Notes what a claim handed out.
     fn note_claims(&self, jobs: &[windlass::store::command::claim::Claimed]) {
-        let mut told = self.told.lock().expect("nobody panicked");
-        told.claims
+        let mut replies = self.replies.lock().expect("nobody panicked");
+        replies
+            .claims
             .extend(jobs.iter().map(|claimed| (claimed.job.id, claimed.job.fence, claimed.job.attempt)));
     }
 
     fn note_finish(&self, job: JobId, fence: Fence, finish: &Finish) {
         if let Finish::Applied(state) = finish {
-            self.told.lock().expect("nobody panicked").applied.push((job, fence, *state));
+            self.replies.lock().expect("nobody panicked").applied.push((job, fence, *state));
         }
     }
 
@@ -158,13 +159,16 @@ impl Arena {
 
     /// M5, M13, M101: one job per key, one holder per lease, one end per lease, one completion per job.
     fn check_told(&self) {
-        let told = self.told.lock().expect("nobody panicked");
-        assert!(told.keys.len() > 3 && told.claims.len() > 20, "the race was too short to show anything");
-        for (key, (jobs, new)) in &told.keys {
+        let replies = self.replies.lock().expect("nobody panicked");
+        assert!(
+            replies.keys.len() > 3 && replies.claims.len() > 20,
+            "the race was too short to show anything"
+        );
+        for (key, (jobs, new)) in &replies.keys {
             assert_eq!((jobs.len(), *new), (1, 1), "idempotency key {key} led to {jobs:?}");
         }
         let mut fences: BTreeMap<JobId, BTreeMap<u32, Fence>> = BTreeMap::new();
-        for (job, fence, attempt) in &told.claims {
+        for (job, fence, attempt) in &replies.claims {
             let twice = fences.entry(*job).or_default().insert(*attempt, *fence);
             assert_eq!(twice, None, "attempt {attempt} of job {job} was handed out twice");
         }
@@ -174,9 +178,9 @@ impl Arena {
         }
         let mut ends = BTreeSet::new();
         let mut completions = BTreeSet::new();
-        for (job, fence, state) in &told.applied {
+        for (job, fence, state) in &replies.applied {
             assert!(
-                told.claims.iter().any(|(id, given, _)| (id, given) == (job, fence)),
+                replies.claims.iter().any(|(id, given, _)| (id, given) == (job, fence)),
                 "{job} was never given"
             );
             assert!(ends.insert((job, fence)), "two reports for job {job} with {fence:?} were taken");

@@ -20,14 +20,14 @@ const RECORDS: usize = 1_000;
 /// Compares lists, numbers, settings and the checks of both; answers all jobs.
 pub(super) async fn compare(pair: &Pair, with_rates: bool) -> Result<Vec<Snapshot>, String> {
     let [memory, durable] = [jobs(&pair.memory).await, jobs(&pair.durable).await];
-    let (memory, durable) = (told(memory)?, told(durable)?);
+    let (memory, durable) = (text_error(memory)?, text_error(durable)?);
     for (one, other) in memory.iter().zip(&durable) {
         same("a job", one, other)?;
     }
     same("the number of jobs", &memory.len(), &durable.len())?;
     let who = Caller::local();
     let stats = [pair.memory.stats(&who).await, pair.durable.stats(&who).await];
-    let [mut one, mut other] = [told(stats[0].clone())?, told(stats[1].clone())?];
+    let [mut one, mut other] = [text_error(stats[0].clone())?, text_error(stats[1].clone())?];
     if !with_rates {
         one.minutes.clear();
         other.minutes.clear();
@@ -40,7 +40,7 @@ pub(super) async fn compare(pair: &Pair, with_rates: bool) -> Result<Vec<Snapsho
     Ok(memory)
 }
 
-/// Compares what hangs on a job.
+/// Compares the data of a job.
 pub(super) async fn compare_sides(pair: &Pair, id: JobId) -> Result<(), String> {
     let (who, one, other) = (Caller::local(), &pair.memory, &pair.durable);
     same("a job alone", &one.get(&who, id).await, &other.get(&who, id).await)?;
@@ -58,8 +58,8 @@ pub(super) async fn compare_records(pair: &Pair, after: u64) -> Result<Vec<Recor
     let (who, mut query) = (Caller::local(), RecordQuery { after, limit: RECORDS, ..RecordQuery::default() });
     let mut found = Vec::new();
     loop {
-        let memory = told(pair.memory.audit(&who, query.clone()).await)?;
-        let durable = told(pair.durable.audit(&who, query.clone()).await)?;
+        let memory = text_error(pair.memory.audit(&who, query.clone()).await)?;
+        let durable = text_error(pair.durable.audit(&who, query.clone()).await)?;
         for (one, other) in memory.iter().zip(&durable) {
             same("a record", one, other)?;
         }
@@ -80,9 +80,9 @@ pub(super) async fn jobs(store: &Store) -> Result<Vec<Snapshot>, StoreError> {
 
 /// Every invariant holds.
 pub(super) async fn check(store: &Store, engine: &str) -> Result<(), String> {
-    for verdict in told(store.verify().await)? {
-        if !verdict.holds() {
-            return Err(format!("{engine}: {} {}: {:#?}", verdict.code, verdict.promise, verdict.findings));
+    for result in text_error(store.verify().await)? {
+        if !result.holds() {
+            return Err(format!("{engine}: {} {}: {:#?}", result.code, result.promise, result.findings));
         }
     }
     Ok(())
@@ -95,6 +95,6 @@ fn same<T: PartialEq + Debug>(what: &str, memory: &T, durable: &T) -> Result<(),
     Err(format!("{what} differs\n  memory: {memory:?}\n  durable: {durable:?}"))
 }
 
-pub(super) fn told<T>(answer: Result<T, StoreError>) -> Result<T, String> {
+pub(super) fn text_error<T>(answer: Result<T, StoreError>) -> Result<T, String> {
     answer.map_err(|error| format!("a question was not answered: {error}"))
 }

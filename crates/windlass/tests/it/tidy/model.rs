@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_named_elsewhere_does_not_count() {
+    fn a_line_named_in_another_place_does_not_count() {
         assert!(!names_m5(
             "crates/windlass/tests/it/claim.rs",
             "const LINE: &str = \"M5\"; // M55 and XM5\n"

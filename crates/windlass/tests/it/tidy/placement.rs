@@ -61,8 +61,8 @@ fn is_sql(string: &str) -> bool {
     })
 }
 
-/// What only one of the engines can have, and why. Anything else has the same name in both, so that whoever knows one finds
-/// the way in the other.
+/// What only one of the engines can have, and why. Anything else has the same name in both, so that a reader who knows
+/// one finds the way in the other.
 const ALONE: &[(&str, &str)] = &[
     ("address.rs", "a server has an address with options; a file has a path"),
     ("connection.rs", "the connection to a server is driven, and can break"),

@@ -79,7 +79,7 @@ fn collect(directory: &Path, prefix: &str, files: &mut Vec<SourceFile>) {
         if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
             collect(&entry.path(), &format!("{path}/"), files);
         } else if kind.is_file() {
-            // A file that vanishes meanwhile, such as an editor's, is no more a source file than a binary one is.
+            // A file that vanishes meanwhile, such as an editor's, is skipped like a binary file.
             if let Ok(text) = fs::read_to_string(entry.path()) {
                 files.push(SourceFile { path, text });
             }

@@ -8,7 +8,7 @@ use windlass::job::{AttemptOutcome, Category, ErrorRecord, Failure, JobId, JobSt
 use windlass::testing::{CrashPoint, StepRun, TestClient};
 use windlass::worker::Worker;
 
-use super::harness::{Told, events, outcomes, step_by_step_on_every_engine};
+use super::harness::{EventSender, events, outcomes, step_by_step_on_every_engine};
 use super::job_types::{Add, Greet, Map, OtherGreet, greet};
 use crate::fixture::secs;
 
@@ -45,15 +45,15 @@ async fn error_of(t: &TestClient, id: JobId) -> ErrorRecord {
 }
 
 async fn many_jobs_are_one_call_and_each_has_its_own_outcome(t: &TestClient) {
-    async fn handler(jobs: Vec<Greet>, State(told): State<Told>) -> Outcomes {
-        told.say(names(&jobs));
+    async fn handler(jobs: Vec<Greet>, State(sender): State<EventSender>) -> Outcomes {
+        sender.say(names(&jobs));
         jobs.into_iter().map(|job| Ok(format!("hello, {}", job.name))).collect()
     }
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let jobs = t.client().submit_all(["a", "b", "c", "d", "e"].map(greet)).await.unwrap();
-    let ran = t.run_due(Worker::new(t.client()).with(told).handle_batch(up_to(3), handler)).await;
+    let ran = t.run_due(Worker::new(t.client()).with(sender).handle_batch(up_to(3), handler)).await;
     assert_eq!(ran, 5);
-    assert_eq!(heard.all(), ["a b c", "d e"]);
+    assert_eq!(received.all(), ["a b c", "d e"]);
     for (job, name) in jobs.iter().zip(["a", "b", "c", "d", "e"]) {
         t.assert_completed(job, format!("hello, {name}")).await;
     }
@@ -109,8 +109,8 @@ async fn a_batch_handler_may_return_less_than_an_outcome_for_each(t: &TestClient
 
 /// M40 M43
 async fn each_job_fails_by_its_own_policy(t: &TestClient) {
-    async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(told): State<Told>) -> Outcomes {
-        told.say(names(&jobs));
+    async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(sender): State<EventSender>) -> Outcomes {
+        sender.say(names(&jobs));
         let outcome = |(job, cx): (Greet, Cx)| match (job.name.as_str(), cx.attempt()) {
             ("never", _) => Err(Failure::permanent("no", "never").into()),
             ("again", 1) | ("once", _) => Err(anyhow::anyhow!("not yet")),
@@ -119,8 +119,8 @@ async fn each_job_fails_by_its_own_policy(t: &TestClient) {
         };
         jobs.into_iter().zip(contexts).map(outcome).collect()
     }
-    let (told, mut heard) = events();
-    let worker = || Worker::new(t.client()).with(told.clone()).handle_batch(up_to(10), handler);
+    let (sender, mut received) = events();
+    let worker = || Worker::new(t.client()).with(sender.clone()).handle_batch(up_to(10), handler);
     let submit = async |name: &str, attempts| {
         let policy = RetryPolicy { max_attempts: attempts, ..RetryPolicy::fixed() };
         t.client().submit(greet(name)).retry(policy).await.unwrap()
@@ -139,7 +139,7 @@ async fn each_job_fails_by_its_own_policy(t: &TestClient) {
     t.run_for(secs(601), worker).await;
     t.assert_completed(&again, "again 2").await;
     t.assert_completed(&later, "later 2").await;
-    assert_eq!(heard.all(), ["again fine later never once", "again", "later"]);
+    assert_eq!(received.all(), ["again fine later never once", "again", "later"]);
 }
 
 /// M43
@@ -192,20 +192,20 @@ async fn a_wrong_number_of_outcomes_fails_all_and_says_so(t: &TestClient) {
 
 /// M6: one that always panics takes nobody with it.
 async fn after_a_panic_each_job_is_tried_by_itself(t: &TestClient) {
-    async fn handler(jobs: Vec<Greet>, State(told): State<Told>) -> Outcomes {
-        told.say(names(&jobs));
+    async fn handler(jobs: Vec<Greet>, State(sender): State<EventSender>) -> Outcomes {
+        sender.say(names(&jobs));
         assert!(jobs.iter().all(|job| job.name != "bad"), "a bad one");
         jobs.into_iter().map(|job| Ok(job.name)).collect()
     }
-    let (told, mut heard) = events();
-    let worker = || Worker::new(t.client()).with(told.clone()).handle_batch(up_to(10), handler);
+    let (sender, mut received) = events();
+    let worker = || Worker::new(t.client()).with(sender.clone()).handle_batch(up_to(10), handler);
     let mut jobs = Vec::new();
     for name in ["a", "bad", "b"] {
         // They are due together again.
         jobs.push(t.client().submit(greet(name)).retry(RetryPolicy::fixed()).await.unwrap());
     }
     t.run_due(worker()).await;
-    assert_eq!(heard.all(), ["a b bad"]);
+    assert_eq!(received.all(), ["a b bad"]);
     for job in &jobs {
         let error = error_of(t, job.id()).await;
         assert_eq!((error.category, error.code.as_deref()), (Category::System, Some("panic")));
@@ -213,7 +213,7 @@ async fn after_a_panic_each_job_is_tried_by_itself(t: &TestClient) {
         t.assert_state(job.id(), JobState::Retrying).await;
     }
     t.run_for(secs(3600), worker).await;
-    let mut calls = heard.all();
+    let mut calls = received.all();
     calls.sort_unstable();
     assert_eq!(calls, ["a", "b", "bad", "bad"]);
     t.assert_completed(&jobs[0], "a").await;
@@ -256,18 +256,18 @@ async fn a_job_that_sleeps_leaves_its_batch(t: &TestClient) {
         }
         Ok(format!("{} {}", job.name, cx.attempt()))
     }
-    async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(told): State<Told>) -> Outcomes {
-        told.say(names(&jobs));
+    async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(sender): State<EventSender>) -> Outcomes {
+        sender.say(names(&jobs));
         let mut outcomes = Vec::new();
         for (job, cx) in jobs.into_iter().zip(contexts) {
             outcomes.push(one(job, cx).await);
         }
         outcomes
     }
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let adding = |job: Add| async move { anyhow::Ok(job.numbers.iter().sum()) };
     let worker =
-        || Worker::new(t.client()).with(told.clone()).handle_batch(up_to(10), handler).handle(adding);
+        || Worker::new(t.client()).with(sender.clone()).handle_batch(up_to(10), handler).handle(adding);
     let jobs = t.client().submit_all(["sleeps", "waits", "spawns", "fine"].map(greet)).await.unwrap();
     t.run_due(worker()).await;
     t.assert_completed(&jobs[3], "fine 1").await;
@@ -280,21 +280,21 @@ async fn a_job_that_sleeps_leaves_its_batch(t: &TestClient) {
     for job in &jobs {
         assert_eq!(t.job(job.id()).await.job.failures, 0);
     }
-    assert_eq!(heard.all()[0], "fine sleeps spawns waits");
+    assert_eq!(received.all()[0], "fine sleeps spawns waits");
 }
 
 /// M70 M101
 async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestClient) {
-    async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(told): State<Told>) -> Outcomes {
-        told.say(names(&jobs));
+    async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(sender): State<EventSender>) -> Outcomes {
+        sender.say(names(&jobs));
         let mut outcomes = Vec::new();
         for (job, cx) in jobs.into_iter().zip(contexts) {
             outcomes.push(cx.step("greet", async { anyhow::Ok(job.name) }).await);
         }
         outcomes
     }
-    let (told, mut heard) = events();
-    let worker = || Worker::new(t.client()).with(told.clone()).handle_batch(up_to(10), handler);
+    let (sender, mut received) = events();
+    let worker = || Worker::new(t.client()).with(sender.clone()).handle_batch(up_to(10), handler);
     let jobs = t.client().submit_all(["a", "b"].map(greet)).await.unwrap();
     t.run_due(worker().crash_at(CrashPoint::AfterStep("greet".into()))).await;
     for job in &jobs {
@@ -309,7 +309,7 @@ async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestClient) {
     let (first, second) = (runs(0), runs(1));
     assert!([&first, &second].contains(&&vec![StepRun::Ran, StepRun::Replayed]), "{first:?} {second:?}");
     assert!([&first, &second].contains(&&vec![StepRun::Ran]), "{first:?} {second:?}");
-    let mut calls = heard.all();
+    let mut calls = received.all();
     calls.sort_unstable();
     assert_eq!(calls, ["a", "a b", "b"], "what has crashed is tried by itself");
 }
@@ -329,13 +329,13 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestClient) {
         }
         outcomes
     }
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let worker = || {
-        let told = told.clone();
+        let sender = sender.clone();
         Worker::new(t.client())
             .handle_batch(up_to(10), handler)
             .layer(move |cx, next| {
-                told.say(cx.job_id().to_string());
+                sender.say(cx.job_id().to_string());
                 next
             })
             .retry_delay(|_, _| secs(100))
@@ -345,7 +345,7 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestClient) {
         ids.push(t.client().submit(greet(name)).retry(RetryPolicy::custom()).await.unwrap().id());
     }
     t.run_due(worker()).await;
-    let mut calls = heard.all();
+    let mut calls = received.all();
     calls.sort_unstable();
     let mut expected: Vec<_> = ids.iter().map(ToString::to_string).collect();
     expected.sort_unstable();

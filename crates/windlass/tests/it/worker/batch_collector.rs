@@ -13,7 +13,9 @@ use windlass::job::{AttemptOutcome, JobState, RetryPolicy};
 use windlass::store::documents::config::PauseMode;
 use windlass::worker::Worker;
 
-use super::harness::{Bench, Heard, PROMPTLY, Started, Told, events, on_every_engine, state, within};
+use super::harness::{
+    Bench, EventReceiver, EventSender, PROMPTLY, Started, events, on_every_engine, state, within,
+};
 use super::job_types::{Greet, greet};
 use crate::fixture::secs;
 
@@ -36,32 +38,32 @@ const LONG: Duration = Duration::from_secs(60);
 async fn gated(
     jobs: Vec<Greet>,
     contexts: Vec<Cx>,
-    State(told): State<Told>,
+    State(sender): State<EventSender>,
     State(gate): State<Gate>,
 ) -> Outcomes {
-    told.say(format!("batch of {}", jobs.len()));
+    sender.say(format!("batch of {}", jobs.len()));
     gate.acquire_many(u32::try_from(jobs.len()).unwrap()).await.unwrap().forget();
     contexts.iter().map(|cx| Ok(cx.attempt().to_string())).collect()
 }
 
 /// A worker whose handler may end so many jobs for now; it tells when each job has begun to wait.
 struct House {
-    told: Told,
-    heard: Heard,
+    sender: EventSender,
+    received: EventReceiver,
     gate: Gate,
 }
 
 impl House {
     fn open_for(permits: usize) -> House {
-        let (told, heard) = events();
-        House { told, heard, gate: Gate::new(Semaphore::new(permits)) }
+        let (sender, received) = events();
+        House { sender, received, gate: Gate::new(Semaphore::new(permits)) }
     }
 
     fn worker(&self, bench: &Bench, options: BatchOptions) -> Worker {
-        let told = self.told.clone();
-        let worker = bench.worker().with(self.told.clone()).with(self.gate.clone());
+        let sender = self.sender.clone();
+        let worker = bench.worker().with(self.sender.clone()).with(self.gate.clone());
         worker.handle_batch(options, gated).layer(move |_, next| {
-            told.say("here");
+            sender.say("here");
             next
         })
     }
@@ -69,7 +71,7 @@ impl House {
     /// Waits for so many jobs to be with the worker, and for nothing else.
     async fn expect_here(&mut self, count: usize) {
         for _ in 0..count {
-            self.heard.expect("here").await;
+            self.received.expect("here").await;
         }
     }
 }
@@ -82,7 +84,7 @@ async fn jobs_that_come_one_by_one_are_handled_together(bench: &Bench) {
         jobs.push(bench.client.submit(greet(name)).await.unwrap());
         house.expect_here(1).await;
     }
-    house.heard.expect("batch of 3").await;
+    house.received.expect("batch of 3").await;
     for job in jobs {
         assert_eq!(job.result(PROMPTLY).await.unwrap(), "1");
     }
@@ -95,9 +97,9 @@ async fn a_worker_whose_slots_are_taken_does_not_wait_for_more(bench: &Bench) {
     let worker = Started::new(house.worker(bench, BatchOptions::new(100, LONG)).queue("default", 2));
     let jobs = bench.client.submit_all(["a", "b", "c", "d"].map(greet)).await.unwrap();
     house.expect_here(2).await;
-    house.heard.expect("batch of 2").await;
+    house.received.expect("batch of 2").await;
     bench.settle().await;
-    assert_eq!(house.heard.all(), [""; 0], "no third job begins beside two in two slots");
+    assert_eq!(house.received.all(), [""; 0], "no third job begins beside two in two slots");
     house.gate.add_permits(4);
     for job in jobs {
         assert_eq!(job.result(PROMPTLY).await.unwrap(), "1");
@@ -110,29 +112,29 @@ async fn a_job_that_is_cancelled_or_suspended_leaves_the_others_alone(bench: &Be
     async fn handler(
         jobs: Vec<Greet>,
         contexts: Vec<Cx>,
-        State(told): State<Told>,
+        State(sender): State<EventSender>,
         State(gate): State<Gate>,
     ) -> Outcomes {
         let place = |name: &str| jobs.iter().position(|job| job.name == name).expect("it is in the batch");
         let (cancelled, suspended) = (&contexts[place("cancelled")], &contexts[place("suspended")]);
-        told.say(format!("batch of {}", jobs.len()));
+        sender.say(format!("batch of {}", jobs.len()));
         cancelled.cancelled().await;
         assert_eq!(cancelled.interruption(), Some(CancelReason::Cancelled));
         suspended.cancelled().await;
         assert_eq!(suspended.interruption(), Some(CancelReason::Suspended));
-        told.say("two are gone");
+        sender.say("two are gone");
         gate.acquire().await.unwrap().forget();
         assert!(!contexts[place("stays")].is_cancelled());
         jobs.into_iter().map(|job| Ok(job.name)).collect()
     }
-    let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
-    let worker = bench.worker().with(told).with(gate.clone());
+    let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
+    let worker = bench.worker().with(sender).with(gate.clone());
     let worker = Started::new(worker.handle_batch(BatchOptions::new(3, LONG), handler));
     let jobs = bench.client.submit_all(["cancelled", "suspended", "stays"].map(greet)).await.unwrap();
-    heard.expect("batch of 3").await;
+    received.expect("batch of 3").await;
     jobs[0].cancel().await.unwrap();
     jobs[1].suspend(Suspend::aggressive()).await.unwrap();
-    heard.expect("two are gone").await;
+    received.expect("two are gone").await;
     gate.add_permits(1);
     assert_eq!(jobs[2].result(PROMPTLY).await.unwrap(), "stays");
     worker.stop().await;
@@ -147,7 +149,7 @@ async fn a_worker_that_leaves_does_not_wait_for_more(bench: &Bench) {
     let jobs = bench.client.submit_all(["a", "b"].map(greet)).await.unwrap();
     house.expect_here(2).await;
     assert_eq!(within(PROMPTLY, worker.stop()).await.released, 0);
-    house.heard.expect("batch of 2").await;
+    house.received.expect("batch of 2").await;
     for job in jobs {
         assert_eq!(job.result(Duration::ZERO).await.unwrap(), "1");
     }
@@ -161,7 +163,7 @@ async fn a_batch_that_does_not_stop_is_given_back(bench: &Bench) {
     let other = worker();
     let jobs = bench.client.submit_all(["a", "b"].map(greet)).await.unwrap();
     house.expect_here(2).await;
-    house.heard.expect("batch of 2").await;
+    house.received.expect("batch of 2").await;
     assert_eq!(within(PROMPTLY, rude.stop()).await.released, 2);
     house.gate.add_permits(2);
     let other = Started::new(other);
@@ -184,7 +186,7 @@ async fn a_batch_that_has_not_begun_is_given_back_by_a_pause(bench: &Bench) {
     house.expect_here(2).await;
     jobs.push(bench.client.submit(greet("c")).await.unwrap());
     house.expect_here(1).await;
-    house.heard.expect("batch of 3").await;
+    house.received.expect("batch of 3").await;
     for job in &jobs {
         job.result(PROMPTLY).await.unwrap();
     }
@@ -193,7 +195,7 @@ async fn a_batch_that_has_not_begun_is_given_back_by_a_pause(bench: &Bench) {
     worker.stop().await;
 }
 
-/// The first job waits for others as long as it was told to, whatever comes meanwhile.
+/// The first job waits for others as long as configured, whatever comes meanwhile.
 #[tokio::test(start_paused = true)]
 async fn the_first_job_waits_for_others_but_not_for_long() {
     let bench = Bench::in_virtual_time();
@@ -206,17 +208,17 @@ async fn the_first_job_waits_for_others_but_not_for_long() {
         house.expect_here(1).await;
         tokio::time::sleep(secs(2)).await;
     }
-    house.heard.expect("batch of 3").await;
+    house.received.expect("batch of 3").await;
     let job = bench.client.submit(greet("b")).await.unwrap();
     house.expect_here(1).await;
-    house.heard.expect("batch of 1").await;
+    house.received.expect("batch of 1").await;
     let waited = began.elapsed();
     assert!((secs(11)..secs(12)).contains(&waited), "5 s from the first, then 5 s from the next: {waited:?}");
     job.result(PROMPTLY).await.unwrap();
     worker.stop().await;
 }
 
-struct Dropped(Told);
+struct Dropped(EventSender);
 
 impl Drop for Dropped {
     fn drop(&mut self) {
@@ -227,21 +229,21 @@ impl Drop for Dropped {
 /// M30: each job has its own time limit; the call ends with the last of them, and each is tried by itself then.
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_hangs_is_dropped_when_the_time_of_all_its_jobs_is_over() {
-    async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(told): State<Told>) -> Outcomes {
-        let _guard = Dropped(told.clone());
-        told.say(format!("batch of {}", jobs.len()));
+    async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(sender): State<EventSender>) -> Outcomes {
+        let _guard = Dropped(sender.clone());
+        sender.say(format!("batch of {}", jobs.len()));
         if contexts.iter().all(|cx| cx.attempt() == 2) {
             return jobs.into_iter().map(|job| Ok(job.name)).collect();
         }
         let quick = jobs.iter().zip(&contexts).find(|(job, _)| job.name == "quick").expect("it is here").1;
         quick.cancelled().await;
         assert_eq!(quick.interruption(), Some(CancelReason::TimedOut));
-        told.say("one is over");
+        sender.say("one is over");
         std::future::pending().await
     }
     let bench = Bench::in_virtual_time();
-    let (told, mut heard) = events();
-    let worker = bench.worker().with(told).handle_batch(BatchOptions::new(2, LONG), handler);
+    let (sender, mut received) = events();
+    let worker = bench.worker().with(sender).handle_batch(BatchOptions::new(2, LONG), handler);
     let worker = Started::new(worker.grace(Duration::ZERO));
     let submit = async |name, seconds| {
         let retry = RetryPolicy { initial_delay: secs(100), ..RetryPolicy::fixed() };
@@ -251,7 +253,7 @@ async fn a_batch_that_hangs_is_dropped_when_the_time_of_all_its_jobs_is_over() {
     // In virtual time.
     tokio::time::sleep(secs(300)).await;
     let expected = ["batch of 2", "one is over", "dropped", "batch of 1", "dropped", "batch of 1", "dropped"];
-    assert_eq!(heard.all(), expected);
+    assert_eq!(received.all(), expected);
     for (job, name) in [(quick, "quick"), (slow, "slow")] {
         assert_eq!(job.result(PROMPTLY).await.unwrap(), name);
         assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::TimedOut, AttemptOutcome::Completed]);

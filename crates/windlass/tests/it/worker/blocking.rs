@@ -7,7 +7,7 @@ use windlass::job::{AttemptOutcome, JobState};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::{Cx, GroupStrategy, Worker};
 
-use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::harness::{EventSender, events, step_by_step_on_every_engine};
 use super::job_types::{Add, Fill, Greet, greet};
 use crate::fixture::secs;
 
@@ -23,12 +23,12 @@ step_by_step_on_every_engine!(
 struct Threads(Arc<AtomicUsize>);
 
 /// Tells when it is dropped, as everything on a thread is that unwinds.
-struct OnThread(Threads, Told);
+struct OnThread(Threads, EventSender);
 
 impl OnThread {
-    fn new(threads: &Threads, told: &Told) -> OnThread {
+    fn new(threads: &Threads, sender: &EventSender) -> OnThread {
         threads.0.fetch_add(1, Ordering::SeqCst);
-        OnThread(threads.clone(), told.clone())
+        OnThread(threads.clone(), sender.clone())
     }
 }
 
@@ -41,13 +41,13 @@ impl Drop for OnThread {
 
 /// M72
 async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestClient) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let threads = Threads::default();
     let counted = threads.clone();
     let handler = move |_: Greet, cx: Cx| -> anyhow::Result<String> {
-        let _on_thread = OnThread::new(&counted, &told);
+        let _on_thread = OnThread::new(&counted, &sender);
         cx.block_on(cx.sleep(secs(3600)))?;
-        // The long way round is no other.
+        // The long form is equivalent.
         let word = cx.wait_signal("word", Some(secs(60)));
         let word: Option<String> = tokio::runtime::Handle::current().block_on(word)?;
         Ok(word.unwrap_or_default())
@@ -57,7 +57,7 @@ async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestClient) {
     for wait in ["sleep", "signal"] {
         assert_eq!(t.run_due(worker()).await, 1);
         t.assert_state(job.id(), JobState::Waiting).await;
-        heard.expect("thread is free").await;
+        received.expect("thread is free").await;
         assert_eq!(threads.0.load(Ordering::SeqCst), 0);
         match wait {
             "sleep" => t.advance(secs(3600)).await,

@@ -1,5 +1,5 @@
-//! Submissions: what builders ask for reaches the store, what is not allowed is told when it is awaited, and batches are
-//! all or nothing.
+//! Submissions: builder options reach the store, invalid values are reported when the builder is awaited, and batches
+//! are all or nothing.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use windlass::job::{JobState, Priority, RetryPolicy, Tenant};
 use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
-use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::harness::{EventSender, events, step_by_step_on_every_engine};
 use super::job_types::{Add, Greet, Mail, greet};
 use crate::fixture::secs;
 
@@ -37,7 +37,7 @@ step_by_step_on_every_engine!(
 
 fn full(submit: Submit<Greet>) -> Submit<Greet> {
     submit
-        .queue("letters")
+        .queue("mail")
         .priority(77)
         .delay(secs(60))
         .key("k")
@@ -62,7 +62,7 @@ async fn everything_a_builder_says_is_kept(t: &TestClient) {
     let found = t.job(handle.id()).await;
     let (job, spec) = (&found.job, &found.spec);
     assert_eq!(&*spec.payload.bytes, br#"{"name":"world"}"#);
-    assert_eq!((job.lane.job_type.as_str(), job.lane.queue.as_str()), ("greet", "letters"));
+    assert_eq!((job.lane.job_type.as_str(), job.lane.queue.as_str()), ("greet", "mail"));
     assert_eq!(job.lane.tenant.as_str(), "acme");
     assert_eq!((job.priority.value(), job.state), (77, JobState::Delayed));
     assert_eq!(job.run_at, t.now().plus(secs(60)));
@@ -86,10 +86,10 @@ async fn everything_a_builder_says_is_kept(t: &TestClient) {
 
 /// M63
 async fn a_draft_says_the_same_as_a_submission(t: &TestClient) {
-    let draft = JobBuilder::new(&greet("x")).queue("letters").priority(3).hold();
+    let draft = JobBuilder::new(&greet("x")).queue("mail").priority(3).hold();
     let handle = t.client().submit(draft).await.unwrap();
     let job = t.job(handle.id()).await.job;
-    assert_eq!((job.lane.queue.as_str(), job.priority.value()), ("letters", 3));
+    assert_eq!((job.lane.queue.as_str(), job.priority.value()), ("mail", 3));
     assert_eq!(job.state, JobState::Created);
 }
 
@@ -108,8 +108,8 @@ async fn a_kind_has_wishes_and_a_submission_overrides_them(t: &TestClient) {
     assert_eq!(job.policy.timeouts.execution, secs(9));
 }
 
-async fn quick(job: Greet, State(told): State<Told>) -> anyhow::Result<String> {
-    told.say(&*job.name);
+async fn quick(job: Greet, State(sender): State<EventSender>) -> anyhow::Result<String> {
+    sender.say(&*job.name);
     Ok(job.name)
 }
 
@@ -117,24 +117,24 @@ async fn add(job: Add) -> anyhow::Result<u64> {
     Ok(job.numbers.iter().sum())
 }
 
-fn quickly(t: &TestClient, told: &Told) -> Worker {
-    Worker::new(t.client()).with(told.clone()).handle(quick).handle(add)
+fn quickly(t: &TestClient, sender: &EventSender) -> Worker {
+    Worker::new(t.client()).with(sender.clone()).handle(quick).handle(add)
 }
 
 /// M21
 async fn a_moment_and_a_delay_hold_a_job_back(t: &TestClient) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     t.client().submit(greet("delay")).delay(secs(10)).await.unwrap();
     t.client().submit(greet("at")).at(t.now().plus(secs(20))).await.unwrap();
     t.client().submit(greet("past")).at(t.now().minus(secs(20))).await.unwrap();
-    assert_eq!(t.run_due(quickly(t, &told)).await, 1);
+    assert_eq!(t.run_due(quickly(t, &sender)).await, 1);
     t.advance(secs(10)).await;
-    assert_eq!(t.run_due(quickly(t, &told)).await, 1);
+    assert_eq!(t.run_due(quickly(t, &sender)).await, 1);
     t.advance(Duration::from_millis(9_999)).await;
-    assert_eq!(t.run_due(quickly(t, &told)).await, 0);
+    assert_eq!(t.run_due(quickly(t, &sender)).await, 0);
     t.advance(Duration::from_millis(1)).await;
-    assert_eq!(t.run_due(quickly(t, &told)).await, 1);
-    assert_eq!(heard.all(), ["past", "delay", "at"]);
+    assert_eq!(t.run_due(quickly(t, &sender)).await, 1);
+    assert_eq!(received.all(), ["past", "delay", "at"]);
 }
 
 /// M13
@@ -182,15 +182,15 @@ async fn what_is_not_allowed_is_told_when_awaited(t: &TestClient) {
 
 /// M60, M62
 async fn a_job_waits_for_handles_and_ids(t: &TestClient) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let first = t.client().submit(greet("first")).delay(secs(5)).await.unwrap();
     let second = t.client().submit(Add { numbers: vec![1] }).delay(secs(5)).await.unwrap();
     let last = t.client().submit(greet("last")).after(&first).after(&second.id()).await.unwrap();
-    t.run_due(quickly(t, &told)).await;
+    t.run_due(quickly(t, &sender)).await;
     t.assert_state(last.id(), JobState::Pending).await;
     t.advance(secs(5)).await;
-    t.run_due(quickly(t, &told)).await;
-    assert_eq!(heard.all(), ["first", "last"]);
+    t.run_due(quickly(t, &sender)).await;
+    assert_eq!(received.all(), ["first", "last"]);
     t.assert_state(last.id(), JobState::Completed).await;
 }
 
@@ -206,25 +206,25 @@ async fn one_of_several_is_enough_for_after_any(t: &TestClient) {
 
 /// M63
 async fn many_of_a_kind_are_submitted_in_order_or_not_at_all(t: &TestClient) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let drafts = ["a", "b", "c"].map(|name| JobBuilder::new(&greet(name)).priority(60));
     let handles = t.client().submit_all(drafts).await.unwrap();
     let plain = t.client().submit_all([greet("d"), greet("e")]).await.unwrap();
-    t.run_due(quickly(t, &told).queue("default", 1)).await;
-    assert_eq!(heard.all(), ["a", "b", "c", "d", "e"]);
+    t.run_due(quickly(t, &sender).queue("default", 1)).await;
+    assert_eq!(received.all(), ["a", "b", "c", "d", "e"]);
     assert_eq!(handles[2].result(Duration::ZERO).await.unwrap(), "c");
     assert_eq!(plain[1].result(Duration::ZERO).await.unwrap(), "e");
     let bad = [JobBuilder::new(&greet("f")), JobBuilder::new(&greet("g")).priority(1000)];
     let refused = t.client().submit_all(bad).await.err().unwrap();
     assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
-    assert_eq!(t.run_due(quickly(t, &told)).await, 0);
+    assert_eq!(t.run_due(quickly(t, &sender)).await, 0);
     let none: [Greet; 0] = [];
     assert!(t.client().submit_all(none).await.unwrap().is_empty());
 }
 
 /// M60, M63
 async fn a_graph_of_any_kinds_is_one_submission(t: &TestClient) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let mut batch = t.client().batch();
     let top = batch.add(greet("top"));
     let left = batch.add(JobBuilder::new(&greet("left")).after(&top).priority(90));
@@ -232,8 +232,8 @@ async fn a_graph_of_any_kinds_is_one_submission(t: &TestClient) {
     let bottom = batch.add(JobBuilder::new(&greet("bottom")).after(&left).after(&right));
     let submitted = batch.submit().await.unwrap();
     assert_eq!(submitted.jobs().len(), 4);
-    t.run_due(quickly(t, &told)).await;
-    assert_eq!(heard.all(), ["top", "left", "bottom"]);
+    t.run_due(quickly(t, &sender)).await;
+    assert_eq!(received.all(), ["top", "left", "bottom"]);
     assert_eq!(submitted.handle(right).unwrap().result(Duration::ZERO).await.unwrap(), 3);
     assert_eq!(submitted.handle(bottom).unwrap().result(Duration::ZERO).await.unwrap(), "bottom");
     assert_eq!(submitted.handle(top).unwrap().id(), submitted.jobs()[0].id());
@@ -255,13 +255,13 @@ async fn a_node_of_another_batch_is_refused(t: &TestClient) {
 
 /// M60
 async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestClient) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let first = t.client().submit(greet("1")).await.unwrap();
     let second = t.client().submit(greet("2")).priority(60).after(&first).await.unwrap();
     let third = t.client().submit(greet("3")).priority(70).after(&t.client().job(second.id())).await.unwrap();
     t.client().submit(greet("4")).priority(80).after(&third.id()).await.unwrap();
-    t.run_due(quickly(t, &told)).await;
-    assert_eq!(heard.all(), ["1", "2", "3", "4"]);
+    t.run_due(quickly(t, &sender)).await;
+    assert_eq!(received.all(), ["1", "2", "3", "4"]);
     // Somebody who kept only the id has the typed result, too.
     let kept = t.client().handle::<Greet>(third.id());
     t.assert_state(kept.id(), JobState::Completed).await;
@@ -285,12 +285,12 @@ async fn a_batch_with_one_bad_job_stores_nothing(t: &TestClient) {
 
 /// M60
 async fn a_chain_runs_link_by_link(t: &TestClient) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let chain = t.client().chain().then(greet("1")).then(Add { numbers: vec![] }).then(greet("3"));
     let jobs = chain.then(JobBuilder::new(&greet("4")).priority(100)).submit().await.unwrap();
     t.assert_state(jobs[3].id(), JobState::Pending).await;
-    t.run_due(quickly(t, &told)).await;
-    assert_eq!(heard.all(), ["1", "3", "4"]);
+    t.run_due(quickly(t, &sender)).await;
+    assert_eq!(received.all(), ["1", "3", "4"]);
     t.assert_state(jobs[3].id(), JobState::Completed).await;
 }
 
@@ -329,10 +329,10 @@ async fn priorities_have_numbers_and_names(t: &TestClient) {
 
 /// M20, M21
 async fn urgent_jobs_run_first(t: &TestClient) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     for (name, priority) in [("low", 10), ("high", 90), ("middle", 50), ("high too", 90)] {
         t.client().submit(greet(name)).priority(priority).await.unwrap();
     }
-    t.run_due(quickly(t, &told).queue("default", 1)).await;
-    assert_eq!(heard.all(), ["high", "high too", "middle", "low"]);
+    t.run_due(quickly(t, &sender).queue("default", 1)).await;
+    assert_eq!(received.all(), ["high", "high too", "middle", "low"]);
 }

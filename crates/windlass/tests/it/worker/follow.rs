@@ -11,14 +11,14 @@ use windlass::job::{AttemptOutcome, JobId, JobState};
 use windlass::store::caller::Caller;
 use windlass::worker::{ShutdownReport, Worker, WorkerControl};
 
-/// Longer than anything that happens promptly, shorter than the wait for a heartbeat that is not told to come earlier.
+/// Longer than anything that happens promptly, shorter than the wait for a regular heartbeat.
 pub(super) const PROMPTLY: Duration = Duration::from_secs(8);
-/// What a worker beats at that must hear its news without a beat.
+/// Heartbeat interval of a worker that must receive interruptions without a heartbeat.
 pub(super) const RARELY: Duration = Duration::from_secs(15);
 
 pub(super) async fn verify(client: &Client) {
-    for verdict in client.store().verify().await.unwrap() {
-        assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
+    for result in client.store().verify().await.unwrap() {
+        assert!(result.holds(), "{}: {}: {:#?}", result.code, result.promise, result.findings);
     }
 }
 
@@ -62,28 +62,28 @@ impl Started {
     }
 }
 
-/// What handlers tell the test.
+/// Events sent by handlers.
 #[derive(Clone)]
-pub(super) struct Told(mpsc::Sender<String>);
+pub(super) struct EventSender(mpsc::Sender<String>);
 
-/// What the test hears.
-pub(super) struct Heard(mpsc::Receiver<String>);
+/// Events received by the test.
+pub(super) struct EventReceiver(mpsc::Receiver<String>);
 
-pub(super) fn events() -> (Told, Heard) {
-    let (told, heard) = mpsc::channel(100_000);
-    (Told(told), Heard(heard))
+pub(super) fn events() -> (EventSender, EventReceiver) {
+    let (sender, received) = mpsc::channel(100_000);
+    (EventSender(sender), EventReceiver(received))
 }
 
-impl Told {
+impl EventSender {
     pub(super) fn say(&self, what: impl Into<String>) {
-        // A test that has heard enough need not hear the rest.
+        // A test that has received enough ignores the rest.
         let _ = self.0.try_send(what.into());
     }
 }
 
-impl Heard {
+impl EventReceiver {
     pub(super) async fn next(&mut self) -> String {
-        within(PROMPTLY, self.0.recv()).await.expect("somebody still speaks")
+        within(PROMPTLY, self.0.recv()).await.expect("a sender is left")
     }
 
     pub(super) async fn expect(&mut self, what: &str) {

@@ -9,7 +9,7 @@ use windlass::job::{Category, ErrorCause, ErrorRecord, Failure, JobId, JobState,
 use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
-use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::harness::{EventSender, events, step_by_step_on_every_engine};
 use super::job_types::{Add, Fill, Greet, Map, greet};
 use crate::fixture::secs;
 
@@ -236,13 +236,13 @@ async fn blocking_handlers_run_like_others(t: &TestClient) {
 
 /// M43
 async fn the_last_layer_is_the_outermost(t: &TestClient) {
-    let (told, mut heard) = events();
-    let said = told.clone();
-    let handler = move |_: Greet, State(told): State<Told>| async move {
-        told.say("handler");
+    let (sender, mut received) = events();
+    let said = sender.clone();
+    let handler = move |_: Greet, State(sender): State<EventSender>| async move {
+        sender.say("handler");
         anyhow::Ok(String::new())
     };
-    let mut worker = Worker::new(t.client()).with(told).handle(handler);
+    let mut worker = Worker::new(t.client()).with(sender).handle(handler);
     for name in ["inner", "outer"] {
         let said = said.clone();
         worker = worker.layer(move |_, next| {
@@ -257,7 +257,7 @@ async fn the_last_layer_is_the_outermost(t: &TestClient) {
     }
     t.client().submit(greet("a")).await.unwrap();
     t.run_due(worker).await;
-    assert_eq!(heard.all(), ["outer before", "inner before", "handler", "inner after", "outer after"]);
+    assert_eq!(received.all(), ["outer before", "inner before", "handler", "inner after", "outer after"]);
     let job = t.client().submit(greet("b")).await.unwrap();
     let shut = Worker::new(t.client()).handle(|_: Greet| async { anyhow::Ok("never".to_owned()) });
     t.run_due(shut.layer(|_, _| Box::pin(async { Err(Failure::permanent("shut", "not today").into()) })))
@@ -311,24 +311,27 @@ async fn a_type_that_nobody_knows_waits(t: &TestClient) {
 
 /// M5, M17
 async fn a_job_knows_its_attempts(t: &TestClient) {
-    let (told, mut heard) = events();
-    let handler = |_: Greet, cx: Cx, State(told): State<Told>| async move {
+    let (sender, mut received) = events();
+    let handler = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
         assert_eq!(cx.attempt_id().number, cx.attempt());
-        told.say(format!("{} after {:?}", cx.attempt(), cx.previous_attempt().map(|id| id.number)));
-        told.say(format!("fence {}", cx.fence().0));
+        sender.say(format!("{} after {:?}", cx.attempt(), cx.previous_attempt().map(|id| id.number)));
+        sender.say(format!("fence {}", cx.fence().0));
         assert_eq!(cx.idempotency_key("pay"), format!("{}/pay", cx.job_id()));
         assert_eq!((cx.submitted_key(), cx.traceparent()), (Some("k"), Some("00-a-b-01")));
         if cx.attempt() == 1 { Err(Failure::temporary("once")) } else { Ok(String::new()) }
     };
-    let worker = || Worker::new(t.client()).with(told.clone()).handle(handler);
+    let worker = || Worker::new(t.client()).with(sender.clone()).handle(handler);
     t.client().submit(greet("a")).key("k").traceparent("00-a-b-01").await.unwrap();
     t.run_due(worker()).await;
     t.advance(secs(2)).await;
     t.run_due(worker()).await;
-    let heard = heard.all();
+    let received = received.all();
     let fence = |said: &str| said.strip_prefix("fence ").and_then(|fence| fence.parse::<u64>().ok());
-    assert_eq!([&heard[0], &heard[2]], ["1 after None", "2 after Some(1)"]);
-    assert!(fence(&heard[1]).is_some() && fence(&heard[1]) < fence(&heard[3]), "fences grow: {heard:?}");
+    assert_eq!([&received[0], &received[2]], ["1 after None", "2 after Some(1)"]);
+    assert!(
+        fence(&received[1]).is_some() && fence(&received[1]) < fence(&received[3]),
+        "fences grow: {received:?}"
+    );
 }
 
 /// M18

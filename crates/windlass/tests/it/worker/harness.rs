@@ -47,7 +47,7 @@ impl Bench {
         Bench { client: Client::from_store(store_in_virtual_time()), address: "memory:".into(), _files: None }
     }
 
-    /// The same, but nobody keeps the store going: no promotion, no reaping, no news of what time does.
+    /// Like `new`, but without maintenance: no promotion, no reaping, no timer events.
     pub(super) fn in_silence() -> Bench {
         Bench {
             client: Client::from_store_without_maintenance(store_in_virtual_time()),
@@ -98,7 +98,7 @@ fn store_in_virtual_time() -> Store {
     Store::open_in("memory:", Environment::new(clock, Entropy::seeded(1), StoreOptions::default())).unwrap()
 }
 
-/// A queue with a clock that moves when told to, on any engine; its files go with the guard.
+/// A client with a manual clock, on any engine; its files are deleted with the guard.
 pub(super) fn test_queue(on: On) -> (TestClient, Option<TempDir>) {
     let (files, address) = on.address();
     (TestClient::open(&address), files)
@@ -134,7 +134,7 @@ macro_rules! on_every_engine {
     };
 }
 
-/// Runs each test of a module on every engine, with a clock and workers that do what they are told.
+/// Runs each test of a module on every engine, with a manual clock and workers that run on demand.
 macro_rules! step_by_step_on_every_engine {
     ($($name:ident),* $(,)?) => {
         mod memory {

@@ -167,15 +167,15 @@ async fn holds_of_every_scope_are_repeatable(t: &TestClient) {
         assert_eq!(q.pause_tenant("default", how()).await.unwrap(), changed);
         assert_eq!(q.pause_all(how()).await.unwrap(), changed);
     }
-    for lift in 0..4 {
-        assert_eq!(t.run_due(echoing(t)).await, 0, "{lift} of four holds are lifted");
-        let lifted = match lift {
+    for resumed in 0..4 {
+        assert_eq!(t.run_due(echoing(t)).await, 0, "{resumed} of four pauses are resumed");
+        let is_changed = match resumed {
             0 => q.resume_queue("default").await,
             1 => q.resume_type("greet").await,
             2 => q.resume_tenant("default").await,
             _ => q.resume_all().await,
         };
-        assert_eq!(lifted.unwrap(), yes);
+        assert_eq!(is_changed.unwrap(), yes);
     }
     assert_eq!(t.run_due(echoing(t)).await, 1);
     assert_eq!(q.resume_queue("default").await.unwrap(), no);
@@ -221,7 +221,7 @@ async fn a_reason_stays_with_what_was_cancelled(t: &TestClient) {
     assert_eq!(job.attempts().await.unwrap(), Some(vec![]));
 }
 
-/// Whoever keeps the store: what was seen is named by the snapshot, and anything newer is refused.
+/// On local and remote stores: the snapshot has the version that was read, and actions on a newer one are refused.
 async fn actions_on_a_version_that_is_gone_are_refused(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let seen = job.snapshot().await.unwrap().unwrap().version();

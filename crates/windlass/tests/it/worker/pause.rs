@@ -15,7 +15,8 @@ use windlass::store::documents::config::PauseMode;
 use windlass::worker::Worker;
 
 use super::harness::{
-    Bench, Heard, PROMPTLY, RARELY, Started, Told, events, on_every_engine, outcomes, state, within,
+    Bench, EventReceiver, EventSender, PROMPTLY, RARELY, Started, events, on_every_engine, outcomes, state,
+    within,
 };
 use super::job_types::{Greet, greet};
 use crate::fixture::{On, secs};
@@ -42,19 +43,19 @@ type Gate = Arc<Semaphore>;
 async fn polite(
     job: Greet,
     cx: Cx,
-    State(told): State<Told>,
+    State(sender): State<EventSender>,
     State(gate): State<Gate>,
 ) -> anyhow::Result<String> {
     let first = cx.step("first", async {
-        told.say("first");
+        sender.say("first");
         anyhow::Ok(cx.attempt())
     });
     let first = first.await?;
     let second = cx.step("second", async {
-        told.say("second");
+        sender.say("second");
         tokio::select! {
             () = cx.cancelled() => {
-                told.say("cancelled");
+                sender.say("cancelled");
                 anyhow::bail!("told to stop")
             }
             permit = gate.acquire() => permit?.forget(),
@@ -68,31 +69,31 @@ async fn polite(
 async fn rude(
     _: Greet,
     cx: Cx,
-    State(told): State<Told>,
+    State(sender): State<EventSender>,
     State(gate): State<Gate>,
 ) -> anyhow::Result<String> {
-    told.say(format!("started {}", cx.attempt()));
+    sender.say(format!("started {}", cx.attempt()));
     gate.acquire().await?.forget();
     let late = cx.checkpoint(&cx.attempt()).await;
-    told.say(if late.is_ok() { "written" } else { "refused" });
+    sender.say(if late.is_ok() { "written" } else { "refused" });
     Ok(cx.attempt().to_string())
 }
 
 struct Scene {
     gate: Gate,
-    told: Told,
-    heard: Heard,
+    sender: EventSender,
+    received: EventReceiver,
 }
 
 impl Scene {
     fn new() -> Scene {
-        let (told, heard) = events();
-        Scene { gate: Arc::new(Semaphore::new(0)), told, heard }
+        let (sender, received) = events();
+        Scene { gate: Arc::new(Semaphore::new(0)), sender, received }
     }
 
     /// A worker that hears of nothing by its heartbeats: they are too rare.
     fn worker(&self, client: &Client) -> Worker {
-        let worker = Worker::new(client).with(self.told.clone()).with(self.gate.clone());
+        let worker = Worker::new(client).with(self.sender.clone()).with(self.gate.clone());
         worker.heartbeat_every(RARELY).grace(secs(3600)).queue("default", 1)
     }
 
@@ -103,8 +104,8 @@ impl Scene {
     /// A job whose handler waits in its second step.
     async fn in_mid_run(&mut self, bench: &Bench) -> Handle<Greet> {
         let job = bench.client.submit(greet("x")).await.unwrap();
-        self.heard.expect("first").await;
-        self.heard.expect("second").await;
+        self.received.expect("first").await;
+        self.received.expect("second").await;
         job
     }
 }
@@ -127,12 +128,12 @@ async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
     assert_eq!(job.suspend(aggressively()).await.unwrap(), ActionResult::Changed);
-    scene.heard.expect("cancelled").await;
+    scene.received.expect("cancelled").await;
     bench.settle().await;
     assert_eq!(state(&bench.client, job.id()).await, JobState::Suspended);
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Suspended]);
     assert_eq!(job.resume().await.unwrap(), ActionResult::Changed);
-    scene.heard.expect("second").await;
+    scene.received.expect("second").await;
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
     assert_eq!(failures(bench, job.id()).await, 0);
@@ -142,14 +143,14 @@ async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
 /// M50, M55
 async fn a_handler_is_told_why_it_is_to_stop(bench: &Bench) {
     let mut scene = Scene::new();
-    let told = scene.told.clone();
+    let sender = scene.sender.clone();
     let why = move |cx: Cx| {
-        let told = told.clone();
+        let sender = sender.clone();
         async move {
             assert_eq!(cx.interruption(), None);
-            told.say(format!("urgent {}, {} attempts", cx.priority().value(), cx.max_attempts()));
+            sender.say(format!("urgent {}, {} attempts", cx.priority().value(), cx.max_attempts()));
             cx.cancelled().await;
-            told.say(format!("{:?}", cx.interruption()));
+            sender.say(format!("{:?}", cx.interruption()));
             anyhow::Ok(String::new())
         }
     };
@@ -157,17 +158,17 @@ async fn a_handler_is_told_why_it_is_to_stop(bench: &Bench) {
     let control = worker.control();
     let running = Started::new(worker);
     let job = bench.client.submit(greet("x")).priority(80).await.unwrap();
-    scene.heard.expect("urgent 80, 3 attempts").await;
+    scene.received.expect("urgent 80, 3 attempts").await;
     job.suspend(aggressively()).await.unwrap();
-    scene.heard.expect("Some(Suspended)").await;
+    scene.received.expect("Some(Suspended)").await;
     job.resume().await.unwrap();
-    scene.heard.expect("urgent 80, 3 attempts").await;
+    scene.received.expect("urgent 80, 3 attempts").await;
     job.cancel().await.unwrap();
-    scene.heard.expect("Some(Cancelled)").await;
+    scene.received.expect("Some(Cancelled)").await;
     bench.client.submit(greet("y")).await.unwrap();
-    scene.heard.expect("urgent 50, 3 attempts").await;
+    scene.received.expect("urgent 50, 3 attempts").await;
     control.pause(PauseMode::Aggressive);
-    scene.heard.expect("Some(Released)").await;
+    scene.received.expect("Some(Released)").await;
     running.stop().await;
 }
 
@@ -185,7 +186,7 @@ async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
     assert!(matches!(job.suspend(how()).await, Err(ActError::Refused(_))), "a final job is refused (M1)");
-    assert_eq!(scene.heard.all(), [""; 0], "nobody was told to stop");
+    assert_eq!(scene.received.all(), [""; 0], "nobody was told to stop");
     running.stop().await;
 }
 
@@ -195,7 +196,7 @@ async fn a_cancelled_job_tells_its_handler_at_once(bench: &Bench) {
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
     assert_eq!(job.cancel().await.unwrap(), ActionResult::Changed);
-    scene.heard.expect("cancelled").await;
+    scene.received.expect("cancelled").await;
     bench.settle().await;
     assert_eq!(state(&bench.client, job.id()).await, JobState::Cancelled);
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Cancelled]);
@@ -209,17 +210,17 @@ async fn a_handler_that_ignores_cancellation_is_fenced(bench: &Bench) {
     let mut scene = Scene::new();
     let running = Started::new(scene.worker(&bench.client).queue("default", 2).handle(rude));
     let job = bench.client.submit(greet("x")).await.unwrap();
-    scene.heard.expect("started 1").await;
+    scene.received.expect("started 1").await;
     job.suspend(aggressively()).await.unwrap();
     job.resume().await.unwrap();
     // The second attempt runs beside the first, which does not care.
-    scene.heard.expect("started 2").await;
+    scene.received.expect("started 2").await;
     scene.gate.add_permits(1);
-    scene.heard.expect("refused").await;
+    scene.received.expect("refused").await;
     bench.settle().await;
     assert_eq!(state(&bench.client, job.id()).await, JobState::Running);
     scene.gate.add_permits(1);
-    scene.heard.expect("written").await;
+    scene.received.expect("written").await;
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "2");
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Suspended, AttemptOutcome::Completed]);
     running.stop().await;
@@ -248,7 +249,7 @@ async fn an_aggressive_pause_of_a_queue_suspends_what_runs(bench: &Bench) {
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
     bench.client.pause_queue("default", aggressive()).await.unwrap();
-    scene.heard.expect("cancelled").await;
+    scene.received.expect("cancelled").await;
     bench.settle().await;
     assert_eq!(state(&bench.client, job.id()).await, JobState::Suspended);
     assert_eq!(failures(bench, job.id()).await, 0);
@@ -289,9 +290,9 @@ async fn a_worker_paused_aggressively_here_gives_back_what_it_runs(bench: &Bench
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
     running.control.pause(PauseMode::Aggressive);
-    scene.heard.expect("cancelled").await;
+    scene.received.expect("cancelled").await;
     let other = scene.polite(bench);
-    scene.heard.expect("second").await;
+    scene.received.expect("second").await;
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Released, AttemptOutcome::Completed]);
@@ -337,9 +338,9 @@ async fn a_worker_paused_aggressively_from_afar_gives_back_what_it_runs(bench: &
     let job = scene.in_mid_run(bench).await;
     let id = running.control.started().await;
     bench.client.pause_worker(id, aggressive()).await.unwrap();
-    scene.heard.expect("cancelled").await;
+    scene.received.expect("cancelled").await;
     let other = scene.polite(bench);
-    scene.heard.expect("second").await;
+    scene.received.expect("second").await;
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Released, AttemptOutcome::Completed]);
@@ -380,7 +381,7 @@ async fn pauses_and_suspensions_survive_a_restart() {
     client.job(suspended).resume().await.unwrap();
     client.job(suspended).result_json(PROMPTLY).await.unwrap();
     assert_eq!(outcomes(&client, suspended).await, [AttemptOutcome::Completed]);
-    assert_eq!(scene.heard.all(), ["first", "second", "first", "second"]);
+    assert_eq!(scene.received.all(), ["first", "second", "first", "second"]);
     running.stop().await;
     client.close();
 }
@@ -392,12 +393,12 @@ async fn a_handler_that_ignores_cancellation_loses_its_slot_after_its_grace() {
     let mut scene = Scene::new();
     let running = Started::new(scene.worker(&bench.client).grace(secs(3)).handle(rude));
     let job = bench.client.submit(greet("x")).await.unwrap();
-    scene.heard.expect("started 1").await;
+    scene.received.expect("started 1").await;
     job.suspend(aggressively()).await.unwrap();
     job.resume().await.unwrap();
     // The only slot is free again when the grace is over, and no sooner.
     let begun = tokio::time::Instant::now();
-    scene.heard.expect("started 2").await;
+    scene.received.expect("started 2").await;
     assert!(begun.elapsed() >= secs(3) && begun.elapsed() < secs(4), "{:?}", begun.elapsed());
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "2");

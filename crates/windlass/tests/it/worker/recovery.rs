@@ -14,7 +14,8 @@ use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use super::harness::{
-    Bench, PROMPTLY, RARELY, Started, Told, events, on_every_engine, outcomes, step_by_step_on_every_engine,
+    Bench, EventSender, PROMPTLY, RARELY, Started, events, on_every_engine, outcomes,
+    step_by_step_on_every_engine,
 };
 use super::job_types::{Add, Greet, greet};
 use crate::fixture::{On, secs};
@@ -28,10 +29,10 @@ async fn child(job: Greet, State(count): State<Count>) -> anyhow::Result<String>
     Ok(job.name)
 }
 
-async fn fan_out(_: Add, cx: Cx, State(told): State<Told>) -> anyhow::Result<u64> {
+async fn fan_out(_: Add, cx: Cx, State(sender): State<EventSender>) -> anyhow::Result<u64> {
     let names = (0..CHILDREN).map(|number| greet(&number.to_string()));
     let results = cx.spawn_all(names, GroupStrategy::FailFast).await?.all()?;
-    told.say(format!("resumed in attempt {}", cx.attempt()));
+    sender.say(format!("resumed in attempt {}", cx.attempt()));
     let in_order = results.iter().zip(0..).all(|(result, number): (_, u64)| *result == number.to_string());
     anyhow::ensure!(in_order, "the results are not in input order");
     cx.step("total", async { anyhow::Ok(results.len() as u64) }).await
@@ -46,9 +47,9 @@ mod fanning_out {
 
     /// M6, M64
     async fn a_fan_out_with_crashes_resumes_its_parent_once(t: &TestClient) {
-        let ((told, mut heard), count) = (events(), Count::default());
+        let ((sender, mut received), count) = (events(), Count::default());
         let worker = || {
-            let worker = Worker::new(t.client()).with(told.clone()).with(count.clone());
+            let worker = Worker::new(t.client()).with(sender.clone()).with(count.clone());
             worker.queue("default", 100).handle(fan_out).handle(child)
         };
         let parent = t.client().submit(Add { numbers: vec![] }).await.unwrap();
@@ -61,7 +62,7 @@ mod fanning_out {
         }
         t.run_due(worker()).await;
         assert_eq!(parent.result(Duration::ZERO).await.unwrap(), CHILDREN);
-        assert_eq!(heard.all(), ["resumed in attempt 2"]);
+        assert_eq!(received.all(), ["resumed in attempt 2"]);
         let ended = outcomes(t.client(), parent.id()).await;
         assert_eq!(ended, [AttemptOutcome::Parked, AttemptOutcome::Completed]);
         assert_eq!(count.load(Ordering::SeqCst) as u64, 3 * CHILDREN);
@@ -69,9 +70,9 @@ mod fanning_out {
 
     /// M64
     async fn a_parent_that_dies_when_resumed_is_resumed_again(t: &TestClient) {
-        let ((told, mut heard), count) = (events(), Count::default());
+        let ((sender, mut received), count) = (events(), Count::default());
         let worker = || {
-            let worker = Worker::new(t.client()).with(told.clone()).with(count.clone());
+            let worker = Worker::new(t.client()).with(sender.clone()).with(count.clone());
             worker.queue("default", 100).handle(fan_out).handle(child)
         };
         let parent = t.client().submit(Add { numbers: vec![] }).await.unwrap();
@@ -79,7 +80,7 @@ mod fanning_out {
         t.advance(secs(40)).await;
         t.run_due(worker()).await;
         assert_eq!(parent.result(Duration::ZERO).await.unwrap(), CHILDREN);
-        assert_eq!(heard.all(), ["resumed in attempt 2", "resumed in attempt 3"]);
+        assert_eq!(received.all(), ["resumed in attempt 2", "resumed in attempt 3"]);
         assert_eq!(count.load(Ordering::SeqCst) as u64, CHILDREN, "no child ran twice");
     }
 }
@@ -91,24 +92,24 @@ mod running {
         a_worker_that_was_forgotten_goes_on_as_a_new_one,
     );
 
-    async fn waiting(_: Greet, cx: Cx, State(told): State<Told>) -> anyhow::Result<String> {
-        told.say("started");
+    async fn waiting(_: Greet, cx: Cx, State(sender): State<EventSender>) -> anyhow::Result<String> {
+        sender.say("started");
         if cx.attempt() == 1 {
             cx.cancelled().await;
-            told.say("cancelled");
+            sender.say("cancelled");
         }
         Ok(cx.attempt().to_string())
     }
 
     /// M31
     async fn a_lost_lease_tells_its_handler_at_once(bench: &Bench) {
-        let (told, mut heard) = events();
-        let running = Started::new(bench.worker().with(told).heartbeat_every(RARELY).handle(waiting));
+        let (sender, mut received) = events();
+        let running = Started::new(bench.worker().with(sender).heartbeat_every(RARELY).handle(waiting));
         let job = bench.client.submit(greet("x")).await.unwrap();
-        heard.expect("started").await;
+        received.expect("started").await;
         let id = running.control.started().await;
         bench.client.store().deregister(&Caller::local(), id).await.unwrap();
-        heard.expect("cancelled").await;
+        received.expect("cancelled").await;
         assert_eq!(
             job.result(PROMPTLY).await.unwrap(),
             "2",
@@ -119,9 +120,9 @@ mod running {
 
     /// M31
     async fn a_worker_that_was_forgotten_goes_on_as_a_new_one(bench: &Bench) {
-        let (told, _heard) = events();
+        let (sender, _heard) = events();
         let quick = |_: Greet| async { anyhow::Ok("done".to_owned()) };
-        let running = Started::new(bench.worker().with(told).name("phoenix").handle(quick));
+        let running = Started::new(bench.worker().with(sender).name("phoenix").handle(quick));
         let first = running.control.started().await;
         bench.client.store().deregister(&Caller::local(), first).await.unwrap();
         let job = bench.client.submit(greet("x")).await.unwrap();
@@ -185,22 +186,22 @@ async fn a_long_job_is_kept_by_its_heartbeats() {
 
 /// M103: two stores on one file, as two processes have them.
 #[tokio::test]
-async fn work_and_news_cross_from_one_store_to_another() {
+async fn work_and_notifications_cross_from_one_store_to_another() {
     let bench = Bench::new(On::Sqlite);
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let other = Client::open(&bench.address).await.unwrap();
-    let waiting = |_: Greet, cx: Cx, State(told): State<Told>| async move {
-        told.say("started");
+    let waiting = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
+        sender.say("started");
         cx.cancelled().await;
-        told.say("cancelled");
+        sender.say("cancelled");
         anyhow::Ok(String::new())
     };
-    let running = Started::new(Worker::new(&other).with(told).heartbeat_every(RARELY).handle(waiting));
+    let running = Started::new(Worker::new(&other).with(sender).heartbeat_every(RARELY).handle(waiting));
     running.control.started().await;
     let job = bench.client.submit(greet("x")).await.unwrap();
-    heard.expect("started").await;
+    received.expect("started").await;
     job.cancel().await.unwrap();
-    heard.expect("cancelled").await;
+    received.expect("cancelled").await;
     running.stop().await;
     other.close();
     bench.verify().await;

@@ -80,7 +80,7 @@ async fn a_job_of_a_schedule_waits_for_its_own_delay(t: &TestClient) {
     assert_eq!(t.job(id).await.job.scheduled_at, Some(start.plus(HOUR + Duration::from_secs(90))));
 }
 
-/// What cannot be meant is told when it is awaited.
+/// Invalid values are reported when the builder is awaited.
 async fn a_schedule_that_cannot_be_meant_is_refused(t: &TestClient) {
     let field = |error: ScheduleError| match error {
         ScheduleError::Invalid(invalid) => invalid.field,

@@ -12,7 +12,7 @@ use windlass::job::{AttemptOutcome, JobState};
 use windlass::store::caller::Caller;
 use windlass::store::documents::config::PauseMode;
 
-use super::harness::{Bench, PROMPTLY, Started, Told, events, on_every_engine, state, within};
+use super::harness::{Bench, EventSender, PROMPTLY, Started, events, on_every_engine, state, within};
 use super::job_types::{Greet, greet};
 use crate::fixture::{On, secs};
 
@@ -30,14 +30,14 @@ type Gate = Arc<Semaphore>;
 async fn polite(
     _: Greet,
     cx: Cx,
-    State(told): State<Told>,
+    State(sender): State<EventSender>,
     State(gate): State<Gate>,
 ) -> anyhow::Result<String> {
-    told.say("started");
+    sender.say("started");
     tokio::select! {
         permit = gate.acquire() => permit?.forget(),
         () = cx.cancelled() => {
-            told.say("cancelled");
+            sender.say("cancelled");
             anyhow::bail!("told to stop")
         }
     }
@@ -48,22 +48,22 @@ async fn polite(
 async fn rude(
     _: Greet,
     cx: Cx,
-    State(told): State<Told>,
+    State(sender): State<EventSender>,
     State(gate): State<Gate>,
 ) -> anyhow::Result<String> {
-    told.say("started");
+    sender.say("started");
     gate.acquire().await?.forget();
     Ok(cx.attempt().to_string())
 }
 
 /// M6, M31
 async fn a_drain_lets_handlers_finish(bench: &Bench) {
-    let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
-    let worker = || bench.worker().with(told.clone()).with(gate.clone()).handle(polite);
+    let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
+    let worker = || bench.worker().with(sender.clone()).with(gate.clone()).handle(polite);
     let running = Started::new(worker().queue("default", 2));
     let jobs = bench.client.submit_all([greet("a"), greet("b"), greet("c")]).await.unwrap();
-    heard.expect("started").await;
-    heard.expect("started").await;
+    received.expect("started").await;
+    received.expect("started").await;
     let leaving = running.stopping();
     bench.settle().await;
     assert_eq!(state(&bench.client, jobs[2].id()).await, JobState::Scheduled, "nothing new is claimed");
@@ -72,19 +72,19 @@ async fn a_drain_lets_handlers_finish(bench: &Bench) {
     for job in &jobs[..2] {
         assert_eq!(job.result(Duration::ZERO).await.unwrap(), "1");
     }
-    assert_eq!(heard.all(), [""; 0]);
+    assert_eq!(received.all(), [""; 0]);
 }
 
 /// M6
 async fn a_handler_that_stops_when_told_is_given_back(bench: &Bench) {
-    let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
-    let worker = || bench.worker().with(told.clone()).with(gate.clone()).handle(polite);
+    let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
+    let worker = || bench.worker().with(sender.clone()).with(gate.clone()).handle(polite);
     let running = Started::new(worker().drain(Duration::ZERO).grace(secs(3600)));
     let job = bench.client.submit(greet("a")).await.unwrap();
-    heard.expect("started").await;
-    let farewell = within(PROMPTLY, running.stop()).await;
-    heard.expect("cancelled").await;
-    assert_eq!(farewell.released, 1);
+    received.expect("started").await;
+    let report = within(PROMPTLY, running.stop()).await;
+    received.expect("cancelled").await;
+    assert_eq!(report.released, 1);
     gate.add_permits(1);
     let other = Started::new(worker());
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "2");
@@ -95,12 +95,12 @@ async fn a_handler_that_stops_when_told_is_given_back(bench: &Bench) {
 
 /// M6
 async fn a_handler_that_does_not_stop_is_given_back(bench: &Bench) {
-    let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
-    let worker = || bench.worker().with(told.clone()).with(gate.clone()).handle(rude);
+    let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
+    let worker = || bench.worker().with(sender.clone()).with(gate.clone()).handle(rude);
     let running = Started::new(worker().drain(Duration::ZERO).grace(Duration::from_millis(1)));
     let jobs = bench.client.submit_all([greet("a"), greet("b")]).await.unwrap();
-    heard.expect("started").await;
-    heard.expect("started").await;
+    received.expect("started").await;
+    received.expect("started").await;
     assert_eq!(within(PROMPTLY, running.stop()).await.released, 2);
     gate.add_permits(2);
     let other = Started::new(worker());
@@ -182,22 +182,22 @@ impl Drop for Defer {
     }
 }
 
-/// M31: a handler that never yields, and one that blocks its thread, cannot hold up the farewell.
+/// M31: a handler that never yields, and one that blocks its thread, cannot delay the shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_endless_loop_cannot_hang_the_farewell() {
+async fn an_endless_loop_cannot_hang_the_shutdown() {
     let bench = Bench::new(On::Memory);
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let is_over = Arc::new(AtomicBool::new(false));
     // So that the test's own runtime can end, however the test does.
     let _end = Defer(is_over.clone());
-    let spin = |_: Greet, State(told): State<Told>, State(is_over): State<Arc<AtomicBool>>| async move {
-        told.say("spinning");
+    let spin = |_: Greet, State(sender): State<EventSender>, State(is_over): State<Arc<AtomicBool>>| async move {
+        sender.say("spinning");
         while !is_over.load(Ordering::SeqCst) {
             std::hint::spin_loop();
         }
         anyhow::Ok(String::new())
     };
-    let (blocked, is_free) = (told.clone(), is_over.clone());
+    let (blocked, is_free) = (sender.clone(), is_over.clone());
     let block = move |_: super::job_types::Fill, _: Cx| -> anyhow::Result<String> {
         blocked.say("blocking");
         while !is_free.load(Ordering::SeqCst) {
@@ -205,11 +205,11 @@ async fn an_endless_loop_cannot_hang_the_farewell() {
         }
         Ok(String::new())
     };
-    let worker = bench.worker().with(told).with(is_over.clone()).handle(spin).handle_blocking(block);
+    let worker = bench.worker().with(sender).with(is_over.clone()).handle(spin).handle_blocking(block);
     let running = Started::new(worker.drain(Duration::from_millis(1)).grace(Duration::from_millis(1)));
     let spinning = bench.client.submit(greet("x")).await.unwrap();
     let blocking = bench.client.submit(super::job_types::Fill { bytes: 0 }).await.unwrap();
-    let mut said = [heard.next().await, heard.next().await];
+    let mut said = [received.next().await, received.next().await];
     said.sort();
     assert_eq!(said, ["blocking", "spinning"]);
     assert_eq!(within(PROMPTLY, running.stop()).await.released, 2);
@@ -224,29 +224,29 @@ async fn an_endless_loop_cannot_hang_the_farewell() {
 #[tokio::test(start_paused = true)]
 async fn leases_are_kept_while_a_worker_drains() {
     let bench = Bench::in_virtual_time();
-    let (told, mut heard) = events();
-    let slow = |_: Greet, cx: Cx, State(told): State<Told>| async move {
-        told.say("started");
+    let (sender, mut received) = events();
+    let slow = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
+        sender.say("started");
         tokio::time::sleep(secs(1000)).await;
         anyhow::Ok(cx.attempt().to_string())
     };
-    let running = Started::new(bench.worker().with(told).drain(secs(3600)).handle(slow));
+    let running = Started::new(bench.worker().with(sender).drain(secs(3600)).handle(slow));
     let job = bench.client.submit(greet("x")).await.unwrap();
-    heard.expect("started").await;
+    received.expect("started").await;
     assert_eq!(running.stop().await.released, 0);
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "1");
     bench.verify().await;
 }
 
-/// M31: each stage lasts as long as it was told to, and no longer.
+/// M31: each stage lasts as long as configured, and no longer.
 #[tokio::test(start_paused = true)]
 async fn every_stage_has_its_limit() {
     let bench = Bench::in_virtual_time();
-    let ((told, mut heard), gate) = (events(), Gate::new(Semaphore::new(0)));
-    let worker = bench.worker().with(told).with(gate).handle(rude).drain(secs(40)).grace(secs(7));
+    let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
+    let worker = bench.worker().with(sender).with(gate).handle(rude).drain(secs(40)).grace(secs(7));
     let running = Started::new(worker);
     let job = bench.client.submit(greet("x")).await.unwrap();
-    heard.expect("started").await;
+    received.expect("started").await;
     let begun = tokio::time::Instant::now();
     assert_eq!(running.stop().await.released, 1);
     let took = begun.elapsed();

@@ -11,7 +11,7 @@ use windlass::store::query::list::ListRequest;
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
-use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::harness::{EventSender, events, step_by_step_on_every_engine};
 use super::job_types::{Add, Greet, greet};
 use crate::fixture::secs;
 
@@ -136,10 +136,10 @@ async fn child(job: Greet, cx: Cx) -> anyhow::Result<String> {
 }
 
 /// A parent's strategy, and what it heard of its children.
-async fn gather(_: Add, cx: Cx, State(how): State<How>) -> anyhow::Result<u64> {
+async fn collect(_: Add, cx: Cx, State(how): State<How>) -> anyhow::Result<u64> {
     let drafts = how.names.iter().map(|name| JobBuilder::new(&greet(name)).priority(70));
     let children = cx.spawn_all(drafts, how.strategy).await?;
-    how.told.say(describe(&children));
+    how.sender.say(describe(&children));
     Ok(children.results.iter().flatten().count() as u64)
 }
 
@@ -147,7 +147,7 @@ async fn gather(_: Add, cx: Cx, State(how): State<How>) -> anyhow::Result<u64> {
 struct How {
     strategy: GroupStrategy,
     names: Vec<&'static str>,
-    told: Told,
+    sender: EventSender,
 }
 
 fn describe(children: &Children<String>) -> String {
@@ -160,34 +160,34 @@ fn describe(children: &Children<String>) -> String {
 }
 
 /// Runs a parent with such children as far as it goes, and again ten minutes later; says what it heard, and when.
-async fn gathered(
+async fn run_group(
     t: &TestClient,
     strategy: GroupStrategy,
     names: &[&'static str],
 ) -> (Vec<String>, Vec<String>) {
-    let (told, mut heard) = events();
-    let how = How { strategy, names: names.to_vec(), told };
-    let worker = || Worker::new(t.client()).with(how.clone()).handle(gather).handle(child);
+    let (sender, mut received) = events();
+    let how = How { strategy, names: names.to_vec(), sender };
+    let worker = || Worker::new(t.client()).with(how.clone()).handle(collect).handle(child);
     t.client().submit(Add { numbers: vec![] }).await.unwrap();
     t.run_due(worker()).await;
-    let at_once = heard.all();
+    let at_once = received.all();
     t.advance(secs(600)).await;
     t.run_due(worker()).await;
-    (at_once, heard.all())
+    (at_once, received.all())
 }
 
 /// M64
 async fn fail_fast_ends_with_the_first_bad_child(t: &TestClient) {
-    let (now, later) = gathered(t, GroupStrategy::FailFast, &["slow", "bad", "fine"]).await;
+    let (now, later) = run_group(t, GroupStrategy::FailFast, &["slow", "bad", "fine"]).await;
     assert_eq!((now.len(), later.len()), (1, 0));
     assert!(now[0].starts_with("false: cancelled, failed, "), "{now:?}");
-    let (now, later) = gathered(t, GroupStrategy::FailFast, &["slow", "fine"]).await;
+    let (now, later) = run_group(t, GroupStrategy::FailFast, &["slow", "fine"]).await;
     assert_eq!((now.len(), later), (0, vec!["true: slow, fine".to_owned()]));
 }
 
 /// M64
 async fn collect_all_waits_for_every_child(t: &TestClient) {
-    let (now, later) = gathered(t, GroupStrategy::CollectAll, &["slow", "bad", "fine"]).await;
+    let (now, later) = run_group(t, GroupStrategy::CollectAll, &["slow", "bad", "fine"]).await;
     assert_eq!(now.len(), 0);
     assert_eq!(later.len(), 1);
     assert!(later[0].ends_with(": slow, failed, fine"), "{later:?}");
@@ -195,17 +195,17 @@ async fn collect_all_waits_for_every_child(t: &TestClient) {
 
 /// M64
 async fn a_threshold_needs_only_so_many(t: &TestClient) {
-    let (now, later) = gathered(t, GroupStrategy::Threshold(2), &["slow", "a", "bad", "b"]).await;
+    let (now, later) = run_group(t, GroupStrategy::Threshold(2), &["slow", "a", "bad", "b"]).await;
     assert_eq!((now.len(), later.len()), (1, 0));
     assert!(now[0].starts_with("true: ") && now[0].ends_with(", a, failed, b"), "{now:?}");
-    let (now, later) = gathered(t, GroupStrategy::Threshold(2), &["slow", "bad"]).await;
+    let (now, later) = run_group(t, GroupStrategy::Threshold(2), &["slow", "bad"]).await;
     assert_eq!((now.len(), later.len()), (1, 0), "two can no longer complete");
     assert!(now[0].starts_with("false: "), "{now:?}");
 }
 
 /// M64
 async fn a_group_of_none_is_decided(t: &TestClient) {
-    let (now, _) = gathered(t, GroupStrategy::CollectAll, &[]).await;
+    let (now, _) = run_group(t, GroupStrategy::CollectAll, &[]).await;
     assert_eq!(now, ["true: "]);
 }
 
@@ -286,10 +286,10 @@ async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestClient
 
 /// M64
 async fn a_parent_waits_without_a_slot(t: &TestClient) {
-    let (told, mut heard) = events();
-    let how = How { strategy: GroupStrategy::CollectAll, names: vec!["a", "b"], told };
+    let (sender, mut received) = events();
+    let how = How { strategy: GroupStrategy::CollectAll, names: vec!["a", "b"], sender };
     t.client().submit(Add { numbers: vec![] }).await.unwrap();
-    let alone = Worker::new(t.client()).queue("default", 1).with(how).handle(gather).handle(child);
+    let alone = Worker::new(t.client()).queue("default", 1).with(how).handle(collect).handle(child);
     assert_eq!(t.run_due(alone).await, 4);
-    assert_eq!(heard.all(), ["true: a, b"]);
+    assert_eq!(received.all(), ["true: a, b"]);
 }

@@ -59,7 +59,7 @@ async fn what_is_kept_is_shown_with_its_number_in_the_order_of_commits(t: &Fixtu
     submitting.join_all().await;
     let shown: Vec<Record> = received(&mut events).iter().map(|record| (**record).clone()).collect();
     assert_eq!(shown.len(), 60);
-    assert_eq!(shown, t.trail().await[before..], "the feed is the trail");
+    assert_eq!(shown, t.trail().await[before..], "the feed is the audit trail");
 }
 
 /// M1 M3

@@ -58,8 +58,8 @@ async fn a_tenant_holds_at_most_its_depth(t: &Fixture) {
     let theirs = NewJob { tenant: Some(tenant("acme")), ..new_job("send") };
     t.submit(theirs.clone()).await;
     t.submit(NewJob { queue: queue("mail"), ..theirs.clone() }).await;
-    let elsewhere = NewJob { queue: queue("slow"), ..theirs };
-    assert_eq!(too_deep(t.refused(vec![elsewhere]).await), ("tenant acme".into(), 2, 2));
+    let other_queue = NewJob { queue: queue("slow"), ..theirs };
+    assert_eq!(too_deep(t.refused(vec![other_queue]).await), ("tenant acme".into(), 2, 2));
     t.submit(new_job("send")).await;
 }
 

@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, just_before, new_job, on_every_engine, tenant};
 
 on_every_engine!(
     nothing_starts_once_the_budget_is_spent,
-    a_budget_of_a_day_begins_anew_at_midnight,
+    a_budget_of_a_day_restarts_at_midnight,
     costs_before_the_budget_was_set_count,
     explain_names_budget_spending_and_end,
     a_raised_budget_counts_at_the_next_claim,
@@ -56,7 +56,7 @@ async fn nothing_starts_once_the_budget_is_spent(t: &Fixture) {
     assert_eq!(t.claim(worker, 9).await.len(), 1, "a new month, a new budget");
 }
 
-async fn a_budget_of_a_day_begins_anew_at_midnight(t: &Fixture) {
+async fn a_budget_of_a_day_restarts_at_midnight(t: &Fixture) {
     t.set_tenant("acme", budget(10, Some(BudgetPeriod::Day))).await;
     let worker = t.worker().await;
     submit_many(t, theirs(), 2).await;

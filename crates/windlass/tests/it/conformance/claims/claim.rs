@@ -172,8 +172,8 @@ async fn a_request_narrows_what_was_registered(t: &Fixture) {
     request.types = Some(vec![job_type("b"), job_type("c")]);
     let answer = t.store.claim(&t.me, &request, Duration::ZERO).await.unwrap();
     assert_eq!(ids(&answer.jobs), [receipts[1].job.id], "what it did not register for it does not get");
-    let elsewhere = ClaimRequest { queues: Some(vec![queue("mail")]), types: None, ..request };
-    assert!(t.store.claim(&t.me, &elsewhere, Duration::ZERO).await.unwrap().jobs.is_empty());
+    let other_queue = ClaimRequest { queues: Some(vec![queue("mail")]), types: None, ..request };
+    assert!(t.store.claim(&t.me, &other_queue, Duration::ZERO).await.unwrap().jobs.is_empty());
 }
 
 /// M102 M104

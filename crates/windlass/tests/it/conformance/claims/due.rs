@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, new_job, on_every_engine, priority, queue};
 on_every_engine!(
     a_claim_takes_the_most_urgent_of_all_that_are_due,
     a_flood_in_one_queue_does_not_hide_what_is_due_in_another,
-    a_paused_flood_does_not_hide_what_is_due_elsewhere,
+    a_paused_flood_does_not_hide_what_is_due_in_other_queues,
     a_retry_that_is_due_is_found_in_a_flood,
 );
 
@@ -66,7 +66,7 @@ async fn a_flood_in_one_queue_does_not_hide_what_is_due_in_another(t: &Fixture) 
 }
 
 /// M21, M54.
-async fn a_paused_flood_does_not_hide_what_is_due_elsewhere(t: &Fixture) {
+async fn a_paused_flood_does_not_hide_what_is_due_in_other_queues(t: &Fixture) {
     flood(t, NewJob { priority: Some(priority(90)), ..new_job("bulk") }).await;
     let other = NewJob { queue: queue("other"), priority: Some(priority(1)), ..new_job("small") };
     let id = later(t, Duration::from_millis(50), other).await;

@@ -132,7 +132,7 @@ async fn a_fair_queue_keeps_its_place_among_others(t: &Fixture) {
     submit_many(t, of("b"), 2).await;
     let claimed = t.claim(worker, 9).await;
     let place = claimed.iter().position(|claimed| claimed.job.id == other);
-    assert_eq!(place, Some(3), "the queue's oldest jobs are older than the other's, whoever's turn it is");
+    assert_eq!(place, Some(3), "the queue's oldest jobs are older than the other's, in any turn");
 }
 
 /// M21

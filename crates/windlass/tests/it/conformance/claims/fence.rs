@@ -1,4 +1,4 @@
-//! Fences: whoever does not hold a job any more, or never did, changes nothing by any call.
+//! Fences: a worker that does not hold a job any more, or never did, changes nothing by any call.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -286,7 +286,7 @@ async fn fences_carry_the_generation_and_random_bits(t: &Fixture) {
     assert!(span > 1 << 20, "fences lie within {span} of each other");
 }
 
-/// M8 M101: whoever held a job before the generation changed writes nothing any more, and the job runs again without a
+/// M8 M101: a worker that held a job before the generation changed writes nothing any more, and the job runs again without a
 /// failure being counted.
 async fn a_new_generation_fences_off_every_lease(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;

@@ -26,7 +26,7 @@ on_every_engine!(
     a_throttled_key_takes_its_tokens_one_after_the_other,
     a_key_that_saved_tokens_spends_them_at_once,
     a_throttled_key_still_runs_one_job_at_a_time,
-    a_key_whose_rate_is_lifted_waits_no_longer,
+    a_key_whose_rate_is_removed_waits_no_longer,
     explain_says_until_when_a_key_is_throttled,
     urgent_jobs_get_the_tokens_first,
 );
@@ -256,7 +256,7 @@ async fn a_throttled_key_still_runs_one_job_at_a_time(t: &Fixture) {
 }
 
 /// M111
-async fn a_key_whose_rate_is_lifted_waits_no_longer(t: &Fixture) {
+async fn a_key_whose_rate_is_removed_waits_no_longer(t: &Fixture) {
     t.set_queue("default", rate_per_key(1, 3_600_000, 99)).await;
     let worker = t.worker().await;
     submit_many(t, key("a"), 5).await;

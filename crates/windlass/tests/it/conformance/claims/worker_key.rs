@@ -20,7 +20,7 @@ use crate::fixture::{Fixture, new_job, on_every_engine, tenant};
 on_every_engine!(
     only_the_key_that_registered_a_worker_acts_for_it,
     people_who_pause_workers_remove_them,
-    the_trail_names_the_key_of_a_worker,
+    the_audit_trail_names_the_key_of_a_worker,
 );
 
 /// Somebody with an API key in the default tenant.
@@ -79,7 +79,7 @@ async fn only_the_key_that_registered_a_worker_acts_for_it(t: &Fixture) {
     assert_eq!(t.store.finish(&owner, worker, done()).await.unwrap(), [Finish::Applied(JobState::Completed)]);
 }
 
-/// M55 M91: whoever may pause a worker may also remove it; its jobs go back.
+/// M55 M91: a caller that may pause a worker may also remove it; its jobs are released.
 async fn people_who_pause_workers_remove_them(t: &Fixture) {
     for person in [bearer('c', Role::Operator), bearer('d', Role::Admin), Caller::local()] {
         let (worker, claimed) = claimed_by(t, &bearer('a', Role::Worker)).await;
@@ -91,7 +91,7 @@ async fn people_who_pause_workers_remove_them(t: &Fixture) {
 }
 
 /// M92: the actor is the worker, and the context has its key.
-async fn the_trail_names_the_key_of_a_worker(t: &Fixture) {
+async fn the_audit_trail_names_the_key_of_a_worker(t: &Fixture) {
     let owner = bearer('a', Role::Worker);
     let (worker, claimed) = claimed_by(t, &owner).await;
     let outcome = Outcome::Completed { result: None };
@@ -105,7 +105,7 @@ async fn the_trail_names_the_key_of_a_worker(t: &Fixture) {
     let context: serde_json::Value = serde_json::from_str(&record.context).unwrap();
     assert_eq!(context["key"], "a".repeat(16));
     assert_eq!(context["state"], "completed");
-    // A worker of the program that keeps the store has no key.
+    // A worker of a program with a local store has no key.
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.complete(worker, &claimed).await;
     let records = t.trail().await;

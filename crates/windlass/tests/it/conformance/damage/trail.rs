@@ -109,7 +109,7 @@ async fn a_trail_that_was_cut_off_is_found() {
 
 /// M93
 #[tokio::test]
-async fn the_trail_goes_on_after_a_forgery_and_it_is_still_found() {
+async fn the_audit_trail_continues_after_a_forgery_and_it_is_still_found() {
     let t = sealed().await;
     let store =
         edited(&t, |file| file.execute_batch("UPDATE audit SET actor_id = 'eve' WHERE seq = 2").unwrap())
@@ -135,7 +135,7 @@ async fn a_record_that_was_not_sealed_yet_is_missed() {
 /// Deletes all seals; their kind is the sixth.
 const NO_SEALS: &str = "DELETE FROM documents WHERE kind = 6";
 
-/// M93: a trail whose seals are gone is neither sound nor sealed anew as if nothing had been there.
+/// M93: an audit trail whose seals are gone is neither sound nor sealed again as if nothing had been there.
 #[tokio::test]
 async fn a_missing_seal_is_found_and_not_replaced() {
     let t = sealed().await;
@@ -155,9 +155,9 @@ async fn a_missing_head_is_found() {
     assert_eq!(findings(&t.store).await, ["there is a seal up to record 8, but no head"]);
 }
 
-/// M93: whoever edits the database can write trail and seals anew, and a head that was kept elsewhere shows it.
+/// M93: an attacker with database access can rewrite audit trail and seals; a head stored externally shows it.
 #[tokio::test]
-async fn a_head_that_was_kept_elsewhere_shows_a_trail_that_was_written_anew() {
+async fn a_head_stored_externally_shows_an_audit_trail_that_was_rewritten() {
     let t = sealed().await;
     let head = t.store.audit_head(&t.me).await.unwrap().unwrap().seal;
     let against = async |store: &Store, head: &Seal| {
@@ -166,7 +166,7 @@ async fn a_head_that_was_kept_elsewhere_shows_a_trail_that_was_written_anew() {
     };
     assert!(against(&t.store, &head).await.is_empty());
     t.store.seal().await.unwrap();
-    assert!(against(&t.store, &head).await.is_empty(), "the trail may have grown");
+    assert!(against(&t.store, &head).await.is_empty(), "the audit trail may have grown");
     let later = t.store.audit_head(&t.me).await.unwrap().unwrap().seal;
     assert_eq!((head.through, later.through), (8, 10));
     let forged =
@@ -190,7 +190,7 @@ async fn signed_seals_cannot_be_replaced_without_the_key() {
     assert!(findings(&t.store).await.is_empty());
     let point = t.store.audit_head(&t.me).await.unwrap().unwrap();
     assert_eq!(point.signature.as_ref().map(|by| by.key.clone()), Some(key.public().to_string()));
-    // Without the key, whoever has the file can only leave the signature out.
+    // Without the key, an attacker with the file can only leave the signature out.
     let store = edited(&t, |_| {}).await;
     let me = &t.me;
     store.submit(me, vec![new_job("report")], SubmitOptions::default()).await.unwrap();

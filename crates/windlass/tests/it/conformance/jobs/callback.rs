@@ -270,7 +270,7 @@ async fn a_tenant_has_one_secret_to_sign_with(t: &Fixture) {
     }
 }
 
-/// M95: whoever delivers reports must not be sent anything else.
+/// M95: the worker that delivers callbacks must not be sent anything else.
 async fn nothing_else_is_put_among_reports(t: &Fixture) {
     let among = NewJob { queue: crate::fixture::queue(callback::QUEUE), ..new_job("email.send") };
     let refused = t.refused(vec![among]).await;
@@ -317,8 +317,8 @@ async fn a_replaced_secret_signs_for_another_day(t: &Fixture) {
     assert_eq!(t.store.webhook_secrets(&t.me, blue()).await.unwrap(), both);
     let records = t.records(RecordQuery::default()).await;
     assert!(records.iter().any(|record| record.event.as_str() == "key.ops.secret_rotated"));
-    let told = format!("{records:?}");
-    assert!(!told.contains(both[0].reveal()) && !told.contains(first.reveal()));
+    let recorded = format!("{records:?}");
+    assert!(!recorded.contains(both[0].reveal()) && !recorded.contains(first.reveal()));
     t.advance(Duration::from_secs(24 * 3600));
     assert_eq!(t.store.webhook_secrets(&t.me, blue()).await.unwrap(), both[..1]);
     let fresh = t.store.rotate_webhook_secret(&t.me, None).await.unwrap();

@@ -1,5 +1,5 @@
 //! Consequences for more jobs than one commit may change: each commit changes a bounded number, the rest is continued from a
-//! cursor by maintenance, and nothing is told twice or forgotten, whatever happens in between.
+//! cursor by maintenance, and nothing is processed twice or forgotten, whatever happens in between.
 
 mod pause;
 
@@ -63,19 +63,19 @@ async fn a_commit_tells_a_bounded_number_of_dependents(t: &Fixture) {
     let root = t.submit(new_job("root")).await.id;
     let waiting = dependents(&t, root, 3 * BOUND + 1).await;
     t.cancel(root).await;
-    let mut told = count_in(&t, &waiting, JobState::Cancelled).await;
-    assert_eq!(told, BOUND);
+    let mut processed = count_in(&t, &waiting, JobState::Cancelled).await;
+    assert_eq!(processed, BOUND);
     loop {
         let has_more = tick_once(&t).await;
         let now = count_in(&t, &waiting, JobState::Cancelled).await;
-        assert!(now - told <= BOUND, "{now} after {told}");
+        assert!(now - processed <= BOUND, "{now} after {processed}");
         assert_eq!(has_more, now < waiting.len());
-        told = now;
+        processed = now;
         if !has_more {
             break;
         }
     }
-    assert_eq!(told, waiting.len());
+    assert_eq!(processed, waiting.len());
     t.verify().await;
 }
 
@@ -133,7 +133,7 @@ async fn a_priority_that_is_overtaken_by_another_ends_at_the_last_one(t: &Fixtur
     t.verify().await;
 }
 
-/// M62: all jobs of one level are told before those that wait for them.
+/// M62: all jobs of one level are processed before those that wait for them.
 async fn levels_are_told_one_after_the_other(t: &Fixture) {
     let t = bounded(t);
     let root = t.submit(new_job("root")).await.id;
@@ -158,7 +158,7 @@ async fn levels_are_told_one_after_the_other(t: &Fixture) {
     t.verify().await;
 }
 
-/// M61, M62: a job that is submitted after the end knows of it, and is not told again by the cursor.
+/// M61, M62: a job that is submitted after the end knows of it, and is not processed again by the cursor.
 async fn a_dependent_submitted_meanwhile_is_told_once(t: &Fixture) {
     let t = bounded(t);
     let (worker, root) = t.running(new_job("root")).await;
@@ -177,7 +177,7 @@ async fn a_dependent_submitted_meanwhile_is_told_once(t: &Fixture) {
     t.verify().await;
 }
 
-/// M1: a dependent that was cancelled or suspended before its turn came is no exception to the rules.
+/// M1: a dependent that was cancelled or suspended before its turn came follows the same rules.
 async fn a_dependent_that_leaves_meanwhile_stays_as_it_is(t: &Fixture) {
     let t = bounded(t);
     let (worker, root) = t.running(new_job("root")).await;
@@ -324,7 +324,7 @@ async fn a_worker_that_comes_back_keeps_what_it_claims_then(t: &Fixture) {
     t.verify().await;
 }
 
-/// M33: what a worker gives back when it leaves is no failure, also when it is done by later commits.
+/// M33: a job that a worker releases when it leaves does not count as a failure, also when it is done by later commits.
 async fn a_worker_with_many_jobs_leaves_in_bounded_commits(t: &Fixture) {
     let t = bounded(t);
     let worker = t.worker().await;

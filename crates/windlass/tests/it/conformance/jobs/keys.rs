@@ -133,7 +133,7 @@ async fn strictness_refuses_another_payload(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
     let strict = SubmitOptions { strict: true };
     let same = t.store.submit(&t.me, vec![keyed("order-1")], strict).await.unwrap().remove(0);
-    assert!(same.is_duplicate, "the same payload is no conflict");
+    assert!(same.is_duplicate, "the same payload is not a conflict");
     let before = t.everything().await;
     let other = NewJob { payload: Payload::json("{}"), ..keyed("order-1") };
     let error = t.store.submit(&t.me, vec![new_job("charge"), other], strict).await.unwrap_err();
@@ -155,7 +155,7 @@ async fn a_duplicate_within_one_batch_is_one_job(t: &Fixture) {
 
 /// M13 M61 M63
 async fn a_duplicate_may_be_waited_for(t: &Fixture) {
-    // The chain is as deep as allowed, so that whoever waits for its end must be refused, by id or by name.
+    // The chain is as deep as allowed, so that a job that waits for its end must be refused, by id or by name.
     let mut last = t.submit(new_job("step")).await.id;
     for _ in 2..100 {
         last = t.submit(after(&[last])).await.id;
@@ -314,8 +314,8 @@ async fn a_unique_key_counts_within_its_tenant_and_type(t: &Fixture) {
     t.submit(NewJob { tenant: Some(tenant("acme")), ..unique("k") }).await;
     t.submit(NewJob { unique_key: Some("k".into()), ..new_job("other") }).await;
     t.submit(NewJob { idempotency_key: Some("k".into()), ..new_job("sync") }).await;
-    let elsewhere = NewJob { queue: crate::fixture::queue("fast"), ..unique("k") };
-    let error = t.refused(vec![elsewhere]).await;
+    let other_queue = NewJob { queue: crate::fixture::queue("fast"), ..unique("k") };
+    let error = t.refused(vec![other_queue]).await;
     assert_eq!(error, SubmitError::UniqueKeyTaken { index: 0, key: "k".into(), holder });
 }
 

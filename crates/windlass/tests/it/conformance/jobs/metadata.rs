@@ -159,7 +159,10 @@ async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
     t.advance(Duration::from_secs(1));
     let same = Patch { tags: Some(labels.tags.clone()), priority: Some(job.priority), ..Patch::default() };
     let before = t.everything().await;
-    assert!(!t.act(job.id, JobAction::Patch(same)).await.is_changed, "what is there already is no change");
+    assert!(
+        !t.act(job.id, JobAction::Patch(same)).await.is_changed,
+        "a value that is there already is not a change"
+    );
     assert_eq!(t.everything().await, before);
     let patch = Patch { correlation_id: Some(None), ..Patch::default() };
     let acted = t.act(job.id, JobAction::Patch(patch)).await;

@@ -1,5 +1,5 @@
 //! What an attempt saves on its way. At this level a step is the name that the worker gives it (M71): the store keeps what
-//! it is told under that name, and counting the occurrences of one name is the business of the worker's context.
+//! it gets under that name, and counting the occurrences of one name is the business of the worker's context.
 
 mod signal;
 mod timer;
@@ -19,12 +19,12 @@ on_every_engine!(
     a_checkpoint_is_replaced_by_name_and_handed_over_at_the_next_claim,
     checkpoints_survive_a_retry_a_release_and_a_lost_lease,
     checkpoints_survive_a_suspension_and_cannot_be_written_during_it,
-    checkpoints_go_along_with_a_redrive_unless_it_starts_anew,
+    checkpoints_go_along_with_a_redrive_unless_it_starts_over,
     a_stale_hand_writes_nothing,
     notes_are_all_written_or_none,
     names_and_values_are_taken_up_to_their_limits,
     ten_thousand_checkpoints_are_kept_and_one_more_is_refused,
-    progress_and_log_lines_are_kept_and_progress_begins_anew,
+    progress_and_log_lines_are_kept_and_progress_starts_over,
 );
 
 fn saved(claimed: &Claimed) -> Vec<(&str, &str)> {
@@ -89,7 +89,7 @@ async fn checkpoints_survive_a_suspension_and_cannot_be_written_during_it(t: &Fi
 }
 
 /// M2 M73
-async fn checkpoints_go_along_with_a_redrive_unless_it_starts_anew(t: &Fixture) {
+async fn checkpoints_go_along_with_a_redrive_unless_it_starts_over(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("import")).await;
     t.checkpoint(&claimed, "one", "1").await;
     t.fail(worker, &claimed, Failure::permanent("gone", "never")).await;
@@ -98,9 +98,9 @@ async fn checkpoints_go_along_with_a_redrive_unless_it_starts_anew(t: &Fixture) 
     let again = t.claim_one(worker).await;
     assert_eq!(saved(&again), [("one", "1")]);
     t.checkpoint(&again, "two", "2").await;
-    let anew =
+    let restarted =
         t.store.redrive(&t.me, id, Redrive { reset_checkpoints: true, ..Redrive::default() }).await.unwrap();
-    assert_eq!(anew.details.checkpoints, 0);
+    assert_eq!(restarted.details.checkpoints, 0);
     assert!(t.claim_one(worker).await.checkpoints.is_empty());
     assert_eq!(t.checkpoints(id).await, [("one".to_owned(), "1".to_owned())], "the old job stays as it was");
 }
@@ -192,7 +192,7 @@ async fn ten_thousand_checkpoints_are_kept_and_one_more_is_refused(t: &Fixture) 
 }
 
 /// M18
-async fn progress_and_log_lines_are_kept_and_progress_begins_anew(t: &Fixture) {
+async fn progress_and_log_lines_are_kept_and_progress_starts_over(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("import")).await;
     let id = claimed.job.id;
     let half = Progress { percent: 50.0, message: Some("half".into()) };

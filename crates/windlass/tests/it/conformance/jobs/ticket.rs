@@ -1,4 +1,4 @@
-//! Signed tickets: whoever changes a job in the database does not get it run.
+//! Signed tickets: a job that was changed in the database does not run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,7 +179,7 @@ async fn an_expired_ticket_is_refused(t: &Fixture) {
     t.verify().await;
 }
 
-/// M52 M94: the lifetime stood still, and the ticket with it, whoever lets go of the job.
+/// M52 M94: the lifetime stood still, and the ticket with it, however the job is resumed.
 async fn a_resume_issues_a_new_ticket(t: &Fixture) {
     let t = ticketed(t);
     let job = NewJob { lifetime: Some(secs(60)), ..new_job("email.send") };
@@ -267,7 +267,7 @@ async fn what_was_tampered_with_is_not_made_good(t: &Fixture) {
     let again = t.store.redrive(&t.me, id, Redrive::default()).await.unwrap().id;
     assert!(t.claim(worker, 10).await.is_empty());
     assert_eq!(code_of(&t, again).await.as_deref(), Some("ticket_invalid"));
-    // One that never had a ticket is vouched for by whoever redrives it.
+    // A job that never had a ticket is vouched for by the caller that redrives it.
     let before = t.submit(new_job("email.send")).await.id;
     tamper(&t.store, before, |job, _| job.details = Arc::new(RareFields::default())).await;
     assert!(t.claim(worker, 10).await.is_empty());

@@ -14,7 +14,7 @@ use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs};
 on_every_engine!(
     a_suspension_that_was_asked_for_is_shown_until_it_takes_effect,
     a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt,
-    a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_trail,
+    a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_audit_trail,
     a_suspension_whose_end_came_before_it_took_effect_is_dropped,
     asking_for_a_suspension_again_is_refused_in_the_strict_form,
     every_pause_and_its_end_are_recorded_with_the_mode,
@@ -116,7 +116,7 @@ async fn a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt(t:
 }
 
 /// M51 M53
-async fn a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_trail(t: &Fixture) {
+async fn a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_audit_trail(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     t.act(placed.id, gracefully("deploy")).await;
     t.act(placed.id, JobAction::Resume { reason: Some("not today".into()) }).await;
@@ -153,7 +153,8 @@ async fn every_pause_and_its_end_are_recorded_with_the_mode(t: &Fixture) {
         t.advance(secs(1));
         t.tick().await;
         let trail = t.trail().await;
-        let told: Vec<Value> = trail[before..].iter().map(|record| context(record)["mode"].clone()).collect();
-        assert_eq!(told, [&mode; 4].map(Value::clone), "{target:?}");
+        let recorded: Vec<Value> =
+            trail[before..].iter().map(|record| context(record)["mode"].clone()).collect();
+        assert_eq!(recorded, [&mode; 4].map(Value::clone), "{target:?}");
     }
 }

@@ -25,7 +25,7 @@ on_every_engine!(
     a_resumed_job_goes_where_its_facts_say,
     a_resume_drops_the_backoff_but_not_the_users_delay,
     dependencies_that_end_during_a_suspension_are_counted,
-    a_suspension_lifts_itself,
+    a_suspension_ends_automatically,
     a_checkpoint_and_an_aggressive_suspension_do_not_mix,
 );
 
@@ -233,7 +233,7 @@ async fn dependencies_that_end_during_a_suspension_are_counted(t: &Fixture) {
 }
 
 /// M57
-async fn a_suspension_lifts_itself(t: &Fixture) {
+async fn a_suspension_ends_automatically(t: &Fixture) {
     let placed = t.placed(JobState::Scheduled).await;
     let expires = Some(secs(60));
     t.act(placed.id, JobAction::Suspend(Suspend { expires, ..Suspend::default() })).await;

@@ -132,7 +132,7 @@ async fn a_pause_says_who_since_when_and_why(t: &Fixture) {
         assert_eq!(reason.code, code);
         assert_eq!(reason.message, format!("{what} by local since {since} until {until}"));
         assert_eq!(reason.details["reason"], "repairs");
-        assert!(t.claim(worker, 1).await.is_empty(), "what is told is what holds");
+        assert!(t.claim(worker, 1).await.is_empty(), "the explanation is right");
         t.store.resume(&t.me, target, None).await.unwrap();
         assert!(codes(t, job.id).await.is_empty());
     }

@@ -1,4 +1,4 @@
-//! Final jobs are removed when they have been kept long enough, with all that hangs on them.
+//! Final jobs are removed when they have been kept long enough, with all their data.
 
 use windlass::audit::AuditEvent;
 use windlass::clock::Timestamp;

@@ -19,7 +19,7 @@ on_every_engine!(
     putting_the_same_changes_nothing,
     an_edit_keeps_the_past_and_counts_from_now,
     a_paused_schedule_leaves_its_runs_out_for_good,
-    a_pause_lifts_itself,
+    a_pause_ends_automatically,
     a_schedule_is_triggered_by_hand,
     a_deleted_schedule_runs_no_more,
     every_change_is_audited,
@@ -90,7 +90,7 @@ async fn a_paused_schedule_leaves_its_runs_out_for_good(t: &Fixture) {
 }
 
 /// M57 M81
-async fn a_pause_lifts_itself(t: &Fixture) {
+async fn a_pause_ends_automatically(t: &Fixture) {
     let start = t.now();
     put(t, "often", NewSchedule { missed: CatchUp::All, ..every(60) }).await;
     let how = PauseSchedule { reason: None, expires: Some(secs(150)) };
@@ -114,7 +114,7 @@ async fn a_schedule_is_triggered_by_hand(t: &Fixture) {
     t.store.pause_schedule(&t.me, named("often"), PauseSchedule::default()).await.unwrap();
     let first = t.store.trigger_schedule(&t.me, named("often")).await.unwrap();
     let second = t.store.trigger_schedule(&t.me, named("often")).await.unwrap();
-    assert_ne!(first.id, second.id, "each time anew");
+    assert_ne!(first.id, second.id, "a new one each time");
     assert_eq!((first.state, first.run_at), (JobState::Scheduled, start));
     assert_eq!(t.get(first.id).await.spec.owner, "schedule:often");
     let schedule = get(t, "often").await;

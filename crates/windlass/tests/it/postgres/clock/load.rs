@@ -61,7 +61,7 @@ async fn work(node: Store, number: usize, load: Arc<Load>) {
         }
         let beats = held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
         let pulse = node.heartbeat(&me, worker, beats).await.unwrap();
-        let is_held = pulse.directives.iter().all(|(_, told)| *told == Directive::Continue);
+        let is_held = pulse.directives.iter().all(|(_, directive)| *directive == Directive::Continue);
         assert!(is_held, "leases are lost: {:?}", pulse.directives);
         while is_ending && !held.is_empty() || held.len() > IN_HAND / 2 {
             let done = held.remove(0);

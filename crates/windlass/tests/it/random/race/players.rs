@@ -57,8 +57,8 @@ async fn submit(arena: Arc<Arena>, mut dice: Dice) {
         let receipts = store.submit(me, vec![job], SubmitOptions::default()).await.expect("it is allowed");
         let receipt = &receipts[0];
         if let Some(key) = key {
-            let mut told = arena.told.lock().expect("nobody panicked");
-            let (jobs, new) = told.keys.entry(key).or_default();
+            let mut replies = arena.replies.lock().expect("nobody panicked");
+            let (jobs, new) = replies.keys.entry(key).or_default();
             jobs.insert(receipt.job.id);
             *new += usize::from(!receipt.is_duplicate);
         }

@@ -1,5 +1,5 @@
-//! What the trail tells of a race. All events of all jobs are in it in the order of their commits, so that who ran when
-//! can be told from it alone.
+//! What the audit trail says about a race. It contains all events of all jobs in the order of their commits, so it
+//! alone shows which worker ran when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::super::invariants::step_of;
 use super::super::snapshot;
 use super::{Arena, MAIL_PER_KEY_MAX, MAIL_RUNNING_MAX};
 
-/// Replays the trail.
+/// Replays the audit trail.
 struct Replay {
     jobs: BTreeMap<JobId, JobRecord>,
     states: BTreeMap<JobId, JobState>,
@@ -35,16 +35,20 @@ pub(super) async fn check(arena: &Arena, mut live: Receiver<Arc<Record>>) {
         let Some(last) = page.last() else { break };
         after = last.seq;
         for record in page {
-            // Live readers are told the same in the same order; there are too few events for them to fall behind.
-            assert_eq!(live.try_recv().as_deref(), Ok(&record), "what was told live is what is kept");
+            // Live readers receive the same events in the same order; there are too few events for them to fall behind.
+            assert_eq!(live.try_recv().as_deref(), Ok(&record), "live events are the stored events");
             replay.take(&record);
         }
     }
-    assert!(live.try_recv().is_err(), "nothing was told that is not kept");
+    assert!(live.try_recv().is_err(), "no live event is missing from the store");
     for (id, job) in &replay.jobs {
-        assert_eq!(replay.states.get(id), Some(&job.state), "the trail of job {id} leads elsewhere");
+        assert_eq!(
+            replay.states.get(id),
+            Some(&job.state),
+            "the audit trail of job {id} ends in another state"
+        );
     }
-    let claims = arena.told.lock().expect("nobody panicked").claims.len();
+    let claims = arena.replies.lock().expect("nobody panicked").claims.len();
     let attempts: u32 = replay.jobs.values().map(|job| job.attempt).sum();
     assert_eq!(claims, usize::try_from(attempts).expect("it is small"), "every start was handed to somebody");
 }

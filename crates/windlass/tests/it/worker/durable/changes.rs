@@ -172,13 +172,13 @@ async fn signals_whose_names_have_numbers_are_kept_apart(t: &TestClient) {
 }
 
 async fn either(_: Greet, cx: Cx) -> anyhow::Result<String> {
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     while let Some((name, value)) = cx.wait_any::<u32>(&["x", "y"], Some(secs(60))).await? {
         cx.step("note", async { anyhow::Ok(()) }).await?;
-        heard.push(format!("{name}{value}"));
+        received.push(format!("{name}{value}"));
     }
     anyhow::ensure!(cx.failures() > 0, "once more");
-    Ok(heard.join(" "))
+    Ok(received.join(" "))
 }
 
 /// M72

@@ -11,7 +11,7 @@ use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use crate::fixture::secs;
-use crate::worker::harness::{Bench, Started, Told, events, outcomes};
+use crate::worker::harness::{Bench, EventSender, Started, events, outcomes};
 use crate::worker::job_types::{Add, Greet, greet};
 
 /// An error that cannot be shown.
@@ -112,16 +112,16 @@ async fn no_slots_are_refused_and_the_last_number_counts() {
 #[tokio::test(start_paused = true)]
 async fn a_job_behind_a_busy_or_paused_worker_says_so() {
     let bench = Bench::in_virtual_time();
-    let (told, mut heard) = events();
-    let endless = |_: Greet, State(told): State<Told>| async move {
-        told.say("started");
+    let (sender, mut received) = events();
+    let endless = |_: Greet, State(sender): State<EventSender>| async move {
+        sender.say("started");
         std::future::pending::<anyhow::Result<String>>().await
     };
-    let worker = bench.worker().queue("default", 1).with(told).handle(endless);
+    let worker = bench.worker().queue("default", 1).with(sender).handle(endless);
     let control = worker.control();
     let running = Started::new(worker);
     bench.client.submit(greet("first")).await.unwrap();
-    heard.expect("started").await;
+    received.expect("started").await;
     let job = bench.client.submit(greet("second")).await.unwrap();
     let codes = || async {
         let reasons = job.explain().await.unwrap().unwrap();

@@ -9,7 +9,7 @@ use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use crate::fixture::secs;
-use crate::worker::harness::{Bench, Started, Told, events, outcomes, within};
+use crate::worker::harness::{Bench, EventSender, Started, events, outcomes, within};
 use crate::worker::job_types::{Greet, Trap, greet};
 
 async fn error_of(t: &TestClient, id: JobId) -> ErrorRecord {
@@ -93,22 +93,22 @@ async fn a_panic_while_a_parked_handler_is_dropped_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_takes_too_long_is_cancelled_and_counts_as_timed_out() {
     let bench = Bench::in_virtual_time();
-    let (told, mut heard) = events();
-    let handler = |_: Greet, cx: Cx, State(told): State<Told>| async move {
+    let (sender, mut received) = events();
+    let handler = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
         if cx.attempt() == 1 {
             let watcher = cx.clone();
             tokio::spawn(async move {
                 watcher.cancelled().await;
-                told.say("cancelled");
+                sender.say("cancelled");
             });
             std::future::pending::<()>().await;
         }
         anyhow::Ok("in time".to_owned())
     };
     let job = bench.client.submit(greet("a")).timeout(secs(60)).await.unwrap();
-    let running = Started::new(bench.worker().with(told).handle(handler));
+    let running = Started::new(bench.worker().with(sender).handle(handler));
     assert_eq!(job.result(secs(600)).await.unwrap(), "in time");
-    heard.expect("cancelled").await;
+    received.expect("cancelled").await;
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::TimedOut, AttemptOutcome::Completed]);
     assert_eq!(bench.job(job.id()).await.job.failures, 1);
     running.stop().await;
@@ -118,22 +118,22 @@ async fn a_handler_that_takes_too_long_is_cancelled_and_counts_as_timed_out() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_shorten_its_time_but_not_lengthen_it() {
     let bench = Bench::in_virtual_time();
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let begun = tokio::time::Instant::now();
-    let handler = move |_: Greet, cx: Cx, State(told): State<Told>| async move {
+    let handler = move |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
         cx.limit_to(secs(if cx.attempt() == 1 { 5 } else { 500 })).await?;
         let started = tokio::time::Instant::now();
         cx.cancelled().await;
-        told.say(format!("{}", started.elapsed().as_secs()));
+        sender.say(format!("{}", started.elapsed().as_secs()));
         anyhow::Ok(String::new())
     };
     let policy = RetryPolicy { max_attempts: 2, ..RetryPolicy::fixed() };
     let job = bench.client.submit(greet("a")).timeout(secs(60)).retry(policy).await.unwrap();
-    let running = Started::new(bench.worker().with(told).handle(handler).heartbeat_every(secs(15)));
+    let running = Started::new(bench.worker().with(sender).handle(handler).heartbeat_every(secs(15)));
     within(secs(600), job.wait(secs(600))).await.unwrap();
     assert_eq!(bench.job(job.id()).await.job.state, JobState::DeadLetter);
     assert!(begun.elapsed() < secs(70), "{:?}", begun.elapsed());
-    heard.expect("5").await;
+    received.expect("5").await;
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::TimedOut; 2]);
     running.stop().await;
 }

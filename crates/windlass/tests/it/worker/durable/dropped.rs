@@ -12,7 +12,7 @@ use windlass::testing::TestClient;
 use windlass::worker::Worker;
 
 use crate::fixture::secs;
-use crate::worker::harness::{Bench, PROMPTLY, Started, Told, events};
+use crate::worker::harness::{Bench, EventSender, PROMPTLY, Started, events};
 use crate::worker::job_types::{Greet, greet};
 
 mod stopped {
@@ -57,10 +57,10 @@ async fn turns(count: usize) {
 
 /// M6, M70, M71
 async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
-    let (told, mut heard) = events();
-    let cleaning = |_: Greet, cx: Cx, State(told): State<Told>| async move {
+    let (sender, mut received) = events();
+    let cleaning = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
         let long = cx.step("long", async {
-            told.say("working");
+            sender.say("working");
             if cx.attempt() == 1 {
                 std::future::pending::<()>().await;
             }
@@ -78,10 +78,10 @@ async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
         anyhow::ensure!(cx.failures() > 0, "again");
         anyhow::Ok(format!("{long} {last}"))
     };
-    let worker = || bench.worker().with(told.clone()).drain(Duration::ZERO).handle(cleaning);
+    let worker = || bench.worker().with(sender.clone()).drain(Duration::ZERO).handle(cleaning);
     let job = submit(&bench.client).await;
     let running = Started::new(worker());
-    heard.expect("working").await;
+    received.expect("working").await;
     running.stop().await;
     let again = Started::new(worker());
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "done last");
@@ -92,8 +92,8 @@ async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
 
 /// M6, M72
 async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
-    let (told, mut heard) = events();
-    let cleaning = |_: Greet, cx: Cx, State(told): State<Told>| async move {
+    let (sender, mut received) = events();
+    let cleaning = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
         let never = tokio::sync::Notify::new();
         let long = cx.step("long", async {
             // The sleep beside it is being saved.
@@ -106,7 +106,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
             {
                 tokio::task::yield_now().await;
             }
-            told.say("working");
+            sender.say("working");
             if cx.attempt() == 1 {
                 never.notified().await;
             }
@@ -122,7 +122,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
             }
         }
     };
-    let worker = || bench.worker().with(told.clone()).drain(Duration::ZERO).handle(cleaning);
+    let worker = || bench.worker().with(sender.clone()).drain(Duration::ZERO).handle(cleaning);
     let job = submit(&bench.client).await;
     let until = || async {
         let saved = bench.client.store().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap();
@@ -130,7 +130,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
         serde_json::from_slice::<serde_json::Value>(&sleep.value).unwrap()["until"].clone()
     };
     let running = Started::new(worker());
-    heard.expect("working").await;
+    received.expect("working").await;
     let before = until().await;
     assert!(!before.is_null());
     running.stop().await;
@@ -179,9 +179,9 @@ async fn a_saved_step_is_not_given_up_while_another_is_slow(t: &TestClient) {
 async fn a_saved_step_dropped_before_its_turn_keeps_its_value(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let is_first = cx.attempt() == 1;
-        let mut told = Vec::new();
+        let mut sender = Vec::new();
         if is_first {
-            told = vec![value(&cx, "p").await?, value(&cx, "q").await?];
+            sender = vec![value(&cx, "p").await?, value(&cx, "q").await?];
         } else {
             let late = async {
                 turns(9).await;
@@ -195,11 +195,11 @@ async fn a_saved_step_dropped_before_its_turn_keeps_its_value(t: &TestClient) {
                 }
             };
             let (p, q) = tokio::join!(late, early);
-            told.extend([p?, q?]);
+            sender.extend([p?, q?]);
         }
         let z = value(&cx, "z").await?;
         anyhow::ensure!(cx.attempt() > 2, "again");
-        anyhow::Ok(format!("{}{z}", told.join("")))
+        anyhow::Ok(format!("{}{z}", sender.join("")))
     };
     let job = submit(t.client()).await;
     t.run_for(secs(120), || Worker::new(t.client()).handle(handler)).await;

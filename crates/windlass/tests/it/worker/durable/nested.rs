@@ -94,17 +94,17 @@ async fn waits_within_a_step_are_not_those_after_it(t: &TestClient) {
     let patient = |_: Greet, cx: Cx| async move {
         let outer = cx.step("outer", async {
             cx.sleep(secs(60)).await?;
-            let heard: Option<u32> = cx.wait_signal("word", None).await?;
+            let received: Option<u32> = cx.wait_signal("word", None).await?;
             let child = cx.spawn_all([Fill { bytes: 1 }], GroupStrategy::CollectAll).await?.all()?;
-            anyhow::Ok(format!("{heard:?} {child:?}"))
+            anyhow::Ok(format!("{received:?} {child:?}"))
         });
         let outer = outer.await?;
         cx.sleep(secs(60)).await?;
-        let heard: Option<u32> = cx.wait_signal("word", None).await?;
+        let received: Option<u32> = cx.wait_signal("word", None).await?;
         let child = cx.spawn_all([Fill { bytes: 2 }], GroupStrategy::CollectAll).await?.all()?;
         let last = value(&cx, "last", "z").await?;
         anyhow::ensure!(cx.failures() > 0, "again");
-        anyhow::Ok(format!("{outer}; {heard:?} {child:?} {last}"))
+        anyhow::Ok(format!("{outer}; {received:?} {child:?} {last}"))
     };
     let child = |job: Fill| async move { anyhow::Ok(job.bytes.to_string()) };
     let job = submit(t).await;

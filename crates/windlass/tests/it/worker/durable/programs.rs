@@ -1,5 +1,5 @@
-//! Random handlers, crashed at every point and stopped: whatever a handler was told before something later was saved, it
-//! is told again in every later attempt, and it ends as if nothing had happened.
+//! Random handlers, crashed at every point and stopped: whatever a handler received before something later was saved,
+//! it receives again in every later attempt, and it ends as if nothing had happened.
 
 mod acts;
 mod handler;
@@ -22,15 +22,15 @@ use crate::worker::job_types::{Greet, greet};
 
 /// What happens to the first workers.
 #[derive(Debug, Clone)]
-enum Trouble {
+enum Fault {
     None,
     Crash(CrashPoint),
     /// They are told to stop two seconds after they began.
     Stop,
 }
 
-/// Runs a program to its end, with trouble at first.
-async fn run(t: &TestClient, program: &[Call], trouble: &Trouble) -> (JobId, World) {
+/// Runs a program to its end, with a fault at first.
+async fn run(t: &TestClient, program: &[Call], fault: &Fault) -> (JobId, World) {
     let world = World::default();
     world.facts(|facts| facts.program = program.to_vec());
     let job = t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(100)).await.unwrap();
@@ -39,10 +39,10 @@ async fn run(t: &TestClient, program: &[Call], trouble: &Trouble) -> (JobId, Wor
     }
     let worker = || Worker::new(t.client()).with(world.clone()).handle(follow).handle(child);
     for _ in 0..2 {
-        match trouble {
-            Trouble::None => {}
-            Trouble::Crash(point) => drop(t.run_due(worker().crash_at(point.clone())).await),
-            Trouble::Stop => {
+        match fault {
+            Fault::None => {}
+            Fault::Crash(point) => drop(t.run_due(worker().crash_at(point.clone())).await),
+            Fault::Stop => {
                 world.facts(|facts| facts.is_long = true);
                 let stopping = worker().drain(Duration::ZERO).grace(secs(5));
                 stopping.run_until(tokio::time::sleep(secs(2))).await.unwrap();
@@ -55,7 +55,7 @@ async fn run(t: &TestClient, program: &[Call], trouble: &Trouble) -> (JobId, Wor
     (job.id(), world)
 }
 
-/// Every attempt was told what earlier ones were told before something was saved; and the job ended well.
+/// Every attempt received what earlier ones received before something was saved; and the job ended well.
 async fn check(t: &TestClient, id: JobId, world: &World, what: &str) {
     let job = t.job(id).await.job;
     let error = job.details.error.clone();
@@ -63,21 +63,21 @@ async fn check(t: &TestClient, id: JobId, world: &World, what: &str) {
     let ended = outcomes(t.client(), id).await;
     let mut durable: Vec<String> = Vec::new();
     world.facts(|facts| {
-        for (number, told) in &facts.attempts {
-            let common = durable.len().min(told.lines.len());
+        for (number, log) in &facts.attempts {
+            let common = durable.len().min(log.lines.len());
             assert_eq!(
-                told.lines[..common],
+                log.lines[..common],
                 durable[..common],
                 "{what}: attempt {number} {:#?}",
                 facts.attempts
             );
             let is_parked = ended[*number as usize - 1] == AttemptOutcome::Parked;
-            let parked = told.if_parked.filter(|_| is_parked).unwrap_or(0);
-            let kept = told.durable.max(parked);
+            let parked = log.if_parked.filter(|_| is_parked).unwrap_or(0);
+            let kept = log.durable.max(parked);
             if kept > durable.len() {
-                durable = told.lines[..kept].to_vec();
+                durable = log.lines[..kept].to_vec();
             }
-            durable.truncate(told.reopened.unwrap_or(usize::MAX));
+            durable.truncate(log.reopened.unwrap_or(usize::MAX));
         }
         let last = facts.attempts.values().next_back().expect("it ran");
         assert!(last.lines.len() >= durable.len(), "{what}: {:#?}", facts.attempts);
@@ -85,7 +85,7 @@ async fn check(t: &TestClient, id: JobId, world: &World, what: &str) {
 }
 
 /// Everything that may happen to a job that called these steps.
-fn troubles(t: &TestClient, id: JobId) -> Vec<Trouble> {
+fn faults(t: &TestClient, id: JobId) -> Vec<Fault> {
     let points = [
         CrashPoint::BeforeStart,
         CrashPoint::AfterCheckpoint,
@@ -100,22 +100,22 @@ fn troubles(t: &TestClient, id: JobId) -> Vec<Trouble> {
     let names: BTreeSet<String> = t.steps(id).iter().map(|call| name(&call.step)).collect();
     let around = |name: String| [CrashPoint::BeforeStep(name.clone()), CrashPoint::AfterStep(name)];
     let points = points.into_iter().chain(names.into_iter().flat_map(around));
-    points.map(Trouble::Crash).chain([Trouble::Stop]).collect()
+    points.map(Fault::Crash).chain([Fault::Stop]).collect()
 }
 
 /// M6, M64, M70, M71, M72, M73
 #[tokio::test(start_paused = true)]
-async fn trouble_at_any_point_changes_nothing_that_a_handler_was_told() {
+async fn a_fault_at_any_point_changes_nothing_that_a_handler_received() {
     for seed in 0..24 {
         let mut dice = Dice::new(seed);
         let program: Vec<Call> = (0..3 + dice.below(6)).map(|_| next(&mut dice)).collect();
         let t = TestClient::new();
-        let (id, world) = run(&t, &program, &Trouble::None).await;
-        check(&t, id, &world, &format!("seed {seed}, {program:?}, no trouble")).await;
+        let (id, world) = run(&t, &program, &Fault::None).await;
+        check(&t, id, &world, &format!("seed {seed}, {program:?}, no fault")).await;
         let plain = t.client().handle::<Greet>(id).result(secs(0)).await.unwrap();
-        for trouble in troubles(&t, id) {
-            let what = format!("seed {seed}, {program:?}, {trouble:?}");
-            let (id, world) = run(&t, &program, &trouble).await;
+        for fault in faults(&t, id) {
+            let what = format!("seed {seed}, {program:?}, {fault:?}");
+            let (id, world) = run(&t, &program, &fault).await;
             check(&t, id, &world, &what).await;
             let result = t.client().handle::<Greet>(id).result(secs(0)).await.unwrap();
             assert_eq!(result, plain, "{what}");

@@ -108,7 +108,7 @@ async fn a_step_beside_one_that_failed_is_not_left_out_for_good(t: &TestClient) 
 /// M70, M71
 async fn a_joined_step_whose_error_becomes_text_runs_again(t: &TestClient) {
     let saga = |_: Greet, cx: Cx| async move {
-        let (hotel, flight) = tokio::join!(value(&cx, "hotel"), flaky(&cx, "flight", "no seats"));
+        let (hotel, flight) = tokio::join!(value(&cx, "hotel"), flaky(&cx, "flight", "sold out"));
         if let Err(error) = &flight {
             value(&cx, "undo").await?;
             anyhow::bail!("trip: {error}");
@@ -200,7 +200,7 @@ async fn asking_for_a_retry_changes_nothing_if_the_attempt_succeeds(t: &TestClie
         for error in &errors {
             cx.retry_later(error);
         }
-        // Another error is no matter.
+        // Another error has no effect.
         cx.retry_later(&anyhow::anyhow!("another"));
         anyhow::Ok(format!("{} and {} failed", pages.join(" "), errors.len()))
     };

@@ -215,7 +215,7 @@ async fn values_are_the_same_in_every_attempt(t: &TestClient) {
         anyhow::ensure!(job.0 == numbers(), "the payload differs");
         let saved = cx.step("numbers", async { anyhow::Ok(numbers()) }).await?;
         anyhow::ensure!(saved == numbers(), "the step differs");
-        // What JSON cannot tell apart is not told apart in the first attempt either.
+        // Values that are equal in JSON are equal in the first attempt too.
         let nothing: Option<()> = cx.step("some", async { anyhow::Ok(Some(())) }).await?;
         let none: Option<f64> = cx.step("nan", async { anyhow::Ok(Some(f64::NAN)) }).await?;
         anyhow::ensure!(nothing.is_none() && none.is_none(), "differs");

@@ -120,17 +120,17 @@ pub(in crate::worker) async fn run_again(bench: &Bench, jobs: Jobs, started: &[J
 
 /// M5, M6, M31
 async fn what_was_claimed_ahead_and_lost_is_charged_with_nothing(bench: Bench) {
-    let (told, mut heard) = tokio::sync::mpsc::channel(1);
+    let (sender, mut received) = tokio::sync::mpsc::channel(1);
     let (alive, end) = sync_channel(1);
-    let (runtime, control) = doomed(&bench.client, move || told.try_send(()).unwrap(), end);
+    let (runtime, control) = doomed(&bench.client, move || sender.try_send(()).unwrap(), end);
     warm_up(&bench).await;
     // So that it claims them all at once.
     control.pause(PauseMode::Graceful);
     let jobs = submit_slow(&bench).await;
     control.resume();
-    within(LONG, heard.recv()).await.expect("the worker still runs");
+    within(LONG, received.recv()).await.expect("the worker still runs");
     let (started, _) = split(&bench, &jobs).await;
-    // From here on nothing of it is run any more, not even to say farewell.
+    // From here on nothing of it runs any more, not even deregistration.
     runtime.shutdown_background();
     drop(alive);
     run_again(&bench, jobs, &started).await;

@@ -1,5 +1,5 @@
 //! A database that is away for a while: nothing that was done is lost while the lease holds. And heartbeats that do not
-//! make trouble of their own.
+//! cause errors of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use windlass::job::AttemptOutcome;
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 
 use crate::fixture::{Fixture, On, secs};
-use crate::worker::harness::{Bench, PROMPTLY, Started, Told, events, within};
+use crate::worker::harness::{Bench, EventSender, PROMPTLY, Started, events, within};
 use crate::worker::job_types::{Greet, greet};
 
 /// The file beneath a bench, as another program has it open.
@@ -23,28 +23,28 @@ fn intruder(bench: &Bench) -> Connection {
 async fn working(
     _: Greet,
     cx: Cx,
-    State(told): State<Told>,
+    State(sender): State<EventSender>,
     State(gate): State<Arc<Semaphore>>,
 ) -> anyhow::Result<String> {
-    told.say("started");
+    sender.say("started");
     gate.acquire().await?.forget();
-    told.say("done");
+    sender.say("done");
     Ok(cx.attempt().to_string())
 }
 
 /// Runs a job to its end while the database is away; `leave` takes it away, `come_back` brings it back.
 async fn ends_while_the_database_is_away(leave: &str, come_back: &str) {
     let bench = Bench::new(On::Sqlite);
-    let ((told, mut heard), gate) = (events(), Arc::new(Semaphore::new(0)));
-    let running = Started::new(bench.worker().with(told).with(gate.clone()).handle(working));
+    let ((sender, mut received), gate) = (events(), Arc::new(Semaphore::new(0)));
+    let running = Started::new(bench.worker().with(sender).with(gate.clone()).handle(working));
     let jobs = bench.client.submit_all([greet("a"), greet("b")]).await.unwrap();
-    heard.expect("started").await;
-    heard.expect("started").await;
+    received.expect("started").await;
+    received.expect("started").await;
     let intruder = intruder(&bench);
     intruder.execute_batch(leave).unwrap();
     gate.add_permits(2);
-    heard.expect("done").await;
-    heard.expect("done").await;
+    received.expect("done").await;
+    received.expect("done").await;
     // The outcomes are in front of this in the line of those who want to write.
     let blocked = bench.client.submit(greet("c"));
     let early = tokio::time::timeout(Duration::from_millis(200), async { blocked.await }).await;

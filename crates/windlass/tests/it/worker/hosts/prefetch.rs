@@ -38,7 +38,7 @@ async fn count(bench: &Bench, state: JobState) -> u64 {
     bench.client.store().stats(&Caller::local()).await.unwrap().states[&state]
 }
 
-/// What was claimed ahead and cannot start soon goes back, which is no failure.
+/// A prefetched job that cannot start soon is released, which is not a failure.
 #[tokio::test(start_paused = true)]
 async fn what_was_claimed_ahead_goes_back_when_handlers_turn_slow() {
     let bench = Bench::in_virtual_time();

@@ -18,7 +18,7 @@ use windlass::store::environment::StoreOptions;
 use windlass::worker::Worker;
 
 use crate::fixture::{On, secs};
-use crate::worker::harness::{Bench, Started, Told, events};
+use crate::worker::harness::{Bench, EventSender, Started, events};
 use crate::worker::hosts::lost;
 use crate::worker::job_types::{Add, Greet, greet};
 
@@ -168,7 +168,7 @@ async fn a_hundred_terminations_burn_no_attempt(bench: Bench) {
         processes.into_iter().for_each(Process::terminate);
     }
     let config = bench.client.store().config(&Caller::local()).await.unwrap();
-    assert_eq!(config.workers.len(), 0, "everybody has said farewell");
+    assert_eq!(config.workers.len(), 0, "all workers have deregistered");
     let quick = |job: Greet| async move { anyhow::Ok(job.name) };
     let last = QUEUES.iter().fold(bench.worker(), |worker, queue| worker.queue(queue, 50));
     let last = Started::new(last.handle(quick));
@@ -195,7 +195,7 @@ async fn stuck(_: Greet, cx: Cx) -> anyhow::Result<String> {
 }
 
 /// M6, M31, M70, M101
-async fn a_worker_killed_in_mid_step_is_continued_elsewhere(bench: Bench) {
+async fn a_worker_killed_in_mid_step_is_continued_by_another(bench: Bench) {
     let job = bench.client.submit(greet("x")).lease(LEASE).await.unwrap();
     let mut process = Process::start("stuck", &bench);
     let theirs = process.child.id();
@@ -273,7 +273,7 @@ async fn a_zombie_writes_nothing(bench: Bench) {
     for write in ["checkpoint", "log", "progress", "limit", "step", "children"] {
         process.expect(&format!("{write} true"));
     }
-    // Its outcome is on its way before it says farewell.
+    // Its outcome is on its way before it deregisters.
     process.terminate();
     assert_eq!(bench.job(job.id()).await, before);
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "alive");
@@ -297,15 +297,15 @@ async fn parent(_: Add, cx: Cx) -> anyhow::Result<u64> {
         .map(|number| JobBuilder::new(&greet(&number.to_string())).lease(LEASE).retry(policy.clone()));
     let results = cx.spawn_all(drafts, GroupStrategy::FailFast).await?.all()?;
     say(format!("resumed in attempt {}", cx.attempt()));
-    if let Ok(State(told)) = <State<Told> as windlass::handler::Extract>::extract(&cx) {
-        told.say(format!("resumed in attempt {}", cx.attempt()));
+    if let Ok(State(sender)) = <State<EventSender> as windlass::handler::Extract>::extract(&cx) {
+        sender.say(format!("resumed in attempt {}", cx.attempt()));
     }
     Ok(results.len() as u64)
 }
 
 /// M6, M64
 async fn a_fan_out_survives_the_death_of_its_workers(bench: Bench) {
-    let (told, mut heard) = events();
+    let (sender, mut received) = events();
     let job = bench.client.submit(Add { numbers: vec![] }).lease(LEASE).await.unwrap();
     for _ in 0..2 {
         let mut process = Process::start("family", &bench);
@@ -315,10 +315,10 @@ async fn a_fan_out_survives_the_death_of_its_workers(bench: Bench) {
         process.kill();
     }
     assert_eq!(bench.job(job.id()).await.job.state, JobState::Waiting);
-    let running = Started::new(bench.worker().with(told).queue("default", 8).handle(parent).handle(brief));
+    let running = Started::new(bench.worker().with(sender).queue("default", 8).handle(parent).handle(brief));
     assert_eq!(job.result(LONG).await.unwrap(), CHILDREN);
-    heard.expect("resumed in attempt 2").await;
-    assert_eq!(heard.all(), [""; 0], "and only once");
+    received.expect("resumed in attempt 2").await;
+    assert_eq!(received.all(), [""; 0], "and only once");
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Parked, AttemptOutcome::Completed]);
     let groups = bench.client.store().groups(bench.client.caller(), job.id()).await.unwrap().unwrap();
     assert_eq!((groups.len(), groups[0].children.len() as u64), (1, CHILDREN));
@@ -346,7 +346,7 @@ macro_rules! on_every_shared_engine {
 
 on_every_shared_engine!(
     a_hundred_terminations_burn_no_attempt,
-    a_worker_killed_in_mid_step_is_continued_elsewhere,
+    a_worker_killed_in_mid_step_is_continued_by_another,
     a_killed_process_costs_nothing_that_it_had_claimed_ahead,
     a_zombie_writes_nothing,
     a_fan_out_survives_the_death_of_its_workers,

@@ -88,8 +88,8 @@ async fn a_refused_submission_leaves_the_rest_of_the_transaction() {
 
 #[tokio::test]
 async fn a_transaction_on_another_file_is_refused() {
-    let (here, mut elsewhere) = (place().await, place().await);
-    let transaction = elsewhere.own.transaction().unwrap();
+    let (here, mut other) = (place().await, place().await);
+    let transaction = other.own.transaction().unwrap();
     let refused = here.client.submit_in_tx(&transaction, greet("a")).err();
     assert!(matches!(refused, Some(SubmitError::Store(StoreError::Database(_)))), "{refused:?}");
 }

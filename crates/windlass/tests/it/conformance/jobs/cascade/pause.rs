@@ -13,7 +13,7 @@ use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs};
 on_every_engine!(
     an_aggressive_pause_suspends_in_bounded_commits,
     a_running_job_says_that_the_pause_is_being_applied,
-    a_pause_that_is_lifted_suspends_no_further_jobs,
+    a_pause_that_is_resumed_suspends_no_further_jobs,
     a_later_pause_begins_again_with_its_own_words,
     a_job_that_ends_before_its_turn_stays_as_it_is,
     every_suspended_job_names_who_paused_and_one_trace,
@@ -86,7 +86,7 @@ async fn a_running_job_says_that_the_pause_is_being_applied(t: &Fixture) {
 }
 
 /// M54: what still runs when the pause is lifted goes on, and nothing is left to do.
-async fn a_pause_that_is_lifted_suspends_no_further_jobs(t: &Fixture) {
+async fn a_pause_that_is_resumed_suspends_no_further_jobs(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 3 * BOUND).await;
     let running = ids(&running);
@@ -99,7 +99,7 @@ async fn a_pause_that_is_lifted_suspends_no_further_jobs(t: &Fixture) {
     t.verify().await;
 }
 
-/// M54, M57: the cursor of a pause that was lifted is no part of the next one.
+/// M54, M57: the cursor of a resumed pause does not become part of the next one.
 async fn a_later_pause_begins_again_with_its_own_words(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 3 * BOUND).await;
@@ -120,7 +120,7 @@ async fn a_later_pause_begins_again_with_its_own_words(t: &Fixture) {
     t.verify().await;
 }
 
-/// M1: a job that completed or was cancelled before its turn came is no exception to the rules.
+/// M1: a job that completed or was cancelled before its turn came follows the same rules.
 async fn a_job_that_ends_before_its_turn_stays_as_it_is(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 2 * BOUND).await;

@@ -160,7 +160,7 @@ async fn cancelling_a_parent_cancels_the_subtree(t: &Fixture) {
     assert!(t.get(running.job.id).await.job.fence > hand_before.fence, "the running one is fenced off");
     assert_eq!(t.store.stats(&t.me).await.unwrap().states[&JobState::Cancelled], 5);
     let events = t.trail().await.into_iter().filter(|record| record.event == AuditEvent::Cancelled).count();
-    assert_eq!(events, 5, "each is told once");
+    assert_eq!(events, 5, "each is recorded once");
 }
 
 /// M96

@@ -61,7 +61,7 @@ async fn the_lifetime_stands_still_while_suspended(t: &Fixture) {
     t.tick().await;
     t.resume(placed.id).await;
     t.advance(secs(10));
-    // A second suspension that lifts itself counts the same.
+    // A second suspension that ends automatically counts the same.
     let suspend = Suspend { expires: Some(secs(100)), ..Suspend::default() };
     t.act(placed.id, JobAction::Suspend(suspend)).await;
     t.advance(secs(100));

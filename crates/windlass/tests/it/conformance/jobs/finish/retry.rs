@@ -45,7 +45,7 @@ async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
                 Category::Timeout | Category::System | Category::Resource => retry_on.contains(&category),
             };
             let expected = if is_retried { JobState::Retrying } else { JobState::Failed };
-            let answer = t.fail(worker, &claimed, Failure::new(category, "as told")).await;
+            let answer = t.fail(worker, &claimed, Failure::new(category, "as requested")).await;
             assert_eq!(answer, Finish::Applied(expected), "{category} with {retry_on:?}");
             let job = t.get(claimed.job.id).await.job;
             assert_eq!(
@@ -93,7 +93,7 @@ async fn delays_of(t: &Fixture, retry: RetryPolicy) -> Vec<Duration> {
         assert!(t.claim(worker, 1).await.is_empty(), "not before its time");
         t.advance(MOMENT);
         delays.push(delay);
-        // Long delays make the worker silent; whoever claims next is a new one in all but name.
+        // Long delays make the worker silent; the next claim registers a new one.
         claimed = t.claim_one(worker).await;
     }
 }

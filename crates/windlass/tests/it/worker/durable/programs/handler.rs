@@ -27,7 +27,7 @@ async fn turns(count: usize) {
 }
 
 impl Run<'_> {
-    /// A step of which nothing is told.
+    /// A step that is not recorded.
     async fn quietly(&self, name: &str, part: &str, how: How) -> anyhow::Result<String> {
         let place = format!("{}{part}", self.place);
         let is_failing = self.world.fails(self.cx, &place, how);
@@ -90,13 +90,13 @@ impl Run<'_> {
             }
             Call::Nested(how) => self.nested(how).await?,
             Call::Long => self.long().await?,
-            _ => unreachable!("it is no step"),
+            _ => unreachable!("it is not a step"),
         }
         Ok(())
     }
 
     async fn join_or_undo(&self, undo: Undo, how: How) -> anyhow::Result<()> {
-        let before = self.world.told(self.cx, |told| told.lines.len());
+        let before = self.world.log(self.cx, |log| log.lines.len());
         let slow = async {
             turns(9).await;
             anyhow::Ok("slow".to_owned())
@@ -117,11 +117,11 @@ impl Run<'_> {
         };
         self.world.tell(self.cx, format!("error: {error}"), false);
         self.step("undo", "u", WELL).await?;
-        self.world.told(self.cx, |told| told.reopened = Some(before));
+        self.world.log(self.cx, |log| log.reopened = Some(before));
         if matches!(undo, Undo::Text) { Err(anyhow::anyhow!("undone after: {error}")) } else { Err(error) }
     }
 
-    /// The second batch fails as it is told to.
+    /// The second batch fails as requested.
     async fn nested(&self, how: How) -> anyhow::Result<()> {
         for number in 0..2 {
             let how = if number == 0 { WELL } else { how };
@@ -258,7 +258,7 @@ impl Run<'_> {
 
 pub(super) async fn follow(_: Greet, cx: Cx, State(world): State<World>) -> anyhow::Result<String> {
     let program = world.facts(|facts| facts.program.clone());
-    world.told(&cx, |told| *told = super::world::Told::default());
+    world.log(&cx, |log| *log = super::world::AttemptLog::default());
     let copies = Mutex::default();
     for (place, act) in program.into_iter().enumerate() {
         if let Err(error) = (Run { cx: &cx, world: &world, copies: &copies, place }).act(act).await {
@@ -266,7 +266,7 @@ pub(super) async fn follow(_: Greet, cx: Cx, State(world): State<World>) -> anyh
             return Err(error);
         }
     }
-    Ok(world.told(&cx, |told| told.lines.join("; ")))
+    Ok(world.log(&cx, |log| log.lines.join("; ")))
 }
 
 pub(super) async fn child(job: Fill, cx: Cx) -> anyhow::Result<String> {

@@ -1,4 +1,4 @@
-//! What happens outside of random handlers, and what each of their attempts was told.
+//! What happens outside of random handlers, and what each of their attempts received.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use windlass::job::{Category, Failure};
 
 use super::acts::{Call, How};
 
-/// What happened outside of handlers, and what each attempt was told.
+/// What happened outside of handlers, and what each attempt received.
 #[derive(Clone, Default)]
 pub(super) struct World(Arc<Mutex<Facts>>);
 
@@ -17,14 +17,14 @@ pub(super) struct Facts {
     pub(super) program: Vec<Call>,
     /// How many attempts failed that called the work of a place.
     failed: BTreeMap<String, usize>,
-    pub(super) attempts: BTreeMap<u32, Told>,
+    pub(super) attempts: BTreeMap<u32, AttemptLog>,
     /// Long work does not end: the worker is about to be stopped.
     pub(super) is_long: bool,
 }
 
-/// What one attempt was told, in order.
+/// What one attempt received, in order.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told {
+pub(super) struct AttemptLog {
     pub(super) lines: Vec<String>,
     /// So many of them came before something that was saved.
     pub(super) durable: usize,
@@ -43,7 +43,7 @@ impl World {
 
     /// Whether the work of a place fails now. It depends on attempts that failed alone, so a crash changes nothing.
     pub(super) fn fails(&self, cx: &Cx, place: &str, how: How) -> bool {
-        self.told(cx, |told| told.called.insert(place.to_owned()));
+        self.log(cx, |log| log.called.insert(place.to_owned()));
         self.facts(|facts| facts.failed.get(place).copied().unwrap_or(0)) < how.fails
     }
 
@@ -56,24 +56,24 @@ impl World {
         if how.is_bad { Err(Failure::permanent("bad", format!("{place} is bad")).into()) } else { Ok(place) }
     }
 
-    pub(super) fn told<T>(&self, cx: &Cx, change: impl FnOnce(&mut Told) -> T) -> T {
+    pub(super) fn log<T>(&self, cx: &Cx, change: impl FnOnce(&mut AttemptLog) -> T) -> T {
         self.facts(|facts| change(facts.attempts.entry(cx.attempt()).or_default()))
     }
 
-    /// The handler is told this; if `is_saved`, that and all before it is durable.
+    /// Records that the handler received this; if `is_saved`, that and all before it is durable.
     pub(super) fn tell(&self, cx: &Cx, line: String, is_saved: bool) {
-        self.told(cx, |told| {
-            told.lines.push(line);
-            told.if_parked = None;
+        self.log(cx, |log| {
+            log.lines.push(line);
+            log.if_parked = None;
             if is_saved {
-                told.durable = told.lines.len();
+                log.durable = log.lines.len();
             }
         });
     }
 
-    /// Something is called that may park: what was told before is durable then.
+    /// Records a call that may park: everything received before is durable then.
     pub(super) fn may_park(&self, cx: &Cx) {
-        self.told(cx, |told| told.if_parked = Some(told.lines.len()));
+        self.log(cx, |log| log.if_parked = Some(log.lines.len()));
     }
 
     /// The attempt fails; if it was told to stop, it is given back.
@@ -81,7 +81,7 @@ impl World {
         if cx.is_cancelled() {
             return;
         }
-        let called = self.told(cx, |told| told.called.clone());
+        let called = self.log(cx, |log| log.called.clone());
         self.facts(|facts| called.into_iter().for_each(|place| *facts.failed.entry(place).or_default() += 1));
     }
 }
