@@ -1,4 +1,4 @@
-//! Passing on the priority of a job to the jobs that wait for it.
+//! Propagates the priority of a job to its dependents.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::store::engine::{EngineResult, Side};
 use crate::store::write_tx::WriteTx;
 
 impl WriteTx<'_> {
-    /// Jobs that wait inherit the highest priority of those they wait for (M24).
+    /// Waiting jobs inherit the highest priority of their dependents (M24).
     pub(super) fn pass_on_priority(
         &mut self,
         job: Seq,
@@ -41,7 +41,7 @@ impl WriteTx<'_> {
         Ok(has_more.then_some(Task::Priority { job, after }))
     }
 
-    /// What these jobs inherit now that one of their dependencies has this priority, as far as that changes.
+    /// The new inherited priorities of these jobs, for those that change, now that a related job has this priority.
     fn inherited_by(
         &mut self,
         seqs: &[Seq],
@@ -58,7 +58,7 @@ impl WriteTx<'_> {
             if job.inherited < priority {
                 inherited.insert(*seq, priority);
             } else if job.inherited > priority {
-                // It may have it from another one.
+                // The priority may be inherited from another job.
                 lowered.push(*seq);
             }
         }
