@@ -1,5 +1,5 @@
-//! Submissions that callers left in their own transactions, where nothing can be asked of the store: each becomes the job
-//! whose id its caller was given. What is refused after all becomes a job that failed, so that nobody looks for it in vain.
+//! Jobs that callers submitted in their own transactions, where the store cannot be queried: each becomes the job whose
+//! id its caller already has. A refused submission becomes a failed job, so that its id can be looked up.
 
 use std::slice;
 
@@ -11,10 +11,10 @@ use crate::store::caller::{Caller, Role};
 use crate::store::engine::InboxEntry;
 use crate::store::write_tx::WriteTx;
 
-/// The code of a job that was refused after its caller had been given its id.
+/// The error code of a job that was refused after its caller had received its id.
 pub const REFUSED: &str = "refused_at_door";
 
-/// Makes a job of a submission.
+/// Creates the job of an inbox entry.
 pub(crate) fn deliver(tx: &mut WriteTx<'_>, letter: &InboxEntry) -> Result<(), StoreError> {
     let caller = Caller::new(letter.owner.clone(), Role::Admin, None);
     tx.begin();
@@ -49,7 +49,7 @@ fn submit(
     }
 }
 
-/// Keeps what was refused as a job that failed, without anything that could be refused again.
+/// Stores a refused submission as a failed job, without anything that could be refused again.
 fn refuse(
     tx: &mut WriteTx<'_>,
     caller: &Caller,

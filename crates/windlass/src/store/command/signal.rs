@@ -1,5 +1,5 @@
-//! Signals: values sent to a job from outside. One sent early is kept; each is consumed once, in the commit that saves it
-//! as a checkpoint (M72).
+//! Signals: values sent to a job from outside. A signal sent early is stored; each is consumed once, in the commit that
+//! saves it as a checkpoint (M72).
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ pub(crate) fn signal(
 }
 
 impl WriteTx<'_> {
-    /// Gives a job that waits for signals the oldest one with a name it waits for, and wakes it.
+    /// Delivers the oldest signal with a name that the job waits for, and wakes the job.
     pub(crate) fn deliver_signal(&mut self, seq: Seq) -> Result<(), StoreError> {
         let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
         let Some(wait) = job.details.wait.clone() else { return Ok(()) };
@@ -73,7 +73,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// A job that waited for signals until its time was over finds that in the checkpoint of each whose time is.
+    /// Saves the timeout in the checkpoint of each expired signal wait of a job.
     pub(crate) fn keep_timeout_of_wait(&mut self, seq: Seq) -> Result<(), StoreError> {
         let Some(wait) = self.job(seq)?.and_then(|job| job.details.wait.clone()) else { return Ok(()) };
         for wait in wait.each() {
@@ -86,7 +86,7 @@ impl WriteTx<'_> {
 
     fn keep_wait_result(&mut self, mut job: JobRecord, step: &str, value: &[u8]) -> Result<(), StoreError> {
         match self.save_checkpoint(&mut job, step, value) {
-            // A job with too many checkpoints is woken all the same: it must not wait for ever.
+            // A job with too many checkpoints is still woken: it must not wait forever.
             Ok(()) | Err(WorkError::Invalid(_)) => {}
             Err(WorkError::Store(error)) => return Err(error),
             Err(other) => return Err(StoreError::Database(other.to_string())),
@@ -96,7 +96,7 @@ impl WriteTx<'_> {
     }
 }
 
-/// The checkpoint of a signal that came: `{"signal": VALUE}`, the value's bytes as they are.
+/// The checkpoint of a received signal: `{"signal": VALUE}`, with the value's bytes unchanged.
 fn received(value: &[u8]) -> Vec<u8> {
     let value = if value.is_empty() { b"null" } else { value };
     [b"{\"signal\":", value, b"}"].concat()

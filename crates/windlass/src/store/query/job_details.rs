@@ -1,4 +1,4 @@
-//! What hangs on a job: attempts, checkpoints, logs, result, children, its neighbours in the graph.
+//! Job data: attempts, checkpoints, logs, result, children, neighbours in the dependency graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,32 +23,32 @@ use crate::store::{Store, ask_server};
 /// An attempt of a job (M17).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// Its identity.
+    /// The attempt's id.
     pub id: AttemptId,
-    /// What is known about it; none for the one that runs now.
+    /// The attempt's record; `None` for the running attempt.
     pub record: Option<AttemptRecord>,
 }
 
-/// Everything of one kind that hangs on a job.
+/// All data of one kind of a job.
 fn facets(
     view: &mut ReadTx<'_>,
     seq: Seq,
     kind: JobDataKind,
     above: Option<u64>,
 ) -> Result<Vec<JobData>, StoreError> {
-    // Each kind has a limit of its own.
+    // Each kind has its own limit.
     let limit = usize::MAX;
     view.db.facets(JobDataQuery { seq, kind, name: None, above, limit })
 }
 
-/// The record of the job with this id, if it exists for this caller; refused if the caller does not read its payload.
+/// The record of the job with this id, if the caller can see it; an error if the caller may not read its payload.
 fn readable(view: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     PayloadReader::new(caller).must_read(view, &job)?;
     Ok(Some(job))
 }
 
-/// Refuses to pass off a part of what the job's record says was written for the whole.
+/// Returns an error instead of partial data if fewer entries exist than the job's record says were written.
 pub(crate) fn all_there(job: &JobRecord, what: &str, found: usize, written: u64) -> Result<(), StoreError> {
     if found as u64 == written {
         return Ok(());
@@ -87,7 +87,7 @@ pub(crate) fn checkpoints(
     Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
 }
 
-/// The first checkpoints by name, so many at most.
+/// The first checkpoints by name, at most `limit`.
 pub(crate) fn first_checkpoints(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -101,7 +101,7 @@ pub(crate) fn first_checkpoints(
     Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
 }
 
-/// Log lines with a number above `after`, each with its number.
+/// Log lines with a number greater than `after`, each with its number.
 pub(crate) fn logs(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -118,11 +118,11 @@ pub(crate) fn logs(
     Ok(Some(found))
 }
 
-/// What a job came to: its result, JSON, if it has one.
+/// A job's result as JSON, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobResult(pub Option<Arc<[u8]>>);
 
-/// The result: none if there is no such job, an empty one if it has none.
+/// The result: `None` if the job does not exist, empty if it has no result.
 pub(crate) fn result(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -137,7 +137,8 @@ pub(crate) fn result(
     Ok(Some(JobResult(Some(found.body))))
 }
 
-/// The results of several jobs that have one, JSON, in the order asked for, until they are more than `bytes_max` together.
+/// The results of several jobs as JSON, in the given order, until their total size exceeds `bytes_max`. Jobs without a
+/// result are left out.
 fn results(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -165,8 +166,8 @@ fn results(
 }
 
 impl Store {
-    /// The results of several jobs, JSON, with few questions to the database; those of the last jobs are left out once the
-    /// others are more than `bytes_max` together, and those that the caller does not read. A server does not tell several at once.
+    /// The results of several jobs as JSON, with few queries. Results are left out once the total size exceeds
+    /// `bytes_max`, and if the caller may not read them. Not available on a remote store.
     pub async fn results(
         &self,
         caller: &Caller,
@@ -178,7 +179,7 @@ impl Store {
     }
 }
 
-/// A child and its result, JSON.
+/// A child and its result as JSON.
 pub type ChildResult = (JobRecord, Option<Arc<[u8]>>);
 
 /// A group of children with its children in input order.
@@ -186,19 +187,18 @@ pub type ChildResult = (JobRecord, Option<Arc<[u8]>>);
 pub struct Group {
     /// Its number within the parent.
     pub number: u64,
-    /// How far it is.
+    /// The progress of the group.
     pub group: ChildGroup,
     /// The children that are still stored, in input order, each with its result.
     pub children: Vec<ChildResult>,
-    /// Children whose results were left out, because the caller does not read them.
+    /// Children whose results were left out because the caller may not read them.
     pub redacted: BTreeSet<JobId>,
-    /// Children whose results were left out, because those before have too many bytes together
-    /// ([`limits::CHILD_RESULTS_BYTES_MAX`]).
+    /// Children whose results were left out because the total size would exceed [`limits::CHILD_RESULTS_BYTES_MAX`].
     pub omitted: BTreeSet<JobId>,
 }
 
 impl Group {
-    /// One slot per child that was spawned, in input order; none where the child is not stored any more.
+    /// One slot per spawned child, in input order; `None` for children that are no longer stored.
     pub fn into_slots(self) -> Vec<Option<ChildResult>> {
         let total = usize::try_from(self.group.total).unwrap_or(usize::MAX);
         let mut slots = vec![None; total];
@@ -212,7 +212,7 @@ impl Group {
     }
 }
 
-/// How far all groups of children are, without the children.
+/// The progress of all groups, without the children.
 pub(crate) fn child_groups(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -268,7 +268,7 @@ fn is_in(child: &JobRecord, group: &Group) -> bool {
     child.parent.is_some_and(|parent| parent.group == group.number)
 }
 
-/// The results of these jobs, few at a time, until there is no room for more bytes.
+/// The results of these jobs, a few at a time, until the size limit is reached.
 fn child_results(
     view: &mut ReadTx<'_>,
     children: &[JobRecord],
@@ -303,7 +303,7 @@ impl Store {
         Ok(groups.unwrap_or_default().pop())
     }
 
-    /// The groups with this name: one, or none; nothing at all if there is no such job.
+    /// The groups with this name: one or none; `None` if the job does not exist.
     pub async fn groups_named(
         &self,
         caller: &Caller,
@@ -315,7 +315,7 @@ impl Store {
         self.read("groups", move |view| groups(view, &caller, id, Some(&name))).await
     }
 
-    /// How far a job's groups of children are, without the children, of which there may be many thousands.
+    /// The progress of a job's groups, without the children, of which there may be many thousands.
     pub async fn child_groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
         let caller = caller.clone();
         self.read("child_groups", move |view| child_groups(view, &caller, id)).await
@@ -325,9 +325,9 @@ impl Store {
 /// A job's neighbours in the dependency graph.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Neighbours {
-    /// What it waits for, or waited for.
+    /// Jobs it waits or waited for.
     pub dependencies: Vec<(Need, JobRecord)>,
-    /// What waits for it, or waited.
+    /// Jobs that wait or waited for it.
     pub dependents: Vec<(Need, JobRecord)>,
 }
 

@@ -10,7 +10,7 @@ use crate::store::engine::{EngineResult, Side};
 use crate::store::write_tx::WriteTx;
 
 impl WriteTx<'_> {
-    /// Waiting jobs inherit the highest priority of their dependents (M24).
+    /// Waiting jobs inherit the highest priority of their dependencies (M24).
     pub(super) fn pass_on_priority(
         &mut self,
         job: Seq,
@@ -41,7 +41,7 @@ impl WriteTx<'_> {
         Ok(has_more.then_some(Task::Priority { job, after }))
     }
 
-    /// The new inherited priorities of these jobs, for those that change, now that a related job has this priority.
+    /// The new inherited priorities of these jobs, for those that change, now that one of their dependencies has this priority.
     fn inherited_by(
         &mut self,
         seqs: &[Seq],
