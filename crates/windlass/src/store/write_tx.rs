@@ -1,5 +1,5 @@
-//! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
-//! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
+//! A write transaction: the jobs that one group commit has read or changed, before and after. Commands change jobs
+//! here; `flush` passes all changes to the engine in bulk. A refused command is undone completely.
 
 mod effects;
 mod heard;
@@ -32,21 +32,21 @@ use crate::clock::{Grace, Timestamp};
 use crate::error::StoreError;
 use crate::job::{JobId, JobMetadata, JobRecord, JobState, Lane, Seq, Spec, Tenant};
 
-/// A job as it will be, and the state it is stored in.
+/// A job's pending record, and the state it is stored in.
 struct Entry {
     stored: Option<JobState>,
     job: JobRecord,
 }
 
-/// The work of one group commit.
+/// The write transaction of one group commit.
 pub struct WriteTx<'a> {
     db: &'a mut dyn Write,
     memo: &'a mut ConnectionCache,
-    /// What the store was given.
+    /// The store's clock, randomness and options.
     pub env: &'a Environment,
     /// The time of this commit.
     pub now: Timestamp,
-    /// What time may not do yet.
+    /// Timers that may not act yet.
     pub(crate) grace: Grace,
     jobs: FxHashMap<Seq, Entry>,
     seqs: FxHashMap<JobId, Seq>,
@@ -54,23 +54,23 @@ pub struct WriteTx<'a> {
     pending: Pending,
     facets: JobDataBuffer,
     effects: Effects,
-    /// What is left for the consequences of changes, and for those of earlier commits.
+    /// The remaining budgets for the consequences of this commit's changes, and of earlier commits' changes.
     pub(crate) budgets: [Budget; 2],
     mark: Mark,
-    /// What a job was before the command changed it, and whether it had been changed before; none if it was added.
+    /// Each job before the command changed it, and whether it was already changed; `None` if it was added.
     journal: Vec<(Seq, Option<JobRecord>, bool)>,
     is_beyond_undoing: bool,
-    /// Dependents that were looked at to find out whether jobs may be removed.
+    /// Dependents scanned to decide whether jobs may be removed.
     pub(crate) dependents_seen: usize,
     /// The generation before the one that this commit begins, if it begins one.
     pub(crate) generation_before: Option<u64>,
     trouble: Option<StoreError>,
-    /// The trace of the call that is being done, once a record has needed it.
+    /// The trace of the current call, once a record has needed it.
     pub(crate) call_trace: Option<String>,
 }
 
 impl<'a> WriteTx<'a> {
-    /// Work that starts now.
+    /// A transaction that starts now.
     pub fn new(
         db: &'a mut dyn Write,
         memo: &'a mut ConnectionCache,
@@ -101,16 +101,17 @@ impl<'a> WriteTx<'a> {
         }
     }
 
-    /// Begins a command, or makes what it did so far stand; what it does from here on can be undone.
+    /// Begins a command, or keeps what it did so far: only later changes can be undone.
     pub fn begin(&mut self) {
         self.mark = self.pending.mark();
         self.journal.clear();
         self.is_beyond_undoing = false;
     }
 
-    /// Undoes the command that began last: it was refused and leaves no trace.
+    /// Undoes the command that began last; used when it is refused.
     ///
-    /// What an index read has pushed to the engine cannot be taken back alone: the whole group is then rolled back.
+    /// Changes that were flushed to the engine for an index read cannot be undone alone: the whole group is rolled back
+    /// then.
     pub fn undo(&mut self) {
         if self.is_beyond_undoing {
             let message = "a command failed half-way and was rolled back with its group: try again";
@@ -148,50 +149,50 @@ impl<'a> WriteTx<'a> {
         self.dirty.remove(&seq);
     }
 
-    /// The engine is in trouble: the whole group must be rolled back.
+    /// Records an engine error: the whole group must be rolled back.
     pub(crate) fn abort(&mut self, trouble: &StoreError) {
         self.trouble.get_or_insert_with(|| trouble.clone());
     }
 
-    /// The trouble the engine had, if it had any; the whole group must then be rolled back.
+    /// The engine error, if there was one; the whole group must then be rolled back.
     pub fn trouble(&self) -> Option<&StoreError> {
         self.trouble.as_ref()
     }
 
-    /// The engine, with everything decided so far already written to it: for reads that go by an index.
+    /// The engine, after flushing all pending changes: for reads that use an index.
     pub fn db(&mut self) -> EngineResult<&mut dyn Write> {
         self.flush()?;
         Ok(self.db)
     }
 
-    /// The engine as it is, for reads that nothing pending can change.
+    /// The engine without flushing, for reads that pending changes cannot affect.
     pub(super) fn raw<T>(&mut self, work: impl FnOnce(&mut dyn Write) -> EngineResult<T>) -> EngineResult<T> {
         work(self.db).inspect_err(|error| {
             self.trouble.get_or_insert_with(|| error.clone());
         })
     }
 
-    /// How far running jobs were searched for leases of an earlier generation.
+    /// How far running jobs were scanned for leases of an earlier generation.
     pub(crate) fn lease_sweep(&self) -> LeaseSweep {
         self.memo.lease_sweep
     }
 
-    /// Remembers how far they were searched; forgotten if the commit fails.
+    /// Stores how far they were scanned; discarded if the commit fails.
     pub(crate) fn set_lease_sweep(&mut self, sweep: LeaseSweep) {
         self.memo.lease_sweep = sweep;
     }
 
-    /// The configuration in force.
+    /// The current configuration.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
         self.memo.config(self.db)
     }
 
-    /// One document; documents are written at once, so nothing pending can change it.
+    /// One document. Documents are written immediately, so there are no pending changes to them.
     pub(crate) fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
         self.raw(|db| db.document(kind, key))
     }
 
-    /// Writes a document; `change` does the same to the configuration in memory.
+    /// Writes a document; `change` applies the same change to the configuration in memory.
     pub fn put_document(
         &mut self,
         kind: DocumentKind,
@@ -228,7 +229,7 @@ impl<'a> WriteTx<'a> {
         Ok(ids.iter().map(|id| self.seqs.get(id).copied()).collect())
     }
 
-    /// Makes sure these jobs are at hand, in one go.
+    /// Loads these jobs in one query.
     pub fn load(&mut self, seqs: &[Seq]) -> EngineResult<()> {
         let unknown: Vec<Seq> = seqs.iter().filter(|seq| !self.jobs.contains_key(seq)).copied().collect();
         if !unknown.is_empty() {
@@ -239,7 +240,7 @@ impl<'a> WriteTx<'a> {
         Ok(())
     }
 
-    /// Takes in jobs that an index read handed over; those changed here already stay as they are.
+    /// Caches a job that an index read returned; a job that was already changed here is kept as it is.
     pub fn cache_job(&mut self, job: JobRecord) -> Seq {
         let seq = job.seq;
         self.seqs.insert(job.id, seq);
@@ -247,7 +248,7 @@ impl<'a> WriteTx<'a> {
         seq
     }
 
-    /// The job at this place as it will be; none if there is no such job.
+    /// The job with this sequence number, with pending changes; `None` if there is no such job.
     pub fn job(&mut self, seq: Seq) -> EngineResult<Option<&JobRecord>> {
         self.load(&[seq])?;
         Ok(self.jobs.get(&seq).map(|entry| &entry.job))
@@ -278,22 +279,22 @@ impl<'a> WriteTx<'a> {
         self.memo.written(job);
     }
 
-    /// The one shared value of a lane: telling lanes apart by where they are is quick.
+    /// The shared instance of a lane: lanes are compared quickly by pointer.
     pub fn intern_lane(&mut self, lane: Lane) -> Arc<Lane> {
         self.memo.intern_lane(lane)
     }
 
-    /// Which lanes' aging was compared when.
+    /// When each lane's aging was last compared.
     pub(super) fn aging_turns(&mut self) -> &mut AgingTurns {
         &mut self.memo.aging_turns
     }
 
-    /// The first of `count` new places in the order of submission.
+    /// The first of `count` new sequence numbers.
     pub fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
         self.raw(|db| db.allocate(count))
     }
 
-    /// Adds a job.
+    /// Inserts a job.
     pub fn insert(&mut self, job: JobRecord, spec: Spec, keys: Vec<(Key, KeyHolder)>) {
         let seq = job.seq;
         if job.state == JobState::Scheduled {
@@ -308,45 +309,45 @@ impl<'a> WriteTx<'a> {
         self.pending.inserts.push(NewParts { seq, spec, keys });
     }
 
-    /// Removes a job and everything that hangs on it.
+    /// Removes a job and its data.
     pub fn remove(&mut self, seq: Seq) {
         self.pending.removed.push(seq);
     }
 
-    /// Makes one job wait for another.
+    /// Adds a dependency between two jobs.
     pub fn link(&mut self, edge: Edge) {
         self.pending.edges.push(edge);
     }
 
-    /// Frees a key.
+    /// Releases a key.
     pub fn release_key(&mut self, key: Key) {
         self.pending.released.push(key);
     }
 
-    /// Changes what hangs on a job.
+    /// Changes job data.
     pub fn write_facet(&mut self, write: JobDataWrite) {
         self.facets.written(&write, self.pending.facets.len());
         self.pending.facets.push(write);
     }
 
-    /// Replaces what clients may change.
+    /// Replaces the metadata that clients may change.
     pub fn relabel(&mut self, seq: Seq, labels: JobMetadata) {
         self.pending.labels.push((seq, labels));
     }
 
-    /// Notes whose jobs those who watch are to hear of: a tenant's, or something of everybody's.
+    /// Notifies subscribers of a change: of one tenant's jobs, or of all tenants if `None`.
     pub fn announce(&mut self, tenant: Option<&Tenant>) {
         self.env.feed.note(&mut self.effects.change, tenant);
     }
 
-    /// Adds a record to the audit trail, or, if it is not to be kept, only to the live feed.
+    /// Adds a record to the audit trail, or only to the live feed if it is not kept.
     pub fn record(&mut self, record: Record, is_kept: bool) {
         if is_kept || self.env.feed.has_listeners() {
             self.pending.records.push((record, is_kept));
         }
     }
 
-    /// Hands everything decided so far to the engine.
+    /// Writes all pending changes to the engine.
     pub fn flush(&mut self) -> EngineResult<()> {
         let result = self.flush_all();
         if let Err(error) = &result {
@@ -445,11 +446,11 @@ impl<'a> WriteTx<'a> {
         Ok(())
     }
 
-    /// Ends the work: writes what is left and tells what to announce after the commit.
+    /// Writes the remaining changes and returns what to announce after the commit.
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
         self.write_tallies()?;
-        // By key: of two for one minute and lane the last counts.
+        // By key: of two entries for one minute and lane the last counts.
         let mut rates = BTreeMap::new();
         for due in self.memo.rates.take_due(self.now) {
             self.effects.has_late_rates |= due.minute < minute_of(self.now);

@@ -1,18 +1,18 @@
-//! What a unit has decided and not handed to the engine yet, beside job records; and how far a command had come.
+//! Pending changes of a write transaction besides job records, and the position at which a command began.
 
 use crate::audit::Record;
 use crate::job::{JobMetadata, Seq, Spec};
 use crate::store::cascade::Cascade;
 use crate::store::engine::{Edge, JobDataWrite, Key, KeyHolder};
 
-/// What was submitted for a job that is not stored yet.
+/// The submitted parts of a job that is not stored yet.
 pub(super) struct NewParts {
     pub(super) seq: Seq,
     pub(super) spec: Spec,
     pub(super) keys: Vec<(Key, KeyHolder)>,
 }
 
-/// What is to be written beside job records.
+/// What is to be written besides job records.
 #[derive(Default)]
 pub(super) struct Pending {
     pub(super) inserts: Vec<NewParts>,
@@ -22,7 +22,7 @@ pub(super) struct Pending {
     pub(super) labels: Vec<(Seq, JobMetadata)>,
     pub(super) removed: Vec<Seq>,
     pub(super) cascades: Vec<Cascade>,
-    /// In the order they happened; the second is whether it is kept, or only shown live.
+    /// In the order they happened; the second value is whether the record is kept or only shown live.
     pub(super) records: Vec<(Record, bool)>,
 }
 
