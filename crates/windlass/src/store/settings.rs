@@ -1,5 +1,5 @@
-//! The settings of queues, types and tenants, and the allowed values. Their effects are elsewhere in the store:
-//! `command/claim.rs` and `command/submit.rs` enforce limits.
+//! The settings of queues, types and tenants, and the allowed values. Other modules
+//! apply them: `command/claim.rs` and `command/submit.rs` enforce limits.
 
 pub mod patch;
 #[cfg(test)]

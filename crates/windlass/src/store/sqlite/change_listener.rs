@@ -1,5 +1,5 @@
-//! The look-out: wakes those who wait here when another process has changed the file, and ends looks that keep a snapshot
-//! for too long. While nobody waits it only glances at a counter a few times a second.
+//! The change listener: wakes waiters of this process when another process has changed the file, and ends reads that
+//! hold a snapshot for too long. While there are no waiters it only checks a counter a few times a second.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,20 +15,20 @@ use crate::store::engine::EngineResult;
 use crate::store::environment::Environment;
 use crate::store::metrics::Fallback;
 
-/// Glances at the log between two questions to SQLite while nothing seems to happen.
+/// Checks of the log between two SQLite queries while nothing changes.
 const GLANCES: u32 = 10;
-/// Glances after a change of the log at which SQLite is asked: the log is written before the fsync, and the commit is seen
-/// after it, which on a busy disk takes a good part of a second.
+/// Checks after a change of the log during which SQLite is queried: the log is written before the fsync, and the commit
+/// is visible after it, which on a busy disk takes a good part of a second.
 const GLANCES_ASKED: u32 = 50;
 
-/// How many commits this process made, so that its own do not look like another's.
+/// The number of commits of this process, to distinguish them from those of others.
 #[derive(Default)]
 pub(super) struct OwnCommits(Mutex<u64>);
 
 impl OwnCommits {
-    /// Makes a commit; `commit` tells whether there was anything to be committed.
+    /// Makes a commit; `commit` returns whether there was anything to commit.
     pub(super) fn make<T>(&self, commit: impl FnOnce() -> EngineResult<(T, bool)>) -> EngineResult<T> {
-        // Held during the commit: a look in between would see it and not know whose it is.
+        // Locked during the commit: a query in between would see the commit and not know whose it is.
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (value, is_counted) = commit()?;
         *own += u64::from(is_counted);
@@ -42,7 +42,7 @@ impl OwnCommits {
     }
 }
 
-/// Ends the look-out.
+/// Stops the change listener.
 #[derive(Default)]
 pub(super) struct Signal {
     has_rung: Mutex<bool>,
@@ -50,13 +50,13 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    /// Ends the wait, now and for good.
+    /// Ends the wait, now and permanently.
     pub(super) fn ring(&self) {
         *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.rings.notify_all();
     }
 
-    /// Waits for so long; true once it has rung.
+    /// Waits for this long; returns true once stopped.
     fn wait(&self, at_most: Duration) -> bool {
         let has_rung = self.has_rung.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.rings.wait_timeout_while(has_rung, at_most, |has_rung| !*has_rung);
@@ -64,14 +64,14 @@ impl Signal {
     }
 }
 
-/// A reader at work: which look it is at, and for how long it has been seen at it.
+/// A reader at work: its current read, and for how long it has been seen at it.
 struct Watched {
     turn: Arc<Turn>,
     look: u64,
     lasted: Duration,
 }
 
-/// The look-out.
+/// The change listener.
 pub(super) struct ChangeListener {
     connection: Connection,
     env: Arc<Environment>,
@@ -82,18 +82,16 @@ pub(super) struct ChangeListener {
     readers: Vec<Watched>,
 }
 
-/// The log as it looks from outside: nobody commits without writing to it, and a glance at it costs a tenth of asking
-/// SQLite.
+/// The log file's metadata: every commit writes to the log, and checking the metadata costs a tenth of a SQLite query.
 struct Log {
     path: PathBuf,
     looks: Option<(u64, SystemTime)>,
-    /// Glances since it last looked different.
+    /// Checks since it last changed.
     settled_for: u32,
 }
 
 impl Log {
-    /// Whether SQLite has to be asked, and why: for a while after the log has changed, and now and then whatever it looks
-    /// like.
+    /// Whether SQLite has to be queried, and why: for a while after the log has changed, and periodically in any case.
     fn reason_to_ask(&mut self) -> Option<Reason> {
         let looks = self.glance();
         let is_settled = looks.is_some() && looks == self.looks;
@@ -110,17 +108,17 @@ impl Log {
     }
 }
 
-/// Why SQLite is asked.
+/// Why SQLite is queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// The log has changed.
     Log,
-    /// It was not asked for a while.
+    /// It was not queried for a while.
     Time,
 }
 
 impl ChangeListener {
-    /// A look-out that knows everything that was committed until now.
+    /// A change listener that knows all commits until now.
     pub(super) fn new(
         connection: Connection,
         env: Arc<Environment>,
@@ -136,7 +134,7 @@ impl ChangeListener {
         Ok(watch)
     }
 
-    /// Looks out until the bell rings.
+    /// Runs until `bell` is signalled.
     pub(super) fn serve(mut self, bell: &Signal) {
         loop {
             let pause = if self.env.wakeups.has_waiters() {
@@ -156,12 +154,12 @@ impl ChangeListener {
         match self.has_changed_elsewhere() {
             Ok(true) => self.env.wakeups.changed_elsewhere(),
             Ok(false) => {}
-            // Those who wait also look by themselves now and then.
+            // Waiters also poll.
             Err(error) => tracing::debug!(%error, "cannot see what other processes do"),
         }
     }
 
-    /// Whether another process has committed since this was last asked.
+    /// Whether another process has committed since the last call.
     pub(super) fn has_changed_elsewhere(&mut self) -> EngineResult<bool> {
         let Some(reason) = self.log.reason_to_ask() else { return Ok(false) };
         let version = {
@@ -175,14 +173,14 @@ impl ChangeListener {
         let foreign = self.own.foreign(|| open::head(connection).map(|head| head.commits))?;
         self.version = version;
         let has_changed = std::mem::replace(&mut self.foreign, foreign) != foreign;
-        // A change between the glance and the question is no miss.
+        // A change between the check and the query does not count as missed.
         if has_changed && reason == Reason::Time && self.log.glance() == self.log.looks {
             self.env.meters.fell_back(Fallback::Process);
         }
         Ok(has_changed)
     }
 
-    /// Time is counted in pauses: a clock that is set must not end a look.
+    /// Time is counted in pauses, so that a clock change does not end a read.
     pub(super) fn end_long_looks(&mut self, pause: Duration) {
         for reader in &mut self.readers {
             let look = reader.turn.current();

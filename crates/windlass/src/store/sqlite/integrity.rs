@@ -1,5 +1,5 @@
-//! What can be wrong with the file itself: pages, indexes that differ from their rows, rows that differ from their
-//! checksums, columns that do not follow from the record beside them. It reads everything and mends nothing.
+//! Integrity check of the file: pages, indexes that differ from their rows, rows that differ from their checksums,
+//! columns that do not match the record. It reads everything and repairs nothing.
 
 use rusqlite::Row;
 
@@ -9,7 +9,7 @@ use super::tables::{Holds, Tables, prepare, store_error};
 use crate::store::engine::EngineResult;
 use crate::store::sql::columns::{document_check, facet_check};
 
-/// Findings of one kind that are told; more of them say nothing new.
+/// Maximum number of findings of one kind.
 const FINDINGS_MAX: usize = 20;
 
 const PLACES: &str = "SELECT seq, id, lane, policy, record, state, order_key, rank, at, expires_at, created_at, \
@@ -20,7 +20,7 @@ const KEYS: &str =
     "SELECT kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended FROM keys";
 const SHARED: [(&str, &str); 2] =
     [("lanes", "SELECT id FROM lanes"), ("policies", "SELECT id FROM policies")];
-/// Tags that no job has, and tags of jobs that cannot be found by them.
+/// Tags without a job, and jobs that cannot be found by their tags.
 const TAGS: [&str; 2] = [
     "SELECT name, value, seq FROM tags EXCEPT \
      SELECT tag.key, tag.value, jobs.seq FROM jobs, json_each(jobs.tags) AS tag WHERE jobs.tags IS NOT NULL",
@@ -29,7 +29,7 @@ const TAGS: [&str; 2] = [
 ];
 
 impl<C: Holds> Tables<C> {
-    /// Everything that is wrong, in words.
+    /// A description of each problem.
     pub(super) fn find_damage(&mut self) -> EngineResult<Vec<String>> {
         let mut findings = self.damaged_pages()?;
         findings.extend(self.misplaced_jobs()?);
@@ -62,7 +62,7 @@ impl<C: Holds> Tables<C> {
         Ok(findings.into_iter().filter(|finding| finding != "ok").collect())
     }
 
-    /// Jobs whose columns lead to them from where they do not belong.
+    /// Jobs whose columns do not match their record.
     fn misplaced_jobs(&mut self) -> EngineResult<Vec<String>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, PLACES)?;
@@ -83,7 +83,7 @@ impl<C: Holds> Tables<C> {
                 job.concurrency.map(|key| key.0),
                 keys.due_rank,
             ];
-            // Jobs that ran before the column was there have none.
+            // Jobs that ran before the column existed have none.
             let worker: i64 = row.get(14).map_err(store_error)?;
             let is_placed = columns.iter().zip(expected).all(|(found, wanted)| found == &Ok(wanted))
                 && (worker == keys.worker || (worker == 0 && keys.worker != 0))
@@ -95,7 +95,7 @@ impl<C: Holds> Tables<C> {
         Ok(findings)
     }
 
-    /// Rows of a table for which `is_wrong` says so, or which it cannot read.
+    /// Rows of a table for which `is_wrong` returns true, or which it cannot read.
     fn rows_where(
         &self,
         sql: &str,
@@ -114,7 +114,7 @@ impl<C: Holds> Tables<C> {
         Ok(findings)
     }
 
-    /// Reads all lanes and policies, which compares them with their checksums.
+    /// Reads all lanes and policies, which verifies their checksums.
     fn check_shared(&mut self) -> EngineResult<()> {
         for (table, sql) in SHARED {
             let mut statement = prepare(self.connection.get(), sql)?;

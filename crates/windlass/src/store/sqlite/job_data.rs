@@ -1,4 +1,4 @@
-//! What hangs on jobs: attempts, checkpoints, signals, log lines, results, groups. Their content is bytes to this module.
+//! Job data: attempts, checkpoints, signals, log lines, results, groups. Their content is opaque here.
 
 use std::sync::Arc;
 

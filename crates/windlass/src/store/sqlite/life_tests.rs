@@ -1,5 +1,5 @@
-//! Life of the engine: groups, refusals, panics, lost and foreign commits, full disks, endings. What commands do inside a
-//! commit is tested elsewhere.
+//! The life of the engine: groups, refusals, panics, lost and foreign commits, full disks, shutdown. Other tests cover
+//! what commands do inside a commit.
 
 mod cut;
 mod left;
@@ -22,7 +22,7 @@ use crate::store::environment::StoreOptions;
 use crate::store::read_tx::ReadTx;
 use crate::store::write_tx::WriteTx;
 
-/// More answers than any test awaits.
+/// More answers than any test waits for.
 const ANSWERS_MAX: usize = 2 * limits::WRITES_WAITING_MAX;
 
 type Answer = (&'static str, Result<(), StoreError>);
@@ -96,7 +96,7 @@ impl Fixture {
         Box::new(Task { adds_jobs: true, ..self.build(name, |tx| put(tx, "big", 1 << 20)) })
     }
 
-    /// Keeps the writer busy: returns once it has begun, and lets it go on when the sender is used or dropped.
+    /// Blocks the writer: returns once it has begun, and lets it continue when the sender is used or dropped.
     fn hold(&self, engine: &SqliteEngine) -> SyncSender<()> {
         let (begun, has_begun) = sync_channel(1);
         let (go_on, may_go_on) = sync_channel::<()>(1);
@@ -115,7 +115,7 @@ impl Fixture {
 }
 
 fn put(tx: &mut WriteTx<'_>, key: &str, size: usize) {
-    // Trouble is the unit's to report: a command only stops.
+    // The transaction reports errors: a command only stops.
     let _ = tx.put_document(DocumentKind::Cost, key, Some(&vec![7; size]), |_| {});
 }
 

@@ -1,4 +1,4 @@
-//! Who is woken by what; with a store in memory, since every engine announces the same.
+//! Which changes wake which waiters; tested with the memory engine, because every engine announces the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ async fn has_news(listener: &mut Listener) -> bool {
     tokio::time::timeout(Duration::ZERO, listener.news()).await.is_ok()
 }
 
-/// M55: the handlers of a worker that is paused aggressively hear of it before others run their jobs for long.
+/// M55: the handlers of a worker that is paused aggressively are notified before other workers run their jobs for long.
 #[tokio::test]
 async fn a_worker_whose_jobs_are_taken_away_is_told_at_once() {
     let t = Fixture::new();
@@ -88,7 +88,7 @@ async fn an_attempt_that_ends_by_itself_interrupts_nobody() {
     assert!(!has_news(&mut interrupts).await);
 }
 
-/// M103: who waits for a place that is limited need not poll for it.
+/// M103: a job that waits for a running limit does not need polling.
 #[tokio::test]
 async fn a_place_that_becomes_free_wakes_those_who_wait_for_work() {
     for max_running in [None, Some(1)] {
@@ -112,7 +112,7 @@ impl Fixture {
         self.store.submit(&self.me, jobs, SubmitOptions::default()).await.unwrap();
     }
 
-    /// Somebody who waits for jobs of these queues and types.
+    /// A waiter for jobs of these queues and types.
     fn waits_for(&self, queues: &[&str], types: &[&str]) -> WorkListener {
         let mut work = self.store.environment().wakeups.work();
         let queues: Vec<QueueName> = queues.iter().map(|name| QueueName::new(name).unwrap()).collect();
@@ -129,7 +129,7 @@ async fn hears(work: &mut WorkListener) -> bool {
     tokio::time::timeout(Duration::ZERO, work.news()).await.is_ok()
 }
 
-/// M103: a thousand idle workers do not look whenever anything is submitted anywhere.
+/// M103: a thousand idle workers do not query whenever anything is submitted.
 #[tokio::test]
 async fn only_those_who_wait_for_such_a_job_are_woken_by_it() {
     let t = Fixture::new();
@@ -141,7 +141,7 @@ async fn only_those_who_wait_for_such_a_job_are_woken_by_it() {
     ];
     let mut others =
         [t.waits_for(&["other"], &[]), t.waits_for(&["mail"], &["draw"]), t.waits_for(&[], &["draw"])];
-    // Before the first wait, and while somebody waits.
+    // Before the first wait, and while a waiter waits.
     for is_waiting in [false, true] {
         if is_waiting {
             for work in fitting.iter_mut().chain(&mut others) {

@@ -1,4 +1,4 @@
-//! Statements for whose answer nobody waits any more.
+//! Statements for whose answer no caller waits any more.
 
 use tokio_util::sync::CancellationToken;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::Deadline;
 use crate::store::sqlite::reader::Turn;
 
-/// The caller leaves while its only statement runs, or its deadline passes.
+/// The caller stops waiting while its only statement runs, or its deadline passes.
 #[test]
 fn a_statement_ends_when_nobody_waits_for_it() {
     let t = Fixture::new();

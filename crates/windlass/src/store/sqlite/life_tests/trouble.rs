@@ -1,4 +1,4 @@
-//! Commands that fail in the middle: nothing of them stays, and nobody else in their group is the worse for it.
+//! Commands that fail in the middle: none of their changes remain, and other commands of their group are not affected.
 
 use super::*;
 use crate::store::Store;
@@ -42,7 +42,7 @@ fn a_task_that_fails_takes_none_of_its_group_with_it() {
     assert_eq!([t.answer(), t.answer()], [("damaged", Err(damaged)), ("after", Ok(()))]);
 }
 
-/// Damage of one record is that record's; damage of the file may be anywhere, so nothing more is acknowledged.
+/// Damage of one record affects that record only; damage of the file may be anywhere, so nothing more is acknowledged.
 #[test]
 fn damage_of_the_file_stops_the_store() {
     let t = Fixture::new();
@@ -74,7 +74,7 @@ fn trouble_in_the_middle_of_a_command_leaves_nothing_of_it() {
     let trouble = damaged.clone();
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         put(tx, "half", 1);
-        // As time does between two items of a command.
+        // As timers do between two items of a command.
         tx.begin();
         Err(trouble.clone())
     };
