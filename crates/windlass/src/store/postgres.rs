@@ -1,6 +1,6 @@
-//! The PostgreSQL engine: one schema, as many nodes as there are, one writer at a time among them. Each node has a writer
-//! thread that commits in groups, a few readers, and a look-out for the other nodes. Rules live elsewhere; this only
-//! begins, commits and answers.
+//! The PostgreSQL engine: one schema, any number of nodes, one writer at a time among them. Each node has a writer
+//! thread that commits in groups, a few readers, and a change listener for the other nodes. It contains no rules; it
+//! only begins, commits and answers.
 
 mod address;
 mod advance;
@@ -69,7 +69,7 @@ pub struct PostgresEngine {
     schema: String,
 }
 
-/// The threads that are still to be waited for.
+/// The threads that are not joined yet.
 #[derive(Default)]
 struct Threads {
     /// Writer and readers.
@@ -78,10 +78,10 @@ struct Threads {
 }
 
 impl PostgresEngine {
-    /// Opens the store at an address such as `postgres://user@host/database?schema=windlass`, or makes it there.
+    /// Opens the store at an address such as `postgres://user@host/database?schema=windlass`, or creates it there.
     pub fn open(address: &str, env: &Arc<Environment>) -> Result<PostgresEngine, OpenError> {
         let address = Address::parse(address)?;
-        // On a thread of its own: whoever opens a store may be inside a runtime, which must not be blocked by another.
+        // On a thread of its own: the caller may be inside a runtime, which must not be blocked by another.
         let opened = std::thread::scope(|scope| scope.spawn(|| open_tables(&address, env)).join());
         let tables = opened.map_err(|payload| panicked(payload.as_ref()))??;
         let engine = PostgresEngine {
@@ -168,7 +168,7 @@ impl Engine for PostgresEngine {
         self.reads.close();
         self.writes.close();
         threads.workers.into_iter().for_each(join);
-        // The look-out goes last: it tells other nodes of the last commits.
+        // The change listener is closed last: it notifies other nodes of the last commits.
         self.news.close();
         threads.lookout.into_iter().for_each(join);
     }

@@ -1,7 +1,7 @@
-//! The look-out: tells other nodes that something was committed here, and wakes those who wait here when something was
-//! committed elsewhere. Notifications make it prompt, several commits sharing one; a look at the last commits now and then
-//! makes it sure, also where notifications are switched off. What only the look finds although a notification should have
-//! told of it is counted.
+//! The change listener: notifies other nodes of commits made here, and wakes waiters of this process when another node
+//! has committed. Notifications make this prompt, several commits sharing one; periodic polling of the last commits
+//! makes it reliable, also where notifications are disabled. Changes found only by polling although a notification
+//! should have announced them are counted.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -17,34 +17,34 @@ use crate::limits;
 use crate::store::environment::Environment;
 use crate::store::metrics::Fallback;
 
-/// The look-out.
+/// The change listener.
 pub(super) struct ChangeListener {
     address: Address,
     env: Arc<Environment>,
     news: Arc<Notifications>,
     door: Arc<Inbox>,
-    /// This node among the others.
+    /// The number of this node.
     node: i32,
-    /// The last commit that was looked at; none before the first look of a connection.
+    /// The last commit that was polled; `None` before the first poll of a connection.
     known: Option<i64>,
-    /// Whether no other node was there at the last look.
+    /// Whether there was no other node at the last poll.
     is_alone: bool,
-    /// Kinds of changes that were not announced because no other node was there.
+    /// Kinds of changes that were not announced because there was no other node.
     withheld: u8,
     /// The last commit that each other node announced.
     announced: HashMap<i32, i64>,
-    /// Commits of others that the last look found and nobody had announced.
+    /// Commits of others that the last poll found and that were not announced.
     unannounced: Vec<(i32, i64)>,
 }
 
-/// Whether the look-out is to end, or only its connection did.
+/// Whether the change listener is to stop, or only its connection ended.
 enum Ended {
     Closed,
     Lost,
 }
 
 impl ChangeListener {
-    /// A look-out that is not connected yet.
+    /// A change listener that is not connected yet.
     pub(super) fn new(
         address: Address,
         env: Arc<Environment>,
@@ -66,7 +66,7 @@ impl ChangeListener {
         }
     }
 
-    /// Looks out until it is told to end.
+    /// Runs until the store is closed.
     pub(super) fn serve(mut self) {
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime.block_on(self.look_out()),
@@ -92,7 +92,8 @@ impl ChangeListener {
             if is_over {
                 return;
             }
-            // A connection that lasted is replaced at once: until it is, other nodes' commits are found by polling alone.
+            // A connection that lasted is replaced immediately: until it is, other nodes' commits are found by polling
+            // alone.
             let has_lasted = watch.elapsed() > limits::RECONNECT_EVERY_MAX;
             if !has_lasted && news.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
                 return;
@@ -100,7 +101,7 @@ impl ChangeListener {
         }
     }
 
-    /// Looks out as long as the connection lasts.
+    /// Runs as long as the connection lasts.
     async fn connected(&mut self) -> Ended {
         let connected = self.address.listen.connect(self.address.listen_tls.clone()).await;
         let Ok((client, mut connection)) = connected else {
@@ -132,7 +133,7 @@ impl ChangeListener {
             let channel = self.address.channel();
             let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
             client.batch_execute(&greeting).await?;
-            // The others learn that they are not alone, and what they may have missed.
+            // The other nodes learn that they are not alone, and what they may have missed.
             self.news.add(EVERYTHING);
         }
         let every = if self.address.is_notifying {
@@ -161,7 +162,7 @@ impl ChangeListener {
         }
     }
 
-    /// Tells the others what was committed here.
+    /// Notifies the other nodes of what was committed here.
     async fn announce(&mut self, client: &Client) -> Result<(), Error> {
         let news = self.news.clone();
         let Some(announcement) = news.take() else { return Ok(()) };
@@ -174,8 +175,8 @@ impl ChangeListener {
             announcement.done();
             return Ok(());
         }
-        // Telling others is worth no disk write: whoever misses it looks by himself. Said for this transaction alone: were
-        // the connection a pooler's, others would commit on it later.
+        // A notification is not worth a disk write: a node that misses it polls. Set for this transaction alone: on a
+        // pooler's connection, others would commit later.
         let sql = format!(
             "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{}:{}')",
             self.address.channel(),
@@ -185,7 +186,7 @@ impl ChangeListener {
         );
         client.batch_execute(&sql).await?;
         announcement.done();
-        // What is committed meanwhile shares the next one.
+        // Commits made meanwhile share the next notification.
         tokio::time::sleep(limits::NOTIFY_EVERY).await;
         Ok(())
     }
@@ -216,7 +217,7 @@ impl ChangeListener {
         wakeups.recorded_elsewhere();
     }
 
-    /// There are other nodes, who need to know what was kept from them.
+    /// There are other nodes, which need what was withheld.
     fn meet_others(&mut self) {
         self.is_alone = false;
         let withheld = std::mem::take(&mut self.withheld);
@@ -225,10 +226,10 @@ impl ChangeListener {
         }
     }
 
-    /// Looks for commits of others, and whether there are others.
+    /// Polls for commits of other nodes, and whether there are other nodes.
     async fn poll(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
         if self.address.is_notifying {
-            // Only whoever is alone gets the lock that all share.
+            // Only a node that is alone gets the lock that all share.
             let sql = format!(
                 "SELECT CASE WHEN pg_try_advisory_lock({nodes}) THEN pg_advisory_unlock({nodes}) ELSE false END"
             );
@@ -250,7 +251,7 @@ impl ChangeListener {
 
     async fn look_at_commits(&mut self, client: &Client) -> Result<(), Error> {
         let Some(known) = self.known else {
-            // Whatever happened while nobody listened.
+            // Whatever happened while this node was not listening.
             let sql = format!("SELECT max(n) FROM {}commits", self.address.prefix());
             let rows = client.query_typed(&sql, &[]).await?;
             self.known = rows.first().and_then(|row| row.get(0));
@@ -266,7 +267,7 @@ impl ChangeListener {
         self.known = latest.iter().map(|(_, n)| *n).max().or(self.known);
         let is_unannounced = |(node, n): &(i32, i64)| self.announced.get(node).is_none_or(|last| last < n);
         if self.address.is_notifying && self.unannounced.iter().any(is_unannounced) {
-            // It was not there at the last look, and a notification does not take that long.
+            // It was not there at the last poll, and a notification does not take that long.
             self.env.meters.fell_back(Fallback::Node);
         }
         let others = latest.into_iter().filter(|(node, _)| *node != self.node);

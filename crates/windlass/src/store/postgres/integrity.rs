@@ -1,6 +1,6 @@
-//! What can be wrong with the rows themselves: rows that differ from their checksums, columns and places that do not
-//! follow from the record. It reads everything and mends nothing. Pages and indexes are the database's own business
-//! (`amcheck`, checksums).
+//! Integrity check of the rows: rows that differ from their checksums, columns and index entries that do not match the
+//! record. It reads everything and repairs nothing. Pages and indexes are left to the database's own tools (`amcheck`,
+//! checksums).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,9 @@ use crate::store::config::parse;
 use crate::store::engine::EngineResult;
 use crate::store::sql::columns::{NEVER, document_check, facet_check};
 
-/// Findings of one kind that are told; more of them say nothing new.
+/// Maximum number of findings of one kind.
 const FINDINGS_MAX: usize = 20;
-/// Jobs looked at in one go.
+/// Jobs read at a time.
 const AT_ONCE: i64 = 5_000;
 
 const HOT: &str = "SELECT seq, id, lane, policy, record, state::bigint, created_at, parent FROM @.hot \
@@ -38,11 +38,11 @@ const FACETS: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FR
 const DOCUMENTS: &str = "SELECT kind::bigint, key, \"check\", body FROM @.documents";
 const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys";
 
-/// From when on an entry of `timers` covers a job, and the workers of those entries for running jobs that do.
+/// The time from which an entry of `timers` covers a job, and the workers of those entries for running jobs.
 type Cover = BTreeMap<i64, (i64, Vec<i64>)>;
 
 impl Tables {
-    /// Everything that is wrong, in words.
+    /// A description of each problem.
     pub(super) fn find_damage(&mut self) -> EngineResult<Vec<String>> {
         let mut findings = Vec::new();
         let cover = self.cover()?;
@@ -50,7 +50,7 @@ impl Tables {
         loop {
             let rows = self.link.fetch(HOT, vec![after.into(), AT_ONCE.into()])?;
             let is_last = i64::try_from(rows.len()).unwrap_or(i64::MAX) < AT_ONCE;
-            // Whatever stands behind the last job belongs to none.
+            // Entries behind the last job belong to no job.
             let end = if is_last { i64::MAX } else { rows.last().map_or(Ok(i64::MAX), |row| get(row, 0))? };
             let jobs = self.read_jobs(&rows)?;
             self.check_places(after, end, &rows, &jobs, &cover, &mut findings)?;
@@ -79,7 +79,7 @@ impl Tables {
         Ok(cover)
     }
 
-    /// Jobs that are found where they do not belong, or not where they do.
+    /// Jobs that have index entries they should not have, or lack some.
     fn check_places(
         &mut self,
         after: i64,
@@ -159,7 +159,7 @@ impl Tables {
         })
     }
 
-    /// Rows of a table for which `is_wrong` says so, or which it cannot read.
+    /// Rows of a table for which `is_wrong` returns true, or which it cannot read.
     fn rows_where(
         &mut self,
         sql: &str,

@@ -1,4 +1,4 @@
-//! What hangs on jobs: attempts, checkpoints, signals, log lines, results, groups. Their content is bytes to this module.
+//! Job data: attempts, checkpoints, signals, log lines, results, groups. Their content is opaque here.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const DROP: &str = "DELETE FROM @.facets f \
      USING unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[]) u(seq, kind, name, number) \
      WHERE f.seq = u.seq AND f.kind = u.kind::smallint AND f.name = u.name AND f.number = u.number";
 
-/// Which facet: job, kind, name, number.
+/// The key of job data: job, kind, name, number.
 type JobDataKey<'f> = (i64, i64, &'f str, i64);
 
 impl Tables {
@@ -52,7 +52,7 @@ impl Tables {
     }
 
     pub(super) fn write_all_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
-        // The last word on each counts, and no statement may name a row twice.
+        // The last write of each key counts, and no statement may name a row twice.
         let mut last: std::collections::BTreeMap<JobDataKey<'_>, Option<&JobData>> =
             std::collections::BTreeMap::new();
         for write in writes {

@@ -1,5 +1,5 @@
-//! What one node has to tell the others, and what it was told by them. Both are sets of kinds that are merged, not lists of
-//! messages: however much happens at once, nothing is dropped and memory is bounded.
+//! Notifications between nodes: what one node has to announce, and what it received. Both are sets of kinds that are
+//! merged, not lists of messages: nothing is dropped and memory is bounded, however much happens at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
@@ -16,12 +16,12 @@ use crate::store::write_tx::Effects;
 pub(super) const WORK: u8 = 1;
 pub(super) const ENDS: u8 = 2;
 pub(super) const INTERRUPTS: u8 = 4;
-/// Something was committed; every change has this bit.
+/// A commit was made; every change has this bit.
 const COMMITTED: u8 = 8;
 /// Anything may have changed.
 pub(super) const EVERYTHING: u8 = WORK | ENDS | INTERRUPTS | COMMITTED;
 
-/// What this node's writer committed and the other nodes were not told of yet.
+/// What this node's writer committed and has not announced to the other nodes yet.
 #[derive(Default)]
 pub(super) struct Notifications {
     unannounced: AtomicU8,
@@ -32,7 +32,7 @@ pub(super) struct Notifications {
 }
 
 impl Notifications {
-    /// This node made a commit.
+    /// Records a commit of this node.
     pub(super) fn committed(&self, effects: &Effects, number: i64) {
         let kinds = [
             (!effects.work.is_empty(), WORK),
@@ -41,11 +41,11 @@ impl Notifications {
         ];
         let kinds = kinds.iter().filter(|(is_so, _)| *is_so).fold(COMMITTED, |all, (_, bit)| all | bit);
         self.add(kinds);
-        // After its kinds: whoever announces this number announces them too.
+        // After its kinds: announcing this number also announces them.
         self.commit.fetch_max(number, Ordering::AcqRel);
     }
 
-    /// Adds kinds of changes to those to be announced.
+    /// Adds kinds of changes to announce.
     pub(super) fn add(&self, kinds: u8) {
         self.unannounced.fetch_or(kinds, Ordering::AcqRel);
         self.arrived.notify_one();
@@ -58,10 +58,10 @@ impl Notifications {
         (kinds != 0).then_some(NotificationPayload { news: self, kinds, commit })
     }
 
-    /// Returns when something is to be announced, or the store is closed.
+    /// Returns when there is something to announce, or the store is closed.
     pub(super) async fn arrive(&self) {
         while !self.has_unannounced() && !self.is_closed() {
-            // What this waits for is looked at above, so it does not matter who used up the permit.
+            // The condition is checked above, so it does not matter which waiter used up the permit.
             tokio::select! {
                 () = self.arrived.notified() => {}
                 () = self.closing.cancelled() => {}
@@ -69,12 +69,12 @@ impl Notifications {
         }
     }
 
-    /// Whether something is still to be announced.
+    /// Whether there is still something to announce.
     pub(super) fn has_unannounced(&self) -> bool {
         self.unannounced.load(Ordering::Acquire) != 0
     }
 
-    /// Ends the look-out once everything is announced.
+    /// Stops the change listener once everything is announced.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }
@@ -89,13 +89,13 @@ impl Notifications {
         tokio::time::sleep(grace).await;
     }
 
-    /// Waits for so long; true once the store is closed.
+    /// Waits for this long; true once the store is closed.
     pub(super) async fn is_closed_within(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.closing.cancelled()).await.is_ok()
     }
 }
 
-/// What is being announced. Dropped before it is done, it is to be announced again: twice is harmless.
+/// A pending announcement. If it is dropped before it is done, it is announced again: twice is harmless.
 pub(super) struct NotificationPayload<'a> {
     news: &'a Notifications,
     pub(super) kinds: u8,
@@ -104,7 +104,7 @@ pub(super) struct NotificationPayload<'a> {
 }
 
 impl NotificationPayload<'_> {
-    /// The others were told.
+    /// Marks it as announced.
     pub(super) fn done(mut self) {
         self.kinds = 0;
     }
@@ -129,11 +129,11 @@ pub(super) struct Received {
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) kinds: u8,
-    /// Whether submissions came in through SQL.
+    /// Whether jobs were submitted through SQL.
     pub(super) has_letters: bool,
-    /// Whether the connection has ended, and nothing more will be heard on it.
+    /// Whether the connection has ended, and no more notifications will arrive on it.
     pub(super) is_over: bool,
-    /// The last commit that each node announced, with none forgotten.
+    /// The last commit that each node announced; entries are never removed.
     pub(super) commits: HashMap<i32, i64>,
 }
 
@@ -142,7 +142,7 @@ impl Received {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in the text of a notification; those of the node itself say nothing new to it.
+    /// Processes the payload of a notification; the node's own notifications are ignored.
     pub(super) fn hear(&self, message: &str, own: i32) {
         let mut parts = message.split(':').map(str::parse::<i64>);
         let mut state = self.state();
@@ -153,7 +153,7 @@ impl Received {
                     return;
                 }
                 state.kinds |= u8::try_from(kinds & i64::from(EVERYTHING)).unwrap_or(EVERYTHING) | COMMITTED;
-                // An older build does not say which commit it speaks of.
+                // An older build does not send the number of the commit.
                 let commit = commit.and_then(Result::ok).unwrap_or(i64::MAX);
                 if state.commits.len() >= limits::NODES_KEPT {
                     state.commits.clear();
@@ -161,20 +161,20 @@ impl Received {
                 let last = state.commits.entry(node).or_insert(commit);
                 *last = commit.max(*last);
             }
-            // Not from a node: jobs that came in through SQL.
+            // Not from a node: jobs submitted through SQL.
             _ => state.has_letters = true,
         }
         drop(state);
         self.arrived.notify_one();
     }
 
-    /// Nothing more will be heard.
+    /// No more notifications will arrive.
     pub(super) fn end(&self) {
         self.state().is_over = true;
         self.arrived.notify_one();
     }
 
-    /// Returns what was announced since the last time, as soon as there is anything.
+    /// Returns what was announced since the last call, as soon as there is anything.
     pub(super) async fn next(&self) -> Sent {
         loop {
             {
@@ -195,7 +195,7 @@ impl Received {
 mod tests {
     use super::*;
 
-    /// What the look-out would announce now.
+    /// What the change listener would announce now.
     fn announced(news: &Notifications) -> Option<u8> {
         news.take().map(|announcement| {
             let kinds = announcement.kinds;
@@ -208,7 +208,7 @@ mod tests {
     async fn what_was_committed_while_nobody_listened_is_announced_later() {
         let news = Notifications::default();
         news.add(WORK);
-        // Somebody who waits only for the end of the store hears of it, and must not use it up.
+        // A waiter for the close only must not use up the notification.
         assert!(!news.is_closed_within(Duration::from_millis(1)).await);
         news.arrive().await;
         assert_eq!(announced(&news), Some(WORK));

@@ -1,4 +1,4 @@
-//! Checking a file for damage while it is served: on a connection of its own, in a thread that ends with the store.
+//! Checks a file for damage while it is served: on its own connection, in a thread that ends with the store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,10 +12,10 @@ use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::EngineResult;
 
-/// Steps of SQLite's machine between two looks whether the store is being closed: some milliseconds.
+/// Steps of SQLite's virtual machine between two checks whether the store is being closed: some milliseconds.
 const STEPS_BETWEEN_LOOKS: std::ffi::c_int = 100_000;
 
-/// What is known of the file.
+/// The result of the check so far.
 #[derive(Debug, Default)]
 pub(super) struct Soundness {
     damage: OnceLock<String>,
@@ -23,7 +23,7 @@ pub(super) struct Soundness {
 }
 
 impl Soundness {
-    /// Fails once damage was found: a commit after it could be lost with the damaged pages.
+    /// Returns an error once damage was found: a later commit could be lost with the damaged pages.
     pub(super) fn check(&self) -> EngineResult<()> {
         self.damage.get().map_or(Ok(()), |what| {
             Err(StoreError::Stopped(format!("the database file is damaged: {what}; restore a backup")))

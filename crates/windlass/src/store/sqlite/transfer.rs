@@ -1,5 +1,5 @@
-//! Everything in the file, row by row, for moving it elsewhere, and rows from elsewhere as they were there. Pages end where
-//! they hold enough bytes, since SQLite hands over one row after the other.
+//! Export and import of all rows of the file, for moving a store. Pages end when they hold enough bytes, because SQLite
+//! returns one row after the other.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM documents \
      WHERE kind = ?1 AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3";
 
 impl<C: Holds> Tables<C> {
-    /// Rows of a statement until there are none or the page is full; the second of what `read` gives is a row's size.
+    /// Rows of a statement until there are none or the page is full; the second value of `read` is a row's size.
     fn page<T>(
         &self,
         sql: &str,
@@ -159,7 +159,7 @@ fn read_facet(row: &Row<'_>) -> EngineResult<JobData> {
     Ok(facet)
 }
 
-/// Whether any other connection, of whatever process, has the file open.
+/// Whether any other connection, of any process, has the file open.
 pub(crate) fn is_in_use(path: &Path) -> EngineResult<bool> {
     if !path.exists() {
         return Ok(false);
@@ -167,9 +167,9 @@ pub(crate) fn is_in_use(path: &Path) -> EngineResult<bool> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     busy::never_wait(&connection)?;
-    // A log that is there is for whoever opens the store to judge.
+    // An existing log is left for the process that opens the store.
     open::leave_log(&connection)?;
-    // Having the file alone is refused as long as anybody else has it at all, also without a transaction.
+    // Exclusive access is refused while any other connection has the file open, even without a transaction.
     let alone =
         "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; SELECT count(*) FROM sqlite_schema; ROLLBACK";
     match connection.execute_batch(alone).map_err(store_error) {
