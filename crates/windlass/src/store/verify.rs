@@ -1,5 +1,5 @@
-//! Proof that what is stored is sound: the invariants of the model, checked on the user's own data, on a live store, in one
-//! snapshot. It only reads, and reports each invariant with how much it looked at and what it found.
+//! Verification of the stored data: the invariants of the model, checked on a live store, in one snapshot. It only
+//! reads, and reports for each invariant how much was checked and what was found.
 
 mod audit;
 mod graph;
@@ -19,21 +19,21 @@ use crate::store::events::newest_record;
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::read_tx::ReadTx;
 
-/// How many findings of one invariant are told in words; all are counted.
+/// Maximum number of findings of one invariant that are described; all are counted.
 const TOLD_MAX: usize = 20;
 
-/// What checking one invariant came to.
+/// The result of checking one invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyReport {
     /// The invariant's number.
     pub code: &'static str,
-    /// The promise, in a sentence.
+    /// The invariant, in a sentence.
     pub promise: &'static str,
-    /// How many things were looked at.
+    /// Number of objects checked.
     pub checked: u64,
-    /// How many of them break the promise.
+    /// Number of objects that violate it.
     pub broken: u64,
-    /// The first of those, in words.
+    /// Descriptions of the first of those.
     pub findings: Vec<String>,
 }
 
@@ -42,12 +42,12 @@ impl VerifyReport {
         VerifyReport { code, promise, checked: 0, broken: 0, findings: Vec::new() }
     }
 
-    /// Whether the promise holds.
+    /// Whether the invariant holds.
     pub fn holds(&self) -> bool {
         self.broken == 0
     }
 
-    /// Counts one look, and what it found.
+    /// Counts one check, and its finding.
     fn count_finding(&mut self, finding: Option<String>) {
         self.checked += 1;
         if let Some(finding) = finding {
@@ -59,16 +59,16 @@ impl VerifyReport {
     }
 }
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checked {
-    /// Jobs and audit records looked at; a record that is looked at twice counts twice.
+    /// Jobs and audit records checked; a record that is checked twice counts twice.
     pub done: u64,
-    /// How many there are to look at, as far as was known at the beginning.
+    /// Number of objects to check, as far as known at the beginning.
     pub expected: u64,
 }
 
-/// Counts what is looked at, and tells whoever wants to know.
+/// Counts what is checked, and reports progress.
 pub(crate) struct VerifyFinding<'a> {
     checked: Checked,
     tell: &'a mut dyn FnMut(Checked),
@@ -81,12 +81,12 @@ impl VerifyFinding<'_> {
     }
 }
 
-/// A job with what hangs on it, as the checks see it.
+/// A job with its data, as the checks see it.
 pub(crate) struct VerifyCounts {
     pub(crate) job: JobRecord,
     pub(crate) spec: Spec,
     pub(crate) attempts: Vec<(u32, AttemptRecord)>,
-    /// How many checkpoints are stored, and their bytes.
+    /// Number and total size in bytes of the stored checkpoints.
     pub(crate) checkpoints: (u64, u64),
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn verify(
     tell: &mut dyn FnMut(Checked),
 ) -> Result<Vec<VerifyReport>, StoreError> {
     let counted: u64 = view.db.counts()?.lanes.values().flatten().sum();
-    // Every record is looked at twice: for what it tells, and in the chain.
+    // Every record is read twice: for its content, and in the chain.
     let expected = counted + 2 * newest_record(view)?;
     let mut told = VerifyFinding { checked: Checked { done: 0, expected }, tell };
     let mut life = life::verdicts();
@@ -162,7 +162,7 @@ fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts
     Ok(found)
 }
 
-/// I26: what no question about jobs would show.
+/// I26: problems that no query about jobs would show.
 fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
     let mut verdict =
         VerifyReport::new("I26", "the storage is sound: an index finds what is stored, as it was written");
@@ -173,7 +173,7 @@ fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
     Ok(verdict)
 }
 
-/// I23: the counters are what counting comes to.
+/// I23: the counters match the actual counts.
 fn counters(
     view: &mut ReadTx<'_>,
     recount: &BTreeMap<(Arc<Lane>, JobState), u64>,

@@ -1,5 +1,4 @@
-//! Everything in memory, row by row, and rows from elsewhere as they were there: the specification of what a move reads and
-//! writes.
+//! Export and import of all rows in memory: the specification of what a move reads and writes.
 
 use std::ops::Bound;
 

@@ -1,5 +1,5 @@
-//! Writing to the tables. Nothing here can fail but a change to a job that is not there, which is a caller's mistake that
-//! no engine may hide.
+//! Writing to the tables. The only possible error is a change to a job that does not exist, which is a caller's mistake
+//! that no engine may hide.
 
 use super::tables::{Row, Tables};
 use crate::audit::Record;

@@ -1,5 +1,5 @@
-//! Rows on their way from one store to another, a page at a time: read here, written there in one commit, or folded into a
-//! hash at either end.
+//! Rows on their way from one store to another, a page at a time: read from the source, written to the target in one
+//! commit, or hashed on either side.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Rows {
         }
     }
 
-    /// The part's place in [`PARTS`](super::cursor::PARTS).
+    /// The part's index in [`PARTS`](super::cursor::PARTS).
     pub(super) fn part(&self) -> usize {
         match self {
             Rows::Documents(..) => 0,
@@ -51,14 +51,14 @@ impl Rows {
     }
 }
 
-/// A page of rows, and what comes after them.
+/// A page of rows, and the cursor after them.
 pub(super) struct Batch {
     pub(super) rows: Rows,
     pub(super) next: Cursor,
 }
 
 impl Batch {
-    /// Reads the page at a cursor; none at the end. Parts in which nothing is left are passed.
+    /// Reads the page at a cursor; `None` at the end. Empty parts are skipped.
     pub(super) fn read(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<Option<Batch>> {
         let mut cursor = cursor.clone();
         loop {
@@ -73,7 +73,7 @@ impl Batch {
         }
     }
 
-    /// Writes the rows, with the counts that follow from them.
+    /// Writes the rows, with the counts derived from them.
     pub(super) fn write(&self, db: &mut dyn Write) -> EngineResult<()> {
         match &self.rows {
             Rows::Documents(kind, documents) => documents
@@ -95,7 +95,7 @@ impl Batch {
     }
 }
 
-/// The rows at a cursor, and the cursor after the last of them; none if there are none.
+/// The rows at a cursor, and the cursor after the last of them; `None` if there are none.
 fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Rows, Option<Cursor>)> {
     Ok(match cursor {
         Cursor::Documents { kind, after } => {

@@ -1,5 +1,6 @@
-//! The mark of a move, kept in both stores: what keeps a store from being served while its content is on its way, or
-//! elsewhere. Every process that has the store open meets it in its next commit, so that the two ends are never both served.
+//! The mark of a move, stored in both stores: it keeps a store from being served while its content is being moved, or
+//! after it was moved. Every process that has the store open sees it in its next commit, so that the two stores are
+//! never both served.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,22 +9,22 @@ use crate::clock::Timestamp;
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult, Read, Write};
 
-/// The only document of its kind.
+/// The key of the only document of its kind.
 const KEY: &str = "mark";
 
-/// Where a store stands in a move. `id` is the move's, the same at both ends.
+/// The state of a store in a move. `id` identifies the move, and is the same in both stores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
 pub(crate) enum Mark {
-    /// What is in it is being copied elsewhere.
+    /// Its content is being copied to another store.
     Leaving { id: String, to: String },
-    /// What was in it is elsewhere.
+    /// Its content was moved to another store.
     Moved { id: String, to: String, at: Timestamp },
-    /// It is being filled, and is whole up to `cursor`.
+    /// It is being filled, and is complete up to `cursor`.
     Arriving { id: String, from: String, cursor: Cursor },
     /// It was filled, and is served like any other.
     Arrived { id: String, from: String, at: Timestamp },
-    /// It was filled, wholly or not, and the other end was taken back instead.
+    /// It was filled, completely or not, and the source was taken back instead.
     GivenUp { id: String, from: String },
 }
 
@@ -38,12 +39,12 @@ impl Mark {
         db.put_document(DocumentKind::Transfer, KEY, mark.map(encode).as_deref())
     }
 
-    /// Whether nobody may be served.
+    /// Whether the store must not be served.
     pub(crate) fn is_shut(&self) -> bool {
         !matches!(self, Mark::Arrived { .. })
     }
 
-    /// What whoever opens the store is told.
+    /// The error message for opening the store.
     fn describe(&self) -> String {
         match self {
             Mark::Leaving { to, .. } => format!(
@@ -66,7 +67,7 @@ impl Mark {
     }
 }
 
-/// Why nobody may be served, if so.
+/// Why the store must not be served, if so.
 pub(crate) fn refusal(db: &mut (impl Read + ?Sized)) -> EngineResult<Option<String>> {
     Ok(Mark::read(db)?.filter(Mark::is_shut).map(|mark| mark.describe()))
 }

@@ -1,5 +1,5 @@
-//! The inside of the door in SQL: what callers left in `inbox` within their own transactions is taken out and made jobs
-//! of, by the writer and in its turn. It checks nothing twice that a command checks anyway.
+//! The SQL inbox: jobs that callers submitted in `inbox` within their own transactions are taken out and created by the
+//! writer. Checks made by the commands are not repeated here.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::store::sql::columns::limit;
 use crate::store::sql::task_queue::TaskQueue;
 use crate::store::write_tx::WriteTx;
 
-/// The oldest ones, as many as may be held in memory at once.
+/// The oldest entries, as many as may be held in memory at once.
 const LETTERS: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
      FROM (SELECT n, sum(octet_length(payload)) OVER (ORDER BY n) - octet_length(payload) AS before \
      FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) oldest) sized \
@@ -39,8 +39,8 @@ const SET_FIRST_ASIDE: &str =
 const ASIDE: &str = "SELECT id, refusal FROM @.inbox WHERE refusal IS NOT NULL ORDER BY n LIMIT $1";
 const WHOSE: &str = "SELECT tenant FROM @.inbox WHERE id = ANY($1) AND refusal IS NULL";
 const SIZE: &str = "UPDATE @.door SET payload_bytes_max = $1 WHERE payload_bytes_max <> $1";
-/// Sets of keys where nobody stands at the door, and single keys elsewhere. Apart from the look at the keys, which must see
-/// what the last holder of a lock has committed.
+/// Locks sets of keys where no `submit` call holds one of them, and single keys otherwise. Separate from reading the
+/// keys, which must see what the last holder of a lock has committed.
 const LOCKS: &str = "WITH wanted AS MATERIALIZED (SELECT place, @.key_lock(kind, tenant, type, key) AS lock \
      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY u(kind, tenant, type, key, place)), \
      sets AS MATERIALIZED (SELECT number, pg_try_advisory_xact_lock(hashtext('@.'), number) AS is_ours \
@@ -54,26 +54,26 @@ const UNREAD: &str = "SELECT 1 FROM unnest($1::bigint[], $2::text[], $3::text[],
      JOIN @.inbox i ON u.kind = 1 AND i.tenant = u.tenant AND i.type = u.type AND i.unique_key = u.key \
      WHERE i.refusal IS NULL LIMIT 1";
 
-/// What a transaction has met of the door.
+/// What a transaction has found about the SQL inbox.
 #[derive(Default)]
 pub(super) struct InboxState {
-    /// Whether a key was asked for that stands in a submission nobody has read yet.
+    /// Whether a requested key is in an inbox entry that was not read yet.
     pub(super) is_unread: bool,
-    /// Whether a key was asked for that somebody's open transaction has its hand on.
+    /// Whether a requested key is locked by an open transaction.
     pub(super) is_busy: bool,
-    /// Keys of submissions that were taken out: they are this transaction's own, whoever asks for them meanwhile.
+    /// Keys of entries that were taken out: they belong to this transaction.
     taken: HashSet<Key>,
 }
 
 impl InboxState {
-    /// Whether what failed may have failed for one key alone.
+    /// Whether a failure may be caused by one key alone.
     pub(super) fn is_in_the_way(&self) -> bool {
         self.is_unread || self.is_busy
     }
 }
 
 impl Tables {
-    /// Makes sure that nobody submits with these keys through the door before this transaction ends.
+    /// Prevents `submit` calls with these keys until this transaction ends.
     pub(super) fn lock_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         let open: Vec<Key> = keys.iter().filter(|key| !self.doorstep.taken.contains(key)).cloned().collect();
         if open.is_empty() {
@@ -90,7 +90,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Takes out what came in by the door, oldest first. What cannot be read stays, set aside.
+    /// Takes entries out of the inbox, oldest first. Entries that cannot be read stay, quarantined.
     pub(super) fn read_letters(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
         let rows =
             self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::INBOX_BYTES_MAX).into()])?;
@@ -115,7 +115,7 @@ impl Tables {
         Ok(letters)
     }
 
-    /// Whose a submission is that was not taken in yet.
+    /// The tenant of a submission that is still in the inbox.
     pub(super) fn letter_tenant(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
         let mut ids = Column::ids();
         ids.push(id.as_bytes());
@@ -124,12 +124,12 @@ impl Tables {
         Ok(Tenant::new(get(row, 0)?).ok())
     }
 
-    /// Sets the oldest one aside.
+    /// Quarantines the oldest entry.
     pub(super) fn set_first_letter_aside(&mut self, why: &str) -> EngineResult<()> {
         self.write(SET_FIRST_ASIDE, vec![why.into()], None)
     }
 
-    /// What was set aside, in words.
+    /// Descriptions of the quarantined entries.
     pub(super) fn letters_aside(&mut self, max: usize) -> EngineResult<Vec<String>> {
         let mut found = Vec::new();
         for row in self.link.fetch(ASIDE, vec![limit(max).into()])? {
@@ -139,7 +139,7 @@ impl Tables {
         Ok(found)
     }
 
-    /// Tells the door how large payloads may be.
+    /// Stores the maximum payload size for `submit`.
     pub(super) fn tell_door(&mut self, payload_bytes_max: usize) -> EngineResult<()> {
         self.link.send_plain("BEGIN READ WRITE");
         self.link.send(SIZE, vec![limit(payload_bytes_max).into()], None)?;
@@ -147,7 +147,7 @@ impl Tables {
     }
 }
 
-/// What a submission is told that meets somebody's open transaction.
+/// The error for a submission that conflicts with an open transaction.
 fn busy() -> StoreError {
     StoreError::Overloaded { waiting: 1, retry_after: limits::OVERLOADED_RETRY_AFTER }
 }
@@ -166,7 +166,7 @@ fn keys_of(job: &NewJob) -> impl Iterator<Item = Key> {
     texts.into_iter().flatten()
 }
 
-/// Options as the door writes them down: durations in nanoseconds, moments in milliseconds.
+/// Options as `submit` writes them: durations in nanoseconds, times in milliseconds.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -257,14 +257,14 @@ fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result
     })
 }
 
-/// Calls the writer to the door.
+/// Notifies the writer of inbox entries.
 pub(super) struct Inbox {
     writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
-    /// Whether the writer is called already.
+    /// Whether the writer is already notified.
     is_called: AtomicBool,
-    /// How many are taken in at once; after trouble they are taken one by one, to find the one it comes from.
+    /// How many entries are taken at once; after an error they are taken one by one, to find the one that causes it.
     letters_max: AtomicUsize,
-    /// Why the oldest one cannot be taken in, if it stood alone in trouble.
+    /// Why the oldest entry cannot become a job, if it alone caused an error.
     trouble: Mutex<Option<String>>,
 }
 
@@ -278,12 +278,12 @@ impl Inbox {
         }
     }
 
-    /// Somebody is at the door.
+    /// Notifies the writer of inbox entries.
     pub(super) fn call(self: &Arc<Inbox>) {
         if !self.is_called.swap(true, Ordering::AcqRel)
             && self.writes.put(Box::new(InboxStatus::new(self.clone())), true).is_err()
         {
-            // Too much waits, or the store is closed: the next look calls again.
+            // The queue is full, or the store is closed: the next poll notifies again.
             self.is_called.store(false, Ordering::Release);
         }
     }
@@ -299,7 +299,7 @@ impl Inbox {
     }
 
     fn stuck(&self, error: &StoreError) {
-        // What is no fault of a submission passes by itself.
+        // Errors that no submission causes pass by themselves.
         if !matches!(error, StoreError::Damaged(_) | StoreError::Database(_)) {
             return;
         }
@@ -310,7 +310,7 @@ impl Inbox {
     }
 }
 
-/// Taking in what came by the door, in one commit with whatever else waits.
+/// Takes inbox entries, in one commit with other waiting tasks.
 pub(super) struct InboxStatus {
     door: Arc<Inbox>,
     has_more: bool,
@@ -328,7 +328,7 @@ impl InboxStatus {
         }
         let max = self.door.letters_max.load(Ordering::Relaxed);
         let letters = tx.db()?.take_inbox(max)?;
-        // Fewer may have been taken because of their size; then the last look finds none.
+        // Fewer may have been taken because of their size; then the next read finds none.
         self.has_more = !letters.is_empty();
         letters.iter().try_for_each(|letter| deliver(tx, letter))
     }
@@ -345,7 +345,7 @@ impl WriteTask for InboxStatus {
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
-            // Refused perhaps before it has run: whoever looks next must be able to call again.
+            // It may be refused before it has run: the next poll must be able to notify again.
             self.door.is_called.store(false, Ordering::Release);
             return self.door.stuck(&error);
         }

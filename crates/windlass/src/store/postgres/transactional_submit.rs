@@ -1,5 +1,5 @@
-//! Submitting inside a transaction of the caller's: the job is there if and only if the caller's own rows are. It calls the
-//! function that every other program calls, and neither begins nor commits.
+//! Submitting inside the caller's transaction: the job exists if and only if the caller's own rows do. It calls the
+//! same SQL function as other programs, and neither begins nor commits.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(crate) fn call(
     })
 }
 
-/// Submits a job within `transaction`; committing makes it visible, rolling back leaves nothing.
+/// Submits a job within `transaction`; committing makes it visible, rolling back discards it.
 pub(crate) async fn submit(
     transaction: &Transaction<'_>,
     call: &SqlStatement,
@@ -64,7 +64,7 @@ pub(crate) async fn submit(
     let rows = match transaction.query_typed(&call.statement, &values).await {
         Ok(rows) => rows,
         Err(error) => {
-            // The caller's own work stays; only what was done here is undone.
+            // The caller's own changes are kept; only what was done here is undone.
             run("ROLLBACK TO SAVEPOINT windlass_submit").await?;
             return Err(refusal(&error, job));
         }
@@ -79,7 +79,7 @@ fn trouble(error: &tokio_postgres::Error) -> SubmitError {
     classify_error(error).into()
 }
 
-/// What an error of the door means.
+/// Converts an error of `submit` in SQL.
 fn refusal(error: &tokio_postgres::Error, job: &NewJob) -> SubmitError {
     let Some(answer) = error.as_db_error() else { return trouble(error) };
     let field = answer.column().unwrap_or_default().to_owned();
@@ -101,7 +101,7 @@ fn refusal(error: &tokio_postgres::Error, job: &NewJob) -> SubmitError {
     }
 }
 
-/// What a job asks for, as the door reads it.
+/// A job's options, as `submit` in SQL reads them.
 fn written(caller: &Caller, job: &NewJob, options: SubmitOptions) -> Value {
     let span = |duration: Option<Duration>| duration.map(milliseconds);
     let labels = &job.labels;
@@ -149,7 +149,7 @@ fn retry(policy: &RetryPolicy) -> Value {
     })
 }
 
-/// Rounded up: a wait of half a millisecond is still one.
+/// Rounded up: a wait of half a millisecond must not become zero.
 fn milliseconds(duration: Duration) -> String {
     format!("{}ms", duration.as_nanos().div_ceil(1_000_000))
 }

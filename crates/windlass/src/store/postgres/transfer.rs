@@ -1,5 +1,5 @@
-//! Everything in the schema, row by row, for moving it elsewhere, and rows from elsewhere as they were there. What a page
-//! may hold is decided by sizes, which are asked for first: a page of rows at the limit would not fit in memory.
+//! Export and import of all rows of the schema, for moving a store. Pages are bounded by sizes, which are read first: a
+//! page of rows at the maximum size would not fit in memory.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM @.documents \
 const LETTERS: &str = "SELECT count(*) FILTER (WHERE refusal IS NULL), count(*) FILTER (WHERE refusal IS NOT NULL) \
      FROM @.inbox";
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
-/// The lock of the table is given only once every transaction that has left something in it has ended.
+/// The lock of the table is granted only once every transaction that has inserted into it has ended.
 const SHUT_DOOR: &str = "CREATE OR REPLACE FUNCTION @.door_is_shut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
      RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', \
      MESSAGE = 'jobs are not taken in here: this store is being moved, or was', \
@@ -176,12 +176,12 @@ fn read_facet(row: &Row) -> EngineResult<JobData> {
     Ok(facet)
 }
 
-/// Whether any node has the store open. One that neither hears nor tells news (`notify=off`) is not noticed.
+/// Whether any node has the store open. A node without notifications (`notify=off`) is not detected.
 pub(crate) fn is_in_use(address: &str) -> Result<bool, OpenError> {
     let address = Address::parse(address)?;
     let ask = || {
         let mut link = Connection::connect(&address)?;
-        // Only whoever is alone gets the lock that all nodes share.
+        // Only a process that is alone gets the lock that all nodes share.
         let rows = link.fetch(ALONE, vec![address.lock_key("nodes").into()])?;
         rows.first().map_or(Ok(false), |row| get::<bool>(row, 0).map(|is_alone| !is_alone))
     };

@@ -1,5 +1,6 @@
-//! The one writer of this node: takes everything that waits, does it in one transaction, and answers after the commit.
-//! A connection that breaks is made anew; a commit that nobody answered for is looked up before anything is done again.
+//! The writer of this node: takes all waiting tasks, runs them in one transaction, and answers after the commit. A
+//! broken connection is replaced; the outcome of a commit whose answer was lost is determined before anything is
+//! repeated.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::store::write_tx::Effects;
 
 /// Requests that share a commit.
 type Group = Vec<Box<dyn WriteTask>>;
-/// Requests that wait for the next.
+/// Requests that wait for the next commit.
 type Arrivals = TaskQueue<Box<dyn WriteTask>>;
 
 /// The writer.
@@ -39,33 +40,33 @@ pub(super) struct Writer {
     pub(super) memo: ConnectionCache,
     pub(super) news: Arc<Notifications>,
     door: Arc<Inbox>,
-    /// Names commits, so that one can be recognised that nobody answered for. Not the store's own: what that gives out
-    /// must not depend on the engine.
+    /// Nonces of commits, so that one can be recognised after its answer was lost. Separate from the store's entropy,
+    /// whose output must not depend on the engine.
     nonces: Entropy,
-    /// This node among the others; the upper half of its nonces.
+    /// The number of this node; the upper half of its nonces.
     node: i32,
     lock: i64,
     closing: Closing,
-    /// Whether a commit was given up of which nobody knows whether it was made: nobody was woken for it.
+    /// Whether a commit with an unknown outcome was given up: no waiter was woken for it.
     has_unknown: bool,
 }
 
-/// A commit that nobody answered for.
+/// A commit whose answer was lost.
 struct Unknown {
-    /// Its number and its nonce.
+    /// Its number and nonce.
     tried: (i64, i64),
     effects: Effects,
 }
 
-/// How a try to commit ended.
+/// The result of an attempt to commit.
 enum Attempt {
     /// It is on disk, under this number if there was anything to write.
     Committed(Effects, Option<i64>),
-    /// Nothing happened.
+    /// Nothing was committed.
     Refused(StoreError),
-    /// The connection broke before the commit was asked for: nothing happened.
+    /// The connection broke before the commit was sent: nothing was committed.
     Lost(StoreError),
-    /// The connection broke while the commit was under way.
+    /// The connection broke while the commit was in progress.
     Unknown(Unknown),
 }
 
@@ -89,18 +90,19 @@ impl Writer {
         writer
     }
 
-    /// This node among the others.
+    /// The number of this node.
     pub(super) fn node(&self) -> i32 {
         self.node
     }
 
-    /// Writes for others until nothing waits and nothing will, or until the store must stop.
+    /// Runs write tasks until the queue is closed and empty, or until the store must stop.
     pub(super) fn serve(mut self, writes: &Arrivals, reads: &TaskQueue<Box<dyn ReadTask>>) {
         while writes.wait() {
             let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
             if let Err(error) = self.commit(tasks, Some(writes)) {
                 tracing::error!(%error, "the store stops");
-                // Readers first: whoever is told by the writer that all is over finds it so.
+                // Readers first: a caller that learns from the writer that the store has stopped finds the readers
+                // stopped too.
                 for task in reads.stop(&error) {
                     catch_panic("refusing a read", || task.done(Err(error.clone())));
                 }
@@ -109,15 +111,15 @@ impl Writer {
         }
     }
 
-    /// Does a group's work and answers everybody in it; those who arrive while it waits for its turn among other nodes
-    /// belong to it too. Fails only if nothing may be acknowledged any more.
+    /// Runs a group's tasks and answers all of them; tasks that arrive while it waits for the lock join it. Returns an
+    /// error only if nothing may be acknowledged any more.
     fn commit(&mut self, mut tasks: Group, arriving: Option<&Arrivals>) -> EngineResult<()> {
         if tasks.is_empty() {
             return Ok(());
         }
         let mut outcome = self.persist(&mut tasks, arriving);
         if outcome.is_err() && self.tables.doorstep.is_unread {
-            // A key stands in a submission that came by the door: that one came first, and is taken in first.
+            // A key is used by an inbox entry: that one came first, and is processed first.
             self.commit(vec![Box::new(InboxStatus::new(self.door.clone()))], None)?;
             outcome = self.persist(&mut tasks, None);
         }
@@ -130,7 +132,7 @@ impl Writer {
                 catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
                 Ok(())
             }
-            // One of them is to blame, and fails alone: the others are done again without it.
+            // One of them causes the error, and fails alone: the others are run again without it.
             Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
                 self.commit_halves(tasks)
             }
@@ -149,15 +151,15 @@ impl Writer {
         }
     }
 
-    /// In halves rather than one by one: most of a large group waits for a few more commits, not for a thousand.
+    /// In halves rather than one by one: most tasks of a large group wait for a few more commits, not for a thousand.
     fn commit_halves(&mut self, mut tasks: Group) -> EngineResult<()> {
         let others = tasks.split_off(tasks.len() / 2);
         self.commit(tasks, None)?;
         self.commit(others, None)
     }
 
-    /// Tries until it is known whether the group's work is on disk, or the time for it is over. The answer is what follows
-    /// from it, and the commit's number if there was one.
+    /// Tries until it is known whether the group's changes are on disk, or the time limit is reached. Returns the
+    /// effects, and the commit's number if there was one.
     fn persist(
         &mut self,
         tasks: &mut Group,
@@ -173,7 +175,7 @@ impl Writer {
                     return Ok((Effects::default(), None));
                 }
             }
-            // Those whose time is over sooner are answered sooner; nobody waits for the group beyond this.
+            // Requests with earlier deadlines are answered earlier; no request waits for the group beyond this.
             let until = tasks.iter().map(|task| task.deadline()).max().flatten();
             self.tables.link.waits = self.waits(until);
             let trouble = match self.attempt_again(tasks, arriving, &mut unknown) {
@@ -200,7 +202,7 @@ impl Writer {
         }
     }
 
-    /// Whether the server gave up the wait for the lock before its time: it goes by its wall clock, which may have jumped.
+    /// Whether the server gave up the wait for the lock too early: it uses its wall clock, which may have jumped.
     fn is_early(&self, error: &StoreError, until: Option<Deadline>) -> bool {
         let is_lock = matches!(error, StoreError::Overloaded { .. }) && !self.tables.doorstep.is_in_the_way();
         is_lock && until.is_some_and(|until| !until.is_over())
@@ -233,14 +235,14 @@ impl Writer {
                     return Attempt::Committed(lost.effects, Some(lost.tried.0));
                 }
                 Ok(CommitFate::NotMade) => tasks.iter_mut().for_each(|task| task.undone()),
-                // Doing it again might do it twice.
+                // Repeating it might apply it twice.
                 Ok(CommitFate::Forgotten) => {
                     self.has_unknown = true;
                     let why = "the connection broke during a commit, and commits of that time are forgotten";
                     return Attempt::Refused(not_known(StoreError::Away(why.to_owned())));
                 }
                 Err(error @ StoreError::Stopped(_)) => return self.refused(error),
-                // Nobody may be told that nothing happened: the old connection may hold the lock because its commit waits
+                // It must not be reported as not done: the old connection may hold the lock because its commit waits
                 // for a standby.
                 Err(error) => {
                     tracing::warn!(%error, "it cannot be found out yet whether a commit was made");
@@ -270,7 +272,7 @@ impl Writer {
         self.refused(error)
     }
 
-    /// Nothing happened. If that is because acknowledged commits are missing, their claims are fenced off first.
+    /// Nothing was committed. If that is because acknowledged commits are missing, their claims are fenced first.
     fn refused(&mut self, error: StoreError) -> Attempt {
         if self.tables.identity.loss.is_some()
             && let Err(error) = self.fence_off_loss()
@@ -280,8 +282,8 @@ impl Writer {
         Attempt::Refused(error)
     }
 
-    /// Commits that were acknowledged are missing, and this node stops. Before it does, a new generation begins in the
-    /// database as it is now: workers from before the loss must not write into what other nodes give out from here on.
+    /// Acknowledged commits are missing, and this node stops. Before that, a new generation begins in the current
+    /// database: workers from before the loss must not write to jobs that other nodes assign from here on.
     fn fence_off_loss(&mut self) -> EngineResult<()> {
         self.tables.meta = Meta::default();
         let fenced = self.transact(&mut Vec::new(), None);
@@ -300,7 +302,7 @@ impl Writer {
             PrefetchHints::of(tasks)
         })?;
         if std::mem::take(&mut self.has_unknown) {
-            // A commit that was given up may have been made after all: nobody was woken for it.
+            // A commit that was given up may have succeeded: no waiter was woken for it.
             self.env.wakeups.changed_elsewhere();
             self.news.add(EVERYTHING);
         }
@@ -308,7 +310,7 @@ impl Writer {
         let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
         self.tables.now = now.as_millis();
         let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
-        // Whatever is wrong with the writes is told before the commit is asked for, or by it.
+        // Any error of the writes is reported before the commit is sent, or by it.
         let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
         let watch = Stopwatch::start();
         let before = self.tables.meta.commit;
@@ -324,13 +326,13 @@ impl Writer {
                     self.memo.clear();
                     Ok(Attempt::Unknown(Unknown { tried, effects }))
                 }
-                // The database has said no, or was not asked: nothing was made.
+                // The database refused it, or it was not sent: nothing was committed.
                 _ => Err(error),
             },
         }
     }
 
-    /// Makes the connection anew, trying until patience ends.
+    /// Replaces the connection, trying until `patience` ends.
     fn reconnect(&mut self, patience: Deadline, until: Option<Deadline>) -> EngineResult<()> {
         self.memo.clear();
         let mut pause = limits::RECONNECT_EVERY_MIN;
@@ -354,7 +356,7 @@ impl Writer {
     }
 }
 
-/// The same trouble for those who were not told whether their change was made.
+/// The same error for callers whose change has an unknown outcome.
 fn not_known(error: StoreError) -> StoreError {
     match error {
         StoreError::Away(why) => {
@@ -364,14 +366,14 @@ fn not_known(error: StoreError) -> StoreError {
     }
 }
 
-/// A connection to a server that can be written to.
+/// A connection to a writable server.
 pub(super) fn connect(address: &Address, waits: Waits) -> EngineResult<Connection> {
     let mut link = Connection::connect_within(address, waits)?;
     migrate::refuse_standby(&mut link)?;
     Ok(link)
 }
 
-/// Some 32 of random bits.
+/// 32 of the random bits.
 fn low_half(bits: u128) -> i32 {
     let [.., a, b, c, d] = bits.to_be_bytes();
     i32::from_be_bytes([a, b, c, d])

@@ -1,4 +1,4 @@
-//! What is done to jobs at a server: submit, act, redrive, delete, signal, and the same in bulk.
+//! Actions on jobs at a server: submit, act, redrive, delete, signal, and the same in bulk.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -52,8 +52,8 @@ fn receipt(shown: ShownJob) -> Receipt {
 }
 
 impl Remote {
-    /// Submits. A submission whose answer is lost is repeated only if every job has an idempotency key: then the repetition
-    /// finds what the first one stored, and cannot double it.
+    /// Submits jobs. A submission whose answer is lost is repeated only if every job has an idempotency key: then the
+    /// repetition finds the stored jobs and creates no duplicates.
     pub(crate) async fn submit(
         &self,
         jobs: Vec<NewJob>,
@@ -91,7 +91,7 @@ impl Remote {
         options: ActOptions,
     ) -> Result<ActionReport, ActError> {
         let call = to_call(id, &act).if_match(&options.if_match);
-        // Only these two can find a job as asked already.
+        // Only these two have a strict variant.
         let has_strict_form = matches!(act, JobAction::Suspend(_) | JobAction::Resume { .. });
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
         let shown: ShownJob =
@@ -118,7 +118,7 @@ impl Remote {
         done.map(drop).map_err(|trouble| trouble.into_act(ActError::NotFound(id)))
     }
 
-    /// Sends a signal; the job is then read, since the server does not show it.
+    /// Sends a signal; the job is then read, because the server does not return it.
     pub(crate) async fn signal(&self, id: JobId, name: &str, value: Vec<u8>) -> Result<JobRecord, ActError> {
         check_step("name", name)?;
         let value: &RawValue = serde_json::from_slice(&value).map_err(|_| not_json("value"))?;
@@ -164,7 +164,7 @@ fn to_call(id: JobId, act: &JobAction) -> Call {
     }
 }
 
-/// A body without what is null: nothing was said about it.
+/// A body without its null fields: they mean that nothing is set.
 pub(super) fn given(body: Value) -> Value {
     match body {
         Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),

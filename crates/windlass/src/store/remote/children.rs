@@ -87,7 +87,7 @@ impl Remote {
     }
 }
 
-/// The type of a job whose type was not said.
+/// The type of a job whose type is unknown.
 fn nameless() -> JobType {
     JobType::new("unknown").expect("it is a name")
 }

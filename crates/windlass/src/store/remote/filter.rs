@@ -1,4 +1,4 @@
-//! Which jobs are meant, as the API writes it: in a query, or in the body of a bulk action.
+//! Filters in the format of the API: in a query, or in the body of a bulk action.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::error::{FieldProblem, Invalid};
 use crate::store::filter::{Filter, Order};
 use crate::store::query::list::ListRequest;
 
-/// The parameters of a filter, in the words of the API.
+/// The parameters of a filter, as the API names them.
 fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
     if !filter.workers.is_empty() || filter.concurrency.is_some() || filter.is_blocked.is_some() {
         let problem = "worker, concurrency key and being set aside cannot be asked for through a server";

@@ -1,4 +1,4 @@
-//! Signs of life and what else is written for a running job: checkpoints, progress, log lines.
+//! Heartbeats and other writes for a running job: checkpoints, progress, log lines.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ struct WorkerPulse {
 impl From<HeartbeatView> for HeartbeatReply {
     fn from(view: HeartbeatView) -> HeartbeatReply {
         let read = |shown: DirectiveView| {
-            // A word of a newer server: whatever it is, it is not "go on".
+            // A directive of a newer server: whatever it is, it does not mean to continue.
             let directive = Directive::ALL.into_iter().find(|known| known.as_str() == shown.directive);
             (shown.id, directive.unwrap_or(Directive::Lost))
         };
@@ -84,14 +84,14 @@ struct CheckpointBody<'a> {
 }
 
 impl Remote {
-    /// Beats; with `wait`, the server answers only when something is to be done, or when that is over.
+    /// Sends heartbeats; with `wait`, the server answers only when there is something to do, or after that time.
     pub(crate) async fn heartbeat(
         &self,
         worker: WorkerId,
         beats: Vec<HeartbeatItem>,
         wait: Duration,
     ) -> Result<HeartbeatReply, WorkError> {
-        // Whoever beats does so again by itself.
+        // The caller sends the next heartbeat by itself.
         self.beat(worker, &beats, wait, Call::once).await
     }
 
@@ -109,7 +109,7 @@ impl Remote {
         Ok(view.into())
     }
 
-    /// Writes notes one after the other: each is written, or it and all after it are not.
+    /// Applies writes one after the other: each is written, or it and all after it are not.
     pub(crate) async fn note(&self, hand: LeaseRef, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         for note in notes {
             match note {
@@ -145,7 +145,7 @@ impl Remote {
 
     async fn send_beat(&self, hand: LeaseRef, beat: HeartbeatItem) -> Result<(), WorkError> {
         let Some(worker) = hand.worker else { return Err(WorkError::Stale(hand.job)) };
-        // Progress is the same the second time; a line of the log would be there twice.
+        // Repeating progress is harmless; a log line would be there twice.
         let is_repeatable = beat.logs.is_empty();
         let pulse = self.beat(worker, &[beat], Duration::ZERO, |call| call.repeatable(is_repeatable)).await?;
         match pulse.directives[..] {

@@ -1,4 +1,4 @@
-//! API keys of a server: list, make, revoke; for admins.
+//! API keys of a server: list, create, revoke; for admins.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -25,7 +25,7 @@ struct ShownKey {
     created_by: String,
     expires_at: Option<Moment>,
     last_used_at: Option<Moment>,
-    /// Only when it was just made.
+    /// Only present if it was just created.
     secret: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What operators ask of a server: pauses, settings, queues, workers, numbers, keys.
+//! Operations for operators at a server: pauses, settings, queues, workers, statistics, keys.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
 use crate::store::settings::patch::SettingsPatch;
 
-/// A pause as it is shown.
+/// A pause as sent by the server.
 #[derive(Deserialize)]
 struct ShownPause {
     by: String,
@@ -40,7 +40,7 @@ impl ShownPause {
     }
 }
 
-/// The end of a pause as it is shown.
+/// The end of a pause as sent by the server.
 #[derive(Deserialize)]
 struct ShownResumption {
     by: String,
@@ -72,7 +72,7 @@ struct QueueRates {
 }
 
 impl ShownQueue {
-    /// The queue; of its rates only those of the last whole minute are shown by themselves.
+    /// The queue; only the rates of the last whole minute are available.
     fn into_look(self, now: Timestamp) -> QueueInfo {
         let scope = Scope::Queue { queue: self.name.clone(), tenant: None };
         let minutes = BTreeMap::from([(minute_of(now) - 1, self.rates.last_minute.into())]);
@@ -194,7 +194,7 @@ impl ShownGate {
     }
 }
 
-/// What it is if there is nothing of this name.
+/// The error if the object was not found.
 fn missing(target: &Target) -> ActError {
     match target {
         Target::Worker(worker) => ActError::NoSuchWorker(*worker),
@@ -258,7 +258,7 @@ impl Remote {
                 Call::put(format!("/tenants/{tenant}")).json(&settings::tenant(patch))
             }
         };
-        // A change of settings is the same the second time.
+        // Repeating a change of settings is harmless.
         let answer = self.client.ask::<ShownSettings>(call.repeatable(true)).await;
         let shown = answer.map_err(|trouble| trouble.into_act(unknown("settings")))?;
         let is_changed = shown.changed;
@@ -270,7 +270,7 @@ impl Remote {
         Ok(Configured { settings, is_changed })
     }
 
-    /// Workers, pauses and settings of queues; settings of types and tenants are not shown, nor are keys.
+    /// Workers, pauses and settings of queues; settings of types and tenants are not available, nor are keys.
     pub(crate) async fn config(&self) -> Result<Config, StoreError> {
         let mut config = Config::default();
         let mut cursor = None;

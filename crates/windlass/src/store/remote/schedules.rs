@@ -180,7 +180,7 @@ impl ShownSchedule {
         }
     }
 
-    /// The schedule. Where its repetitions count from is not shown; counted from its next run they are the same.
+    /// The schedule. The start of its repetitions is not available; counted from its next run they are the same.
     fn into_schedule(self) -> Result<Arc<Schedule>, StoreError> {
         let timing = self.timing()?;
         let next_at = self.next_runs.first().map(|moment| moment.0);
@@ -224,13 +224,13 @@ impl ShownSchedule {
     }
 }
 
-/// A call about one schedule.
+/// Adds the name of a schedule to a call.
 fn about(call: Call, which: &ScheduleRef) -> Call {
     call.query_if("tenant", which.tenant.as_ref().map(Tenant::as_str))
 }
 
 impl Remote {
-    /// Puts a schedule in place; whether it is new follows from its age.
+    /// Creates or replaces a schedule; whether it is new is derived from its age.
     pub(crate) async fn put_schedule(
         &self,
         name: ScheduleName,

@@ -1,4 +1,4 @@
-//! Invariants of the audit trail: legal steps, one end per job, an unbroken chain.
+//! Invariants of the audit trail: legal transitions, one end per job, an unbroken chain.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,7 +33,7 @@ fn walk(
     }
 }
 
-/// I3 and I19: recorded steps are in the table, and a job ends once.
+/// I3 and I19: recorded transitions are legal, and a job ends once.
 pub(super) fn records(
     view: &mut ReadTx<'_>,
     told: &mut VerifyFinding<'_>,
@@ -64,7 +64,7 @@ pub(super) fn records(
 }
 
 fn step_of(record: &Record) -> Option<(JobState, JobState)> {
-    // An expired lease is recorded beside what it led to; the step itself is told once.
+    // An expired lease is recorded in addition to its consequence; the transition itself is recorded once.
     if record.event == AuditEvent::Reaped {
         return None;
     }
@@ -77,16 +77,17 @@ fn is_in_table(from: JobState, to: JobState) -> bool {
     LIFECYCLE.iter().any(|(_, states, ends)| states.contains(&from) && ends.contains(&to))
 }
 
-/// What an audit trail is compared with beside its own seals.
+/// What an audit trail is compared with besides its own checkpoints.
 #[derive(Debug, Clone, Default)]
 pub struct AuditCheck {
-    /// A head that was kept elsewhere: the record with its number must still come to its hash.
+    /// An externally stored head: the record with its number must still have its hash.
     pub expected_head: Option<Seal>,
-    /// Keys whose signatures on seals count. If any are given, the newest seal must have one; if none are, any key does.
+    /// Keys whose signatures on checkpoints are accepted. If any are given, the newest checkpoint must be signed by
+    /// one; if none are, any key is accepted.
     pub trusted: Vec<TicketPublicKey>,
 }
 
-/// What the store's own settings say about seals.
+/// The settings of the store for checkpoints.
 pub(super) fn own_check(view: &ReadTx<'_>) -> AuditCheck {
     let tickets = view.env.options.tickets.iter();
     let trusted = tickets.flat_map(|tickets| {
@@ -126,7 +127,7 @@ pub(super) fn chain(
             && point.seal != seal
         {
             verdict.count_finding(Some(format!("a record up to {} is not as it was sealed", record.seq)));
-            // Go on from what was sealed, so that one edit is told once.
+            // Continue from what was sealed, so that one edit is reported once.
             seal = point.seal.clone();
         }
     })?;
@@ -140,7 +141,7 @@ pub(super) fn chain(
     Ok(verdict)
 }
 
-/// Where the trail ends, by what is there and by what the store says it wrote.
+/// The end of the audit trail, by the records and by the store's own number.
 struct Ends {
     last: u64,
     written: u64,
@@ -178,7 +179,7 @@ impl Ends {
     }
 }
 
-/// Signatures fit, and none is missing after the first seal that has one.
+/// Signatures are valid, and none is missing after the first signed checkpoint.
 fn check_signatures(
     verdict: &mut VerifyReport,
     points: &BTreeMap<u64, SealPoint>,

@@ -45,11 +45,11 @@ impl Default for Graph {
     }
 }
 
-/// What the jobs of a page wait for and whose children they are, read for all of them at once.
+/// The dependencies and parents of the jobs of a page, read for all of them at once.
 pub(super) struct Near {
     edges: FxHashMap<Seq, Vec<Edge>>,
     jobs: FxHashMap<Seq, JobRecord>,
-    /// What passes on the ends of jobs that others wait for, as far as it was asked for.
+    /// The cascades that propagate the ends of dependencies, as far as they were read.
     cascades: FxHashMap<Seq, Option<Cascade>>,
 }
 
@@ -71,7 +71,7 @@ impl Near {
         Ok(Near { edges, jobs, cascades: FxHashMap::default() })
     }
 
-    /// Whether the end of this job has yet to be passed on along this edge.
+    /// Whether the end of this job has yet to be propagated along this edge.
     fn covers(&mut self, view: &mut ReadTx<'_>, edge: &Edge) -> Result<bool, StoreError> {
         if !self.cascades.contains_key(&edge.dependency) {
             let ended = self.jobs.get(&edge.dependency);
@@ -129,7 +129,7 @@ impl Graph {
         let job = &facts.job;
         let edges = near.edges.remove(&job.seq).unwrap_or_default();
         let any_kept = edges.iter().filter(|edge| edge.need == Need::AfterAny).count();
-        // One that was pruned or deleted took its edge along; it had ended, and was counted when it did.
+        // A dependency that was pruned or deleted took its edge along; it had ended, and was counted when it did.
         let (mut after_open, mut any_ended) = (0, facts.spec.after_any.len() > any_kept);
         for edge in &edges {
             let Some(dependency) = near.jobs.get(&edge.dependency).cloned() else {
@@ -190,12 +190,12 @@ impl Graph {
     }
 }
 
-/// What a recount of the children of one group came to.
+/// The actual children of one group.
 #[derive(Default)]
 struct Recount {
     open: u32,
     completed: u32,
-    /// The places in the input of the children that are stored.
+    /// The input positions of the stored children.
     places: BTreeSet<u32>,
     stored: u32,
 }
@@ -259,8 +259,8 @@ fn idempotency_key(view: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option
     if holder.is_some_and(|holder| holder.seq == facts.job.seq && holder.removed().is_some()) {
         return Ok(Some("its idempotency key says that it was deleted".into()));
     }
-    // Once the window was over a later job may have taken the key, and with that one removed nobody has it; an earlier
-    // job never has it.
+    // Once the window was over a later job may have taken the key, and if that job was removed the key is free; an
+    // earlier job never holds it.
     let is_sound = holder.is_none_or(|holder| holder.seq >= facts.job.seq);
     Ok((!is_sound).then(|| format!("its idempotency key is held by {holder:?}")))
 }

@@ -1,4 +1,4 @@
-//! Invariants of a single job: its record, its attempts and its clock agree with each other.
+//! Invariants of a single job: its record, its attempts and its timers are consistent.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 use crate::job::{AttemptOutcome, Category, JobRecord, JobState, acts_at};
 use crate::limits;
 
-/// How late maintenance may be before a job that time should have moved counts as broken.
+/// How late maintenance may be before an overdue job counts as broken.
 const SWEEP: Duration = Duration::from_secs(60);
 
 type Check = fn(&VerifyCounts, Timestamp) -> Option<String>;
@@ -36,7 +36,7 @@ pub(super) fn check(verdicts: &mut [VerifyReport], facts: &VerifyCounts, now: Ti
     }
 }
 
-/// The engine compares every row with its checksum as it reads it; what is left is what no checksum covers.
+/// The engine verifies every row's checksum as it reads it; this checks what no checksum covers.
 fn whole(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let missing = facts.job.has.unique_key != facts.spec.unique_key.is_some();
     missing.then(|| "its unique key and its record disagree".to_owned())
