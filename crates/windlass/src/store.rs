@@ -174,7 +174,7 @@ impl Store {
     /// the owner of the key.
     #[cfg_attr(
         not(feature = "remote"),
-        allow(unused_variables, reason = "without servers, every store is kept here")
+        allow(unused_variables, reason = "without feature `remote`, every store is local")
     )]
     pub(crate) fn as_used_by(&self, caller: &Caller) -> Store {
         #[cfg(feature = "remote")]
@@ -195,7 +195,7 @@ impl Store {
         allow(
             unused_variables,
             clippy::unnecessary_wraps,
-            reason = "without servers, every store is kept here"
+            reason = "without feature `remote`, every store is local"
         )
     )]
     fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
@@ -275,7 +275,7 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<postgres::SqlStatement, SubmitError> {
         let schema = self.engine("sql_call")?.schema().ok_or_else(|| {
-            StoreError::Database("only a store in PostgreSQL is submitted to in SQL".to_owned())
+            StoreError::Database("submitting in SQL needs a store in PostgreSQL".to_owned())
         })?;
         postgres::transactional_submit::call(schema, &self.env, caller, job, options)
     }
@@ -413,34 +413,34 @@ impl Store {
         ask_server!(self.wait(id, timeout));
         let patience = WaitLimit::for_duration(timeout);
         // The subscription of the last wait, if it timed out without a notification.
-        let mut unheard: Option<Listener> = None;
-        let mut has_looked = false;
+        let mut timed_out: Option<Listener> = None;
+        let mut has_read = false;
         loop {
             let mut ends = self.env.wakeups.ends();
             let asking = caller.clone();
-            let look = move |view: &mut ReadTx<'_>| snapshot::get_or_expect(view, &asking, id);
-            let (found, is_expected) = match self.read::<_, StoreError>("wait", look).await {
+            let query = move |view: &mut ReadTx<'_>| snapshot::get_or_expect(view, &asking, id);
+            let (found, is_expected) = match self.read::<_, StoreError>("wait", query).await {
                 // A caller that waits for thousands of jobs reads all of them on every notification. Reads refused for
                 // lack of capacity keep waiting.
-                Err(StoreError::TooManyReads { .. }) if has_looked && !patience.is_over() => {
-                    patience.wait_for(ends.news(), self.env.timing.backstop_every).await;
+                Err(StoreError::TooManyReads { .. }) if has_read && !patience.is_over() => {
+                    patience.wait_for(ends.notified(), self.env.timing.backstop_every).await;
                     continue;
                 }
-                looked => looked?,
+                found => found?,
             };
-            has_looked = true;
+            has_read = true;
             let is_settled = found.as_ref().map_or(!is_expected, |found| found.job.state.is_final());
             if patience.is_over() || is_settled {
                 let ended_at = found.as_ref().and_then(|found| found.job.completed_at);
-                if unheard.is_some_and(|ends| !ends.has_news())
+                if timed_out.is_some_and(|ends| !ends.is_notified())
                     && ended_at.is_some_and(|at| self.env.clock.now().since(at) >= limits::NOTICE_MAX)
                 {
                     self.env.meters.fell_back(Fallback::End);
                 }
                 return Ok(found);
             }
-            let has_news = patience.wait_for(ends.news(), self.env.timing.backstop_every).await;
-            unheard = (!has_news).then_some(ends);
+            let is_notified = patience.wait_for(ends.notified(), self.env.timing.backstop_every).await;
+            timed_out = (!is_notified).then_some(ends);
         }
     }
 
@@ -488,7 +488,7 @@ impl Store {
         let _leaves = asker.clone().drop_guard();
         let (task, answer) = Query::with_answer(deadline, asker, ReadSource::current(), work);
         let engine = self.engine(verb)?;
-        if URGENT_LOOKS.contains(&verb) {
+        if URGENT_READS.contains(&verb) {
             engine.read_urgent(task);
         } else {
             engine.read(task);
@@ -499,7 +499,7 @@ impl Store {
 }
 
 /// Reads needed by health probes, request authentication and page layouts: they never wait behind long ones.
-const URGENT_LOOKS: [&str; 3] = ["ready", "keys", "config"];
+const URGENT_READS: [&str; 3] = ["ready", "keys", "config"];
 
 fn closed_error() -> StoreError {
     StoreError::Stopped("the store was closed".into())

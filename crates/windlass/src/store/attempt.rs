@@ -48,8 +48,8 @@ pub(crate) fn ended(
         // A job that sleeps now and then may have any number of attempts; its record has the number.
         let limit = usize::try_from(job.attempt).unwrap_or(usize::MAX).saturating_add(1);
         let query = JobDataQuery { seq: job.seq, kind: JobDataKind::Attempt, name: None, above: None, limit };
-        for facet in db.facets(query)? {
-            found.push((u32::try_from(facet.number).unwrap_or(u32::MAX), parse(&facet.body)?));
+        for data in db.job_data(query)? {
+            found.push((u32::try_from(data.number).unwrap_or(u32::MAX), parse(&data.body)?));
         }
     }
     found.extend(completing.map(|record| (job.attempt, record)));

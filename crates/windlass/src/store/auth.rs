@@ -63,7 +63,7 @@ pub struct CreatedKey {
 
 /// This process's cache of the keys.
 #[derive(Debug, Default)]
-pub struct KeyRing(Mutex<CachedKey>);
+pub struct KeyCache(Mutex<CachedKey>);
 
 #[derive(Debug, Default)]
 struct CachedKey {
@@ -74,7 +74,7 @@ struct CachedKey {
     used: HashMap<KeyId, Timestamp>,
 }
 
-impl KeyRing {
+impl KeyCache {
     fn remembered(&self) -> MutexGuard<'_, CachedKey> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +138,7 @@ impl Store {
         self.env.keys.clear();
         if revoked.is_ok() && self.keys_in_force().await.is_ok_and(|config| config.keys.is_empty()) {
             tracing::warn!(
-                "the last API key was revoked: nobody is let in until one is made on the store itself"
+                "the last API key was revoked: all requests are refused until a key is created directly on the store"
             );
         }
         revoked

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_begins_anew_with_each_period() {
+    fn counting_restarts_with_each_period() {
         let mut spent = BudgetUsage::default();
         let sums = |spent: &BudgetUsage, now| {
             let sum = |kind| spent.in_period(kind, &Period::of(kind, now));

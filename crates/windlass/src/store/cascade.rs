@@ -226,7 +226,7 @@ impl Budget {
     }
 
     /// Charges rows that were only read.
-    pub(crate) fn look_at(&mut self, rows: usize) {
+    pub(crate) fn charge_rows(&mut self, rows: usize) {
         self.rows = self.rows.saturating_sub(rows);
     }
 
@@ -236,6 +236,6 @@ impl Budget {
             + usize::from(job.has.callback)
             + usize::from(job.concurrency.is_some());
         self.jobs = self.jobs.saturating_sub(1 + lookups * limits::CASCADE_JOBS_PER_LOOKUP);
-        self.look_at(1);
+        self.charge_rows(1);
     }
 }

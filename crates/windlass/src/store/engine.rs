@@ -261,13 +261,13 @@ pub trait Read: Export {
         max: usize,
     ) -> EngineResult<Vec<Edge>>;
     /// Data of one job.
-    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>>;
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>>;
     /// Data of several jobs, all of one kind, in the order of the jobs, then by name and number.
-    fn facets_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
+    fn job_data_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
         let mut found = Vec::new();
         for seq in seqs {
             let query = JobDataQuery { seq: *seq, kind, name: None, above: None, limit: usize::MAX };
-            found.extend(self.facets(query)?);
+            found.extend(self.job_data(query)?);
         }
         Ok(found)
     }
@@ -324,7 +324,7 @@ pub trait Write: Read + Import {
     /// Releases keys.
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()>;
     /// Changes job data.
-    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()>;
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()>;
     /// Replaces or removes a document.
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()>;
     /// Replaces documents of a kind that is not configuration, each key at most once.

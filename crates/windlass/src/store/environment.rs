@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::auth::KeyRing;
+use super::auth::KeyCache;
 use super::feed::Feed;
 use super::metrics::Metrics;
 use super::pruning::Pruning;
@@ -153,7 +153,7 @@ pub struct Environment {
     /// Publishes events.
     pub feed: Feed,
     /// This process's cache of the API keys.
-    pub keys: KeyRing,
+    pub keys: KeyCache,
     /// This process's metrics of the store.
     pub meters: Metrics,
     /// This process's cache of the statistics of past minutes.
@@ -182,7 +182,7 @@ impl Environment {
             timing: Timing::default(),
             wakeups: Notifier::default(),
             feed: Feed::default(),
-            keys: KeyRing::default(),
+            keys: KeyCache::default(),
             meters: Metrics::default(),
             minutes: Minutes::default(),
             pruning: Pruning::default(),

@@ -25,7 +25,7 @@ pub struct EventFeed {
     store: Store,
     caller: Caller,
     live: broadcast::Receiver<Arc<Record>>,
-    elsewhere: Listener,
+    foreign: Listener,
     /// The number of the last audited record that was returned or skipped.
     after: u64,
     /// Records read from the audit trail and not returned yet.
@@ -37,14 +37,14 @@ pub struct EventFeed {
 impl EventFeed {
     pub(crate) fn new(store: Store, caller: Caller, after: u64) -> EventFeed {
         // Subscribing comes before reading: an event in between is in one or the other.
-        let (live, elsewhere) = (store.live_events(), store.env.wakeups.elsewhere());
+        let (live, foreign) = (store.live_events(), store.env.wakeups.foreign());
         EventFeed {
             #[cfg(feature = "remote")]
             stream: store.event_stream(Some(after)),
             store,
             caller,
             live,
-            elsewhere,
+            foreign,
             after,
             ready: VecDeque::new(),
             is_behind: true,
@@ -109,7 +109,7 @@ impl EventFeed {
             }
             let received = tokio::select! {
                 received = self.live.recv() => Some(received),
-                () = self.elsewhere.news() => None,
+                () = self.foreign.notified() => None,
             };
             match received {
                 Some(Ok(record)) => {

@@ -12,28 +12,28 @@ use crate::error::StoreError;
 /// Runs all tasks. On an error nothing may be committed: the engine rolls back and clears the cache.
 pub fn run(
     db: &mut dyn Write,
-    memo: &mut ConnectionCache,
+    cache: &mut ConnectionCache,
     env: &Environment,
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
-    let result = run_all(db, memo, env, now, tasks);
+    let result = run_all(db, cache, env, now, tasks);
     if result.is_err() {
-        memo.clear();
+        cache.clear();
     }
     result
 }
 
 fn run_all(
     db: &mut dyn Write,
-    memo: &mut ConnectionCache,
+    cache: &mut ConnectionCache,
     env: &Environment,
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
-    memo.check_not_moved(db, env)?;
+    cache.check_not_moved(db, env)?;
     let put_back = if env.is_moving { None } else { db.why_put_back()? };
-    let mut tx = WriteTx::new(db, memo, env, now);
+    let mut tx = WriteTx::new(db, cache, env, now);
     tx.share_grace()?;
     tx.expect_outcomes(tasks.iter().map(|task| task.names().len()).sum());
     if let Some(reason) = put_back {
@@ -42,8 +42,8 @@ fn run_all(
     }
     for task in tasks {
         task.run(&mut tx);
-        if let Some(trouble) = tx.trouble() {
-            return Err(trouble.clone());
+        if let Some(error) = tx.error() {
+            return Err(error.clone());
         }
     }
     tx.finish()

@@ -1,4 +1,4 @@
-//! When workers were last heard from. Every heartbeat changes it, so it is not part of the configuration, which every
+//! When workers were last seen. Every heartbeat changes it, so it is not part of the configuration, which every
 //! reader and every other node would have to read again. It is a document per worker, read when a worker's liveness
 //! matters.
 
@@ -12,10 +12,10 @@ use crate::clock::Timestamp;
 use crate::job::WorkerId;
 use crate::limits;
 
-/// When workers were last heard from, as far as known.
+/// When workers were last seen, as far as known.
 #[derive(Debug, Default)]
 pub(crate) struct Liveness {
-    heard: FxHashMap<WorkerId, LastSeen>,
+    seen: FxHashMap<WorkerId, LastSeen>,
     /// How often other connections may have written.
     epoch: u64,
     /// Whether all documents were read in this epoch.
@@ -25,7 +25,7 @@ pub(crate) struct Liveness {
 /// What is known of one worker.
 #[derive(Debug, Clone, Copy)]
 struct LastSeen {
-    /// `None` if it was not heard from since its registration.
+    /// `None` if it was not seen since its registration.
     at: Option<Timestamp>,
     /// The epoch in which this was read.
     epoch: u64,
@@ -34,7 +34,7 @@ struct LastSeen {
 /// Maximum number of cached workers; the cache is cleared when there are more.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// A worker heard from within this time is alive, even if the cached value is outdated: the value only grows.
+/// A worker seen within this time is alive, even if the cached value is outdated: the value only grows.
 const SURELY_ALIVE: Duration = Duration::from_secs(limits::WORKER_SILENCE_MAX.as_secs() / 2);
 
 impl Liveness {
@@ -52,7 +52,7 @@ impl Liveness {
         now: Timestamp,
     ) -> EngineResult<Worker> {
         let is_current =
-            self.is_whole || self.heard.get(&worker.id).is_some_and(|known| known.epoch == self.epoch);
+            self.is_whole || self.seen.get(&worker.id).is_some_and(|known| known.epoch == self.epoch);
         if !is_current && now.since(self.seen_at(&worker)) >= SURELY_ALIVE {
             let found = db.document(DocumentKind::Liveness, &worker.id.to_string())?;
             let found = found.map(|document| read(&document)).transpose()?;
@@ -68,35 +68,35 @@ impl Liveness {
         }
         for document in db.documents(DocumentKind::Liveness)? {
             if let Ok(worker) = document.key.parse() {
-                let heard = LastSeen { at: Some(read(&document)?), epoch: self.epoch };
-                self.heard.insert(worker, heard);
+                let seen = LastSeen { at: Some(read(&document)?), epoch: self.epoch };
+                self.seen.insert(worker, seen);
             }
         }
         self.is_whole = true;
         Ok(())
     }
 
-    /// Caches when a worker was heard from.
+    /// Caches when a worker was seen.
     pub(crate) fn learn(&mut self, worker: WorkerId, at: Option<Timestamp>) {
-        if self.heard.len() >= REMEMBERED_MAX && !self.heard.contains_key(&worker) {
-            self.heard.clear();
+        if self.seen.len() >= REMEMBERED_MAX && !self.seen.contains_key(&worker) {
+            self.seen.clear();
             self.is_whole = false;
         }
-        self.heard.insert(worker, LastSeen { at, epoch: self.epoch });
+        self.seen.insert(worker, LastSeen { at, epoch: self.epoch });
     }
 
     /// Drops a worker that is no longer registered.
     pub(crate) fn forget(&mut self, worker: WorkerId) {
-        self.heard.remove(&worker);
+        self.seen.remove(&worker);
     }
 
-    /// When a worker was last heard from; its registration counts.
+    /// When a worker was last seen; its registration counts.
     pub(crate) fn seen_at(&self, worker: &Worker) -> Timestamp {
-        let heard = self.heard.get(&worker.id).and_then(|heard| heard.at);
-        heard.map_or(worker.seen_at, |at| at.max(worker.seen_at))
+        let seen = self.seen.get(&worker.id).and_then(|seen| seen.at);
+        seen.map_or(worker.seen_at, |at| at.max(worker.seen_at))
     }
 
-    /// Sets in a configuration when its workers were last heard from.
+    /// Sets in a configuration when its workers were last seen.
     pub(crate) fn apply(&self, config: &mut Config) {
         for worker in config.workers.values_mut() {
             worker.seen_at = self.seen_at(worker);

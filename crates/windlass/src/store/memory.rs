@@ -29,7 +29,7 @@ pub struct MemoryEngine {
 
 struct Inner {
     tables: Tables,
-    memo: ConnectionCache,
+    cache: ConnectionCache,
     /// The latest time any task has seen.
     last: Timestamp,
     is_closed: bool,
@@ -40,7 +40,7 @@ impl MemoryEngine {
     pub fn new(env: Arc<Environment>) -> MemoryEngine {
         let inner = Inner {
             tables: Tables::default(),
-            memo: ConnectionCache::default(),
+            cache: ConnectionCache::default(),
             last: Timestamp::MIN,
             is_closed: false,
         };
@@ -56,11 +56,11 @@ impl MemoryEngine {
     fn commit(&self, task: &mut Box<dyn WriteTask>) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let now = inner.begin(&self.env)?;
-        let Inner { tables, memo, .. } = &mut *inner;
+        let Inner { tables, cache, .. } = &mut *inner;
         let tasks = std::slice::from_mut(task);
-        let work = AssertUnwindSafe(|| group_commit::run(tables, memo, &self.env, now, tasks));
+        let work = AssertUnwindSafe(|| group_commit::run(tables, cache, &self.env, now, tasks));
         let result = catch_unwind(work).unwrap_or_else(|_| {
-            memo.clear();
+            cache.clear();
             Err(panicked())
         });
         match result {
@@ -81,9 +81,9 @@ impl MemoryEngine {
         inner.check_open()?;
         let now = self.env.clock.now_after(inner.last);
         inner.last = now;
-        let Inner { tables, memo, .. } = &mut *inner;
+        let Inner { tables, cache, .. } = &mut *inner;
         catch_unwind(AssertUnwindSafe(|| {
-            task.run(&mut ReadTx::within(tables, memo, &self.env, now));
+            task.run(&mut ReadTx::within(tables, cache, &self.env, now));
         }))
         .map_err(|_| panicked())
     }

@@ -8,14 +8,14 @@
 mod batch;
 #[cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, reason = "what is only in memory is not moved")
+    allow(dead_code, reason = "a store in memory cannot be moved")
 )]
 pub(crate) mod cursor;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod digest;
 #[cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, reason = "what is only in memory is not moved")
+    allow(dead_code, reason = "a store in memory cannot be moved")
 )]
 pub(crate) mod mark;
 pub mod rows;

@@ -63,7 +63,7 @@ use crate::limits;
 pub struct PostgresEngine {
     writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
     reads: Arc<TaskQueue<Box<dyn ReadTask>>>,
-    news: Arc<Notifications>,
+    notifications: Arc<Notifications>,
     closing: Closing,
     threads: Mutex<Threads>,
     schema: String,
@@ -74,7 +74,7 @@ pub struct PostgresEngine {
 struct Threads {
     /// Writer and readers.
     workers: Vec<JoinHandle<()>>,
-    lookout: Option<JoinHandle<()>>,
+    listener: Option<JoinHandle<()>>,
 }
 
 impl PostgresEngine {
@@ -87,7 +87,7 @@ impl PostgresEngine {
         let engine = PostgresEngine {
             writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
-            news: Arc::default(),
+            notifications: Arc::default(),
             closing: Closing::default(),
             threads: Mutex::default(),
             schema: address.schema.clone(),
@@ -98,9 +98,9 @@ impl PostgresEngine {
 
     fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let door = Arc::new(Inbox::new(self.writes.clone()));
-        let (news, closing) = (self.news.clone(), self.closing.clone());
-        let writer = Writer::new(tables, address.clone(), env.clone(), news, door.clone(), closing);
+        let inbox = Arc::new(Inbox::new(self.writes.clone()));
+        let (notifications, closing) = (self.notifications.clone(), self.closing.clone());
+        let writer = Writer::new(tables, address.clone(), env.clone(), notifications, inbox.clone(), closing);
         let node = writer.node();
         let inboxes = (self.writes.clone(), self.reads.clone());
         threads.workers.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
@@ -112,8 +112,9 @@ impl PostgresEngine {
             let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
             threads.workers.push(spawn("windlass-reader", serve)?);
         }
-        let watch = ChangeListener::new(address.clone(), env.clone(), self.news.clone(), door, node);
-        threads.lookout = Some(spawn("windlass-lookout", move || watch.serve())?);
+        let watch =
+            ChangeListener::new(address.clone(), env.clone(), self.notifications.clone(), inbox, node);
+        threads.listener = Some(spawn("windlass-listener", move || watch.serve())?);
         Ok(())
     }
 }
@@ -129,7 +130,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     admitted?;
     let last = Timestamp::from_millis(tables.meta.at);
     env.clock.open_database(last, Timestamp::from_millis(now), asked);
-    tables.tell_door(env.options.payload_bytes_max)?;
+    tables.set_payload_limit(env.options.payload_bytes_max)?;
     Ok(tables)
 }
 
@@ -169,8 +170,8 @@ impl Engine for PostgresEngine {
         self.writes.close();
         threads.workers.into_iter().for_each(join);
         // The change listener is closed last: it notifies other nodes of the last commits.
-        self.news.close();
-        threads.lookout.into_iter().for_each(join);
+        self.notifications.close();
+        threads.listener.into_iter().for_each(join);
     }
 }
 

@@ -143,7 +143,7 @@ pub(crate) struct Pruning {
     /// number 0.
     reaches: [AtomicI64; JobState::FINAL.len()],
     /// Whether it was logged that the store's retention differs from this process's.
-    is_told: AtomicBool,
+    is_logged: AtomicBool,
 }
 
 impl Pruning {
@@ -221,12 +221,12 @@ impl Store {
             stored = self.write("prune", Kind::Ordinary, retention::seed).await?;
         }
         let is_asked_for = own != StoreOptions::default().retention();
-        let is_told = &self.environment().pruning.is_told;
-        if is_asked_for && stored != own && !is_told.swap(true, Ordering::Relaxed) {
+        let is_logged = &self.environment().pruning.is_logged;
+        if is_asked_for && stored != own && !is_logged.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 ?stored,
                 here = ?own,
-                "this store has another retention than this process was started with, and keeps it: see `windlass retention`"
+                "the store's retention differs from the one this process was started with, and applies: see `windlass retention`"
             );
         }
         Ok(())
@@ -235,12 +235,12 @@ impl Store {
     /// Removes jobs that ended in `state` and exceeded their retention, in bounded commits (M96).
     pub(crate) async fn prune_state(&self, state: JobState) -> Result<Round, StoreError> {
         let default = self.environment().options.retention_of(state);
-        let look = move |view: &mut ReadTx<'_>| {
+        let read_rules = move |view: &mut ReadTx<'_>| {
             let config = view.config()?;
             let default = config.store_retention(state, default);
             Ok::<_, StoreError>((rules(&config, state, default), view.now))
         };
-        let ((rules, shortest), now) = self.read("prune", look).await?;
+        let ((rules, shortest), now) = self.read("prune", read_rules).await?;
         let pruning = &self.environment().pruning;
         let parts = pruning.begin(state, rules, now);
         let look_again = now.plus(shortest.max(limits::PRUNE_LATE_MAX));

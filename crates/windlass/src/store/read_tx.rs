@@ -17,7 +17,7 @@ use crate::error::StoreError;
 pub struct ReadTx<'a> {
     /// The engine.
     pub db: &'a mut dyn Read,
-    memo: &'a mut ConnectionCache,
+    cache: &'a mut ConnectionCache,
     /// The store's clock, randomness and options.
     pub env: &'a Environment,
     /// The time of the snapshot.
@@ -32,16 +32,16 @@ impl<'a> ReadTx<'a> {
     /// A read transaction at the time of a commit.
     pub(crate) fn within(
         db: &'a mut dyn Read,
-        memo: &'a mut ConnectionCache,
+        cache: &'a mut ConnectionCache,
         env: &'a Environment,
         now: Timestamp,
     ) -> ReadTx<'a> {
-        ReadTx { db, memo, env, now, asker: None, liveness: Liveness::default() }
+        ReadTx { db, cache, env, now, asker: None, liveness: Liveness::default() }
     }
 
     /// Refuses to read a store whose content was moved.
     pub(crate) fn check_not_moved(&mut self) -> EngineResult<()> {
-        self.memo.check_not_moved(self.db, self.env)
+        self.cache.check_not_moved(self.db, self.env)
     }
 
     /// Sets the token that is cancelled when the caller stops waiting.
@@ -79,6 +79,6 @@ impl<'a> ReadTx<'a> {
 
     /// The current configuration.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
-        self.memo.config(self.db)
+        self.cache.config(self.db)
     }
 }

@@ -91,7 +91,7 @@ fn key_of_environment(address: &Address) -> Result<Option<KeySecret>, OpenError>
     let Some(text) = std::env::var(KEY_VARIABLE).ok().filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let problem = || format!("{KEY_VARIABLE} holds no API key");
+    let problem = || format!("{KEY_VARIABLE} does not contain an API key");
     let refused = || OpenError::BadServerAddress { address: address.base.clone(), problem: problem() };
     KeySecret::parse(text.trim()).map(Some).ok_or_else(refused)
 }

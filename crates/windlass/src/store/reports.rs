@@ -146,7 +146,7 @@ fn snapshots(
     let mut reader = PayloadReader::new(caller);
     let mut shown = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         // Two jobs of a batch with one idempotency key are one job.
         let spec = specs.get(&job.seq).cloned().ok_or_else(lost)?;
         shown.push(snapshot::seen(&mut view, &mut reader, job, spec)?);

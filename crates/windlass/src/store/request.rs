@@ -18,26 +18,26 @@ use crate::limits;
 /// An error type that may contain an engine error.
 pub(crate) trait IsStoreError: From<StoreError> {
     /// The engine error, if it is one and not a refusal.
-    fn trouble(&self) -> Option<&StoreError>;
+    fn store_error(&self) -> Option<&StoreError>;
 }
 
 impl IsStoreError for StoreError {
-    fn trouble(&self) -> Option<&StoreError> {
+    fn store_error(&self) -> Option<&StoreError> {
         Some(self)
     }
 }
 
-macro_rules! may_be_trouble {
+macro_rules! is_store_error {
     ($($error:ident),*) => {$(
         impl IsStoreError for $error {
-            fn trouble(&self) -> Option<&StoreError> {
+            fn store_error(&self) -> Option<&StoreError> {
                 if let $error::Store(error) = self { Some(error) } else { None }
             }
         }
     )*};
 }
 
-may_be_trouble!(SubmitError, ActError, WorkError, ScheduleError);
+is_store_error!(SubmitError, ActError, WorkError, ScheduleError);
 
 /// The kind of a task, for the engine that queues it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl<T, E: From<StoreError>> Answer<T, E> {
                 }
                 if is_withdrawn && !self.is_command {
                     // The database did not receive the query: other queries took too long.
-                    return Err(StoreError::TooSlow("its turn did not come in time".to_owned()).into());
+                    return Err(StoreError::TooSlow("it was not started in time".to_owned()).into());
                 }
                 let why = if is_withdrawn || !self.is_command {
                     "no answer in time; nothing was changed"
@@ -169,8 +169,8 @@ where
         if let Err(error) = &result {
             // The engine may have applied half of the writes, or SQLite may have ended the transaction: after an engine
             // error nothing of this group may be committed.
-            match error.trouble() {
-                Some(trouble) => tx.abort(trouble),
+            match error.store_error() {
+                Some(store_error) => tx.abort(store_error),
                 None => tx.undo(),
             }
         }
@@ -324,13 +324,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_its_deadline_ended_is_no_trouble_of_the_database() {
+    async fn a_read_that_its_deadline_ended_is_not_a_database_error() {
         assert!(matches!(interrupted(Duration::ZERO).await, StoreError::TooSlow(_)));
         assert!(matches!(interrupted(limits::REQUEST_MAX).await, StoreError::Database(_)));
     }
 
     #[tokio::test]
-    async fn a_read_whose_turn_does_not_come_is_no_trouble_of_the_database() {
+    async fn a_read_that_was_not_started_is_not_a_database_error() {
         let long_ago = Deadline::after(Duration::ZERO).minus(limits::ANSWER_MARGIN);
         let work = |_: &mut ReadTx<'_>| Ok::<(), StoreError>(());
         let (task, answer) = Query::with_answer(Some(long_ago), CancellationToken::new(), None, work);

@@ -52,7 +52,7 @@ const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-head", "-reserve"];
 pub async fn restore(
     from: &Path,
     to: &Path,
-    mut told: impl FnMut(Restoring),
+    mut progress: impl FnMut(Restoring),
 ) -> Result<Restored, RestoreError> {
     refuse_leftovers(to)?;
     if !from.is_file() {
@@ -64,14 +64,14 @@ pub async fn restore(
     // Uses another name until it is complete: a store that was not checked must never be mistaken for one.
     let draft = beside(to, "-restoring");
     clear(&draft)?;
-    told(Restoring::Copying);
+    progress(Restoring::Copying);
     copy(from, &draft)?;
-    let outcome = check_and_fence(&draft, &mut told).await.and_then(|restored| {
+    let outcome = check_and_fence(&draft, &mut progress).await.and_then(|restored| {
         refuse_leftovers(to)?;
         for ending in BESIDE.into_iter().rev() {
             let part = beside(&draft, ending);
             if part.exists() {
-                std::fs::rename(&part, beside(to, ending)).map_err(|error| trouble(&part, &error))?;
+                std::fs::rename(&part, beside(to, ending)).map_err(|error| io_error(&part, &error))?;
             }
         }
         backup::keep_name(to)?;
@@ -83,29 +83,32 @@ pub async fn restore(
     outcome
 }
 
-async fn check_and_fence(draft: &Path, told: &mut impl FnMut(Restoring)) -> Result<Restored, RestoreError> {
-    told(Restoring::Checking);
+async fn check_and_fence(
+    draft: &Path,
+    progress: &mut impl FnMut(Restoring),
+) -> Result<Restored, RestoreError> {
+    progress(Restoring::Checking);
     let store = open(draft, Arc::new(SystemClock::new()))?;
     let written = store.read::<_, StoreError>("restore", last_moment).await?;
     store.close();
     // As of the time of the backup: timers due since then have not run, which is not an error in the copy.
     let store = open(draft, Arc::new(ManualClock::new(written.unwrap_or(Timestamp::MIN))))?;
-    let verdicts = store.verify().await?;
+    let reports = store.verify().await?;
     store.close();
-    let broken = verdicts.iter().filter(|verdict| !verdict.holds());
+    let broken = reports.iter().filter(|report| !report.holds());
     let broken: Vec<String> =
-        broken.map(|verdict| format!("{}: {}", verdict.promise, verdict.findings.join(", "))).collect();
+        broken.map(|report| format!("{}: {}", report.promise, report.findings.join(", "))).collect();
     if !broken.is_empty() {
         return Err(RestoreError::Broken { promises: broken });
     }
     let store = open(draft, Arc::new(SystemClock::new()))?;
-    told(Restoring::Fencing);
+    progress(Restoring::Fencing);
     let begun = store.begin_generation(&Caller::system(), "restored from a backup").await;
     let counted = store.read::<_, StoreError>("restore", |view| Ok(count(view.db.counts()?))).await;
     store.close();
-    let (begun, (jobs, open)) = (begun.map_err(store_trouble)?, counted?);
+    let (begun, (jobs, open)) = (begun.map_err(store_error)?, counted?);
     let (generation, released) = (begun.number, begun.released);
-    Ok(Restored { jobs, open, generation, released, invariants: verdicts.len() })
+    Ok(Restored { jobs, open, generation, released, invariants: reports.len() })
 }
 
 /// Total number of jobs, and number of jobs that are not final.
@@ -115,7 +118,7 @@ fn count(counts: &Counts) -> (u64, u64) {
     (JobState::ALL.into_iter().map(by_state).sum(), open)
 }
 
-fn store_trouble(error: ActError) -> StoreError {
+fn store_error(error: ActError) -> StoreError {
     match error {
         ActError::Store(error) => error,
         other => StoreError::Database(other.to_string()),
@@ -139,7 +142,7 @@ fn copy(from: &Path, draft: &Path) -> Result<(), RestoreError> {
         // The database was not closed, or is in use: its log belongs to it.
         return Ok(backup::backup(from, draft)?);
     }
-    std::fs::copy(from, draft).map_err(|error| trouble(from, &error))?;
+    std::fs::copy(from, draft).map_err(|error| io_error(from, &error))?;
     Ok(())
 }
 
@@ -152,7 +155,7 @@ fn refuse_leftovers(to: &Path) -> Result<(), RestoreError> {
 fn clear(draft: &Path) -> Result<(), RestoreError> {
     for part in BESIDE.map(|ending| beside(draft, ending)) {
         if part.exists() {
-            std::fs::remove_file(&part).map_err(|error| trouble(&part, &error))?;
+            std::fs::remove_file(&part).map_err(|error| io_error(&part, &error))?;
         }
     }
     Ok(())
@@ -164,6 +167,6 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn trouble(path: &Path, error: &std::io::Error) -> StoreError {
+fn io_error(path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Database(format!("cannot copy, name or remove `{}`: {error}", path.display()))
 }

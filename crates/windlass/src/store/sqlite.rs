@@ -88,9 +88,9 @@ impl SqliteEngine {
             .collect::<EngineResult<Vec<Reader>>>()?;
         let turns = readers.iter().map(Reader::turn).collect();
         // It reads one row.
-        let lookout = open::connect_reader(location.path(), 64)?;
+        let listener = open::connect_reader(location.path(), 64)?;
         let is_unchecked = env.options.file_check == FileCheck::InBackground;
-        let watch = ChangeListener::new(lookout, env, own, location.beside("-wal"), turns)?;
+        let watch = ChangeListener::new(listener, env, own, location.beside("-wal"), turns)?;
         let engine = SqliteEngine {
             writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
@@ -118,7 +118,7 @@ impl SqliteEngine {
             threads.others.push(spawn("windlass-reader", serve)?);
         }
         let bell = self.bell.clone();
-        threads.others.push(spawn("windlass-lookout", move || watch.serve(&bell))?);
+        threads.others.push(spawn("windlass-listener", move || watch.serve(&bell))?);
         Ok(())
     }
 }
@@ -184,7 +184,7 @@ fn open_writer(
         marker,
         reserve: Reserve::open(&location.beside("-reserve"), location.mode),
         own,
-        memo: ConnectionCache::default(),
+        cache: ConnectionCache::default(),
         soundness: Arc::default(),
     })
 }

@@ -59,7 +59,7 @@ struct CachedMinutes {
 const SETTLED_AFTER: i64 = 1;
 
 /// How long a concurrent reader may still use earlier data.
-const LOOK_MAX: Duration = Duration::from_secs(5);
+const CONCURRENT_READ_MAX: Duration = Duration::from_secs(5);
 /// Maximum number of cached entries, about 600 bytes each; beyond that, everything is read every time.
 const REMEMBERED_MAX: usize = 50_000;
 
@@ -86,7 +86,7 @@ impl Minutes {
         }
         if found.is_none() {
             let mut remembered = self.lock();
-            let is_old = remembered.added_at.is_none_or(|at| !is_within(at, LOOK_MAX));
+            let is_old = remembered.added_at.is_none_or(|at| !is_within(at, CONCURRENT_READ_MAX));
             if is_old && read.len() <= REMEMBERED_MAX {
                 let minutes = read.iter().filter(|minute| minute.minute < settled).cloned().collect();
                 let added_at = remembered.added_at;

@@ -98,8 +98,8 @@ pub(crate) fn verify(
     let counted: u64 = view.db.counts()?.lanes.values().flatten().sum();
     // Every record is read twice: for its content, and in the chain.
     let expected = counted + 2 * newest_record(view)?;
-    let mut told = VerifyFinding { checked: Checked { done: 0, expected }, tell };
-    let mut life = life::verdicts();
+    let mut progress = VerifyFinding { checked: Checked { done: 0, expected }, tell };
+    let mut life = life::reports();
     let mut graph = graph::Graph::default();
     let mut recount: BTreeMap<(Arc<Lane>, JobState), u64> = BTreeMap::new();
     let mut jobs = 0;
@@ -111,7 +111,7 @@ pub(crate) fn verify(
         let page = view.db.scan(&scan)?;
         let Some(last) = page.last() else { break };
         after = Some(ClaimOrder::of(last));
-        told.more(page.len());
+        progress.more(page.len());
         let page = facts(view, page)?;
         let mut near = graph::Near::load(view, &page)?;
         for facts in page {
@@ -121,14 +121,14 @@ pub(crate) fn verify(
             graph.check(view, &facts, &mut near)?;
         }
     }
-    let mut verdicts = life;
-    verdicts.extend(graph.verdicts());
-    verdicts.push(counters(view, &recount, jobs)?);
-    verdicts.extend(audit::records(view, &mut told)?);
+    let mut reports = life;
+    reports.extend(graph.reports());
+    reports.push(counters(view, &recount, jobs)?);
+    reports.extend(audit::records(view, &mut progress)?);
     let check = audit::own_check(view);
-    verdicts.push(audit::chain(view, &mut told, &check)?);
-    verdicts.push(storage(view)?);
-    Ok(verdicts)
+    reports.push(audit::chain(view, &mut progress, &check)?);
+    reports.push(storage(view)?);
+    Ok(reports)
 }
 
 /// Checks that the audit trail is as it was sealed.
@@ -148,14 +148,14 @@ fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts
     let specs = view.db.specs(&seqs)?;
     let mut found = Vec::with_capacity(page.len());
     for (job, spec) in page.into_iter().zip(specs) {
-        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         let spec = spec.ok_or_else(lost)?;
         let attempts = attempt::ended(view.db, &job)?;
         let limit = limits::CHECKPOINTS_MAX + 1;
         let kind = JobDataKind::Checkpoint;
         let query = JobDataQuery { seq: job.seq, kind, name: None, above: None, limit };
-        let stored = if job.has.checkpoints { view.db.facets(query)? } else { Vec::new() };
-        let bytes: usize = stored.iter().map(|facet| facet.body.len()).sum();
+        let stored = if job.has.checkpoints { view.db.job_data(query)? } else { Vec::new() };
+        let bytes: usize = stored.iter().map(|data| data.body.len()).sum();
         let checkpoints = (stored.len() as u64, bytes as u64);
         found.push(VerifyCounts { job, spec, attempts, checkpoints });
     }
@@ -164,13 +164,15 @@ fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts
 
 /// I26: problems that no query about jobs would show.
 fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
-    let mut verdict =
-        VerifyReport::new("I26", "the storage is sound: an index finds what is stored, as it was written");
-    verdict.count_finding(None);
+    let mut report = VerifyReport::new(
+        "I26",
+        "the storage is intact: indexes match the stored rows, and rows match their checksums",
+    );
+    report.count_finding(None);
     for finding in view.db.damage()? {
-        verdict.count_finding(Some(finding));
+        report.count_finding(Some(finding));
     }
-    Ok(verdict)
+    Ok(report)
 }
 
 /// I23: the counters match the actual counts.
@@ -179,13 +181,13 @@ fn counters(
     recount: &BTreeMap<(Arc<Lane>, JobState), u64>,
     jobs: u64,
 ) -> Result<VerifyReport, StoreError> {
-    let mut verdict = VerifyReport::new("I23", "counters by lane and state equal a recount of all jobs");
+    let mut report = VerifyReport::new("I23", "counters by lane and state equal a recount of all jobs");
     let counts = view.db.counts()?;
     for (lane, counted) in &counts.lanes {
         for state in JobState::ALL {
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);
             let kept = counted[state as usize];
-            verdict.count_finding((kept != found).then(|| {
+            report.count_finding((kept != found).then(|| {
                 format!(
                     "{} {} {} {state}: counter {kept}, jobs {found}",
                     lane.tenant, lane.queue, lane.job_type
@@ -194,7 +196,7 @@ fn counters(
         }
     }
     let kept: u64 = counts.lanes.values().flatten().sum();
-    verdict
+    report
         .count_finding((kept != jobs).then(|| format!("counters say {kept} jobs in all, there are {jobs}")));
-    Ok(verdict)
+    Ok(report)
 }

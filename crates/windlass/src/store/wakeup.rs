@@ -23,7 +23,7 @@ pub struct Notifier {
     work: Arc<WaiterRegistry>,
     ends: watch::Sender<u64>,
     interrupts: watch::Sender<u64>,
-    elsewhere: watch::Sender<u64>,
+    foreign: watch::Sender<u64>,
     /// Notified of consequences that a commit left to maintenance.
     left: Notify,
     waiting: Arc<AtomicUsize>,
@@ -35,7 +35,7 @@ impl Default for Notifier {
             work: Arc::default(),
             ends: watch::Sender::new(0),
             interrupts: watch::Sender::new(0),
-            elsewhere: watch::Sender::new(0),
+            foreign: watch::Sender::new(0),
             left: Notify::new(),
             waiting: Arc::default(),
         }
@@ -50,8 +50,8 @@ impl Notifier {
     }
 
     /// Notifies where jobs became claimable; only waiters for such jobs are woken.
-    pub fn work_arrived_in(&self, news: WorkEvents) {
-        self.work.notify(news);
+    pub fn work_arrived_in(&self, events: WorkEvents) {
+        self.work.notify(events);
     }
 
     /// Notifies that jobs may have become final.
@@ -65,16 +65,16 @@ impl Notifier {
     }
 
     /// Notifies that another process changed the database.
-    pub fn changed_elsewhere(&self) {
+    pub fn changed_by_others(&self) {
         self.work_arrived();
         self.jobs_ended();
         self.jobs_interrupted();
-        self.recorded_elsewhere();
+        self.recorded_by_others();
     }
 
     /// Notifies that another process added to the audit trail.
-    pub fn recorded_elsewhere(&self) {
-        self.elsewhere.send_modify(|count| *count += 1);
+    pub fn recorded_by_others(&self) {
+        self.foreign.send_modify(|count| *count += 1);
     }
 
     /// Notifies that a commit left consequences to maintenance.
@@ -103,8 +103,8 @@ impl Notifier {
     }
 
     /// Subscribes to notifications of commits by other processes.
-    pub(crate) fn elsewhere(&self) -> Listener {
-        self.listen(&self.elsewhere)
+    pub(crate) fn foreign(&self) -> Listener {
+        self.listen(&self.foreign)
     }
 
     /// The number of waiters.
@@ -131,7 +131,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Returns at the next notification since this was created or last returned.
-    pub(crate) async fn news(&mut self) {
+    pub(crate) async fn notified(&mut self) {
         if self.receiver.changed().await.is_err() {
             // The store is closed; there will be no more notifications.
             std::future::pending::<()>().await;
@@ -139,7 +139,7 @@ impl Listener {
     }
 
     /// Whether there was a notification since this was created or last returned.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn is_notified(&self) -> bool {
         self.receiver.has_changed().unwrap_or(true)
     }
 }

@@ -93,7 +93,7 @@ impl Store {
         let mut gone = std::pin::pin!(gone);
         let patience = WaitLimit::for_duration(wait);
         // The subscription of the last wait, if it timed out without a notification.
-        let mut unheard: Option<WorkListener> = None;
+        let mut timed_out: Option<WorkListener> = None;
         loop {
             // Subscribing comes before the query: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
@@ -102,20 +102,22 @@ impl Store {
             let answer =
                 self.write("claim", kind, move |tx| claim::claim(tx, &caller, &request, starts)).await?;
             if !answer.jobs.is_empty() || patience.is_over() {
-                if unheard.is_some_and(|work| !work.has_news()) && answer.has_waited(self.env.clock.now()) {
+                if timed_out.is_some_and(|work| !work.is_notified())
+                    && answer.has_waited(self.env.clock.now())
+                {
                     self.env.meters.fell_back(Fallback::Claim);
                 }
                 return Ok(answer);
             }
             work.narrow(answer.interest.clone());
             let backstop = answer.poll_interval(self.env.timing.backstop_every, self.env.wakeups.waiters());
-            let has_news = tokio::select! {
+            let is_notified = tokio::select! {
                 biased;
                 () = &mut gone => return Ok(answer),
-                has_news = patience.wait_for(work.news(), backstop) => has_news,
+                is_notified = patience.wait_for(work.notified(), backstop) => is_notified,
             };
             // Jobs held back by a rate limit or a budget are waited for by time.
-            unheard = (!has_news && answer.throttled_for.is_none()).then_some(work);
+            timed_out = (!is_notified && answer.throttled_for.is_none()).then_some(work);
         }
     }
 
@@ -151,7 +153,7 @@ impl Store {
             return Ok(pulse);
         }
         let wait = wait.min(limits::SERVER_WAIT_MAX);
-        WaitLimit::for_duration(wait).wait_for(interrupts.news(), wait).await;
+        WaitLimit::for_duration(wait).wait_for(interrupts.notified(), wait).await;
         self.heartbeat(caller, worker, again).await
     }
 
@@ -235,7 +237,7 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Whether there was a notification since this was created or last returned; a server is not queried.
     pub(crate) fn has_news(&self) -> bool {
-        self.store.is_remote() || self.here.has_news()
+        self.store.is_remote() || self.here.is_notified()
     }
 
     /// Returns when running jobs may have been interrupted since this was created or last returned.
@@ -250,7 +252,7 @@ impl Interrupts {
         wait: Duration,
     ) {
         if !self.store.is_remote() {
-            return self.here.news().await;
+            return self.here.notified().await;
         }
         let mut beats = beats();
         beats.truncate(limits::OUTCOMES_PER_CALL_MAX);

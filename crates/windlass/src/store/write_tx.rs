@@ -41,7 +41,7 @@ struct Entry {
 /// The write transaction of one group commit.
 pub struct WriteTx<'a> {
     db: &'a mut dyn Write,
-    memo: &'a mut ConnectionCache,
+    cache: &'a mut ConnectionCache,
     /// The store's clock, randomness and options.
     pub env: &'a Environment,
     /// The time of this commit.
@@ -52,7 +52,7 @@ pub struct WriteTx<'a> {
     seqs: FxHashMap<JobId, Seq>,
     dirty: BTreeSet<Seq>,
     pending: Pending,
-    facets: JobDataBuffer,
+    job_data: JobDataBuffer,
     effects: Effects,
     /// The remaining budgets for the consequences of this commit's changes, and of earlier commits' changes.
     pub(crate) budgets: [Budget; 2],
@@ -64,7 +64,7 @@ pub struct WriteTx<'a> {
     pub(crate) dependents_seen: usize,
     /// The generation before the one that this commit begins, if it begins one.
     pub(crate) generation_before: Option<u64>,
-    trouble: Option<StoreError>,
+    error: Option<StoreError>,
     /// The trace of the current call, once a record has needed it.
     pub(crate) call_trace: Option<String>,
 }
@@ -73,14 +73,14 @@ impl<'a> WriteTx<'a> {
     /// A transaction that starts now.
     pub fn new(
         db: &'a mut dyn Write,
-        memo: &'a mut ConnectionCache,
+        cache: &'a mut ConnectionCache,
         env: &'a Environment,
         now: Timestamp,
     ) -> WriteTx<'a> {
-        memo.refresh(db.generation());
+        cache.refresh(db.generation());
         WriteTx {
             db,
-            memo,
+            cache,
             env,
             now,
             grace: env.clock.grace(),
@@ -88,7 +88,7 @@ impl<'a> WriteTx<'a> {
             seqs: FxHashMap::default(),
             dirty: BTreeSet::new(),
             pending: Pending::default(),
-            facets: JobDataBuffer::default(),
+            job_data: JobDataBuffer::default(),
             effects: Effects::default(),
             budgets: [Budget::new(env.options.cascade_jobs_per_commit); 2],
             mark: Mark::default(),
@@ -96,7 +96,7 @@ impl<'a> WriteTx<'a> {
             is_beyond_undoing: false,
             dependents_seen: 0,
             generation_before: None,
-            trouble: None,
+            error: None,
             call_trace: None,
         }
     }
@@ -115,7 +115,7 @@ impl<'a> WriteTx<'a> {
     pub fn undo(&mut self) {
         if self.is_beyond_undoing {
             let message = "a command failed half-way and was rolled back with its group: try again";
-            self.trouble.get_or_insert_with(|| StoreError::Database(message.into()));
+            self.error.get_or_insert_with(|| StoreError::Database(message.into()));
         }
         while let Some((seq, previous, was_dirty)) = self.journal.pop() {
             match previous {
@@ -133,13 +133,13 @@ impl<'a> WriteTx<'a> {
         let (mark, pending) = (self.mark, &mut self.pending);
         pending.inserts.truncate(mark.inserts);
         pending.edges.truncate(mark.edges);
-        pending.facets.truncate(mark.facets);
+        pending.job_data.truncate(mark.job_data);
         pending.released.truncate(mark.released);
         pending.labels.truncate(mark.labels);
         pending.removed.truncate(mark.removed);
         pending.cascades.truncate(mark.cascades);
         pending.records.truncate(mark.records);
-        self.facets.undone(&self.pending.facets);
+        self.job_data.undone(&self.pending.job_data);
     }
 
     fn evict(&mut self, seq: Seq) {
@@ -150,13 +150,13 @@ impl<'a> WriteTx<'a> {
     }
 
     /// Records an engine error: the whole group must be rolled back.
-    pub(crate) fn abort(&mut self, trouble: &StoreError) {
-        self.trouble.get_or_insert_with(|| trouble.clone());
+    pub(crate) fn abort(&mut self, error: &StoreError) {
+        self.error.get_or_insert_with(|| error.clone());
     }
 
     /// The engine error, if there was one; the whole group must then be rolled back.
-    pub fn trouble(&self) -> Option<&StoreError> {
-        self.trouble.as_ref()
+    pub fn error(&self) -> Option<&StoreError> {
+        self.error.as_ref()
     }
 
     /// The engine, after flushing all pending changes: for reads that use an index.
@@ -168,23 +168,23 @@ impl<'a> WriteTx<'a> {
     /// The engine without flushing, for reads that pending changes cannot affect.
     pub(super) fn raw<T>(&mut self, work: impl FnOnce(&mut dyn Write) -> EngineResult<T>) -> EngineResult<T> {
         work(self.db).inspect_err(|error| {
-            self.trouble.get_or_insert_with(|| error.clone());
+            self.error.get_or_insert_with(|| error.clone());
         })
     }
 
     /// How far running jobs were scanned for leases of an earlier generation.
     pub(crate) fn lease_sweep(&self) -> LeaseSweep {
-        self.memo.lease_sweep
+        self.cache.lease_sweep
     }
 
     /// Stores how far they were scanned; discarded if the commit fails.
     pub(crate) fn set_lease_sweep(&mut self, sweep: LeaseSweep) {
-        self.memo.lease_sweep = sweep;
+        self.cache.lease_sweep = sweep;
     }
 
     /// The current configuration.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
-        self.memo.config(self.db)
+        self.cache.config(self.db)
     }
 
     /// One document. Documents are written immediately, so there are no pending changes to them.
@@ -206,7 +206,7 @@ impl<'a> WriteTx<'a> {
         self.raw(|db| db.put_document(kind, key, body))?;
         if kind.is_configuration() {
             let version = self.raw(|db| db.configuration_version())?;
-            self.memo.change_config(version, change);
+            self.cache.change_config(version, change);
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl<'a> WriteTx<'a> {
     pub fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Seq>>> {
         for id in ids {
             if !self.seqs.contains_key(id)
-                && let Some(job) = self.memo.running(*id).cloned()
+                && let Some(job) = self.cache.running(*id).cloned()
             {
                 self.cache_job(job);
             }
@@ -275,18 +275,18 @@ impl<'a> WriteTx<'a> {
                 self.effects.late_ends.push((job.state, seq));
             }
         }
-        self.memo.rates.count(Some(previous), job, self.now);
-        self.memo.written(job);
+        self.cache.rates.count(Some(previous), job, self.now);
+        self.cache.written(job);
     }
 
     /// The shared instance of a lane: lanes are compared quickly by pointer.
     pub fn intern_lane(&mut self, lane: Lane) -> Arc<Lane> {
-        self.memo.intern_lane(lane)
+        self.cache.intern_lane(lane)
     }
 
     /// When each lane's aging was last compared.
     pub(super) fn aging_turns(&mut self) -> &mut AgingTurns {
-        &mut self.memo.aging_turns
+        &mut self.cache.aging_turns
     }
 
     /// The first of `count` new sequence numbers.
@@ -301,8 +301,8 @@ impl<'a> WriteTx<'a> {
             self.effects.work.add(&job.lane);
         }
         self.effects.has_ends |= job.state.is_final();
-        self.memo.rates.count(None, &job, self.now);
-        self.memo.written(&job);
+        self.cache.rates.count(None, &job, self.now);
+        self.cache.written(&job);
         self.seqs.insert(job.id, seq);
         self.journal.push((seq, None, false));
         self.jobs.insert(seq, Entry { stored: None, job });
@@ -325,9 +325,9 @@ impl<'a> WriteTx<'a> {
     }
 
     /// Changes job data.
-    pub fn write_facet(&mut self, write: JobDataWrite) {
-        self.facets.written(&write, self.pending.facets.len());
-        self.pending.facets.push(write);
+    pub fn write_job_data(&mut self, write: JobDataWrite) {
+        self.job_data.written(&write, self.pending.job_data.len());
+        self.pending.job_data.push(write);
     }
 
     /// Replaces the metadata that clients may change.
@@ -351,7 +351,7 @@ impl<'a> WriteTx<'a> {
     pub fn flush(&mut self) -> EngineResult<()> {
         let result = self.flush_all();
         if let Err(error) = &result {
-            self.trouble.get_or_insert_with(|| error.clone());
+            self.error.get_or_insert_with(|| error.clone());
         }
         result
     }
@@ -389,7 +389,7 @@ impl<'a> WriteTx<'a> {
             }
             self.db.update(&changed)?;
             for job in &changed {
-                self.memo.stored(job);
+                self.cache.stored(job);
             }
         }
         for seq in &pending.removed {
@@ -410,9 +410,9 @@ impl<'a> WriteTx<'a> {
         if !pending.edges.is_empty() {
             db.link(&pending.edges)?;
         }
-        if !pending.facets.is_empty() {
-            db.write_facets(&pending.facets)?;
-            self.facets_flushed(&pending.facets);
+        if !pending.job_data.is_empty() {
+            db.write_job_data(&pending.job_data)?;
+            self.job_data_flushed(&pending.job_data);
         }
         let db = &mut *self.db;
         if !pending.released.is_empty() {
@@ -423,7 +423,7 @@ impl<'a> WriteTx<'a> {
         }
         if !pending.removed.is_empty() {
             db.remove(&pending.removed, self.now)?;
-            self.facets.removed(&pending.removed);
+            self.job_data.removed(&pending.removed);
         }
         if !pending.records.is_empty() {
             let kept = pending.records.iter().filter(|(_, is_kept)| *is_kept);
@@ -452,7 +452,7 @@ impl<'a> WriteTx<'a> {
         self.write_tallies()?;
         // By key: of two entries for one minute and lane the last counts.
         let mut rates = BTreeMap::new();
-        for due in self.memo.rates.take_due(self.now) {
+        for due in self.cache.rates.take_due(self.now) {
             self.effects.has_late_rates |= due.minute < minute_of(self.now);
             let key = rate_key(due.minute, &self.env.node, &due.lane);
             let body = super::config::encode(&due.whole);

@@ -93,7 +93,7 @@ impl WriteTx<'_> {
             outcome,
             error,
         };
-        self.write_facet(JobDataWrite::Put(JobData {
+        self.write_job_data(JobDataWrite::Put(JobData {
             seq: before.seq,
             kind: JobDataKind::Attempt,
             name: String::new(),
@@ -208,13 +208,13 @@ impl WriteTx<'_> {
 
     /// A group of children.
     pub(crate) fn child_group(&mut self, parent: Seq, group: u64) -> EngineResult<Option<ChildGroup>> {
-        let found = self.facet(parent, JobDataKind::Group, "", group)?;
+        let found = self.job_data(parent, JobDataKind::Group, "", group)?;
         found.map(|body| parse(&body)).transpose()
     }
 
     /// Stores a group of children.
     pub(crate) fn put_child_group(&mut self, parent: Seq, number: u64, group: &ChildGroup) {
-        self.write_facet(JobDataWrite::Put(JobData {
+        self.write_job_data(JobDataWrite::Put(JobData {
             seq: parent,
             kind: JobDataKind::Group,
             name: String::new(),

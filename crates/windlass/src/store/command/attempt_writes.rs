@@ -222,7 +222,7 @@ impl WriteTx<'_> {
             details.checkpoint_bytes = bytes;
             job.has.checkpoints = true;
         }
-        self.write_facet(JobDataWrite::Put(JobData {
+        self.write_job_data(JobDataWrite::Put(JobData {
             seq: job.seq,
             kind: JobDataKind::Checkpoint,
             name: step.to_owned(),
@@ -242,9 +242,9 @@ impl WriteTx<'_> {
             let details = job.details_mut();
             details.log_lines += 1;
             let number = details.log_lines;
-            self.write_facet(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body }));
+            self.write_job_data(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body }));
             if let Some(oldest) = number.checked_sub(limits::LOG_LINES_MAX).filter(|oldest| *oldest > 0) {
-                self.write_facet(JobDataWrite::Drop { seq, kind, name, number: oldest });
+                self.write_job_data(JobDataWrite::Drop { seq, kind, name, number: oldest });
             }
         }
     }

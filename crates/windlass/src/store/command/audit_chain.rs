@@ -97,8 +97,8 @@ fn check_head(db: &mut dyn Read, newest: Option<&SealPoint>) -> Result<(), Store
         Some(head) if newest.is_none_or(|point| point.seal != head) => {
             let through = head.through;
             Err(StoreError::Damaged(format!(
-                "the audit trail was sealed up to record {through}, and that seal is missing or was changed: \
-                 it is not sealed further, `windlass audit verify` says more"
+                "the audit trail was sealed up to record {through}, but that seal is missing or was changed: \
+                 sealing has stopped, see `windlass audit verify`"
             )))
         }
         _ => Ok(()),

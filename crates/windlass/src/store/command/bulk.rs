@@ -63,7 +63,7 @@ impl FromStr for BulkCursor {
         };
         parse().ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
-            allowed: "the cursors that a bulk action gave out",
+            allowed: "a cursor returned by a bulk action",
         })
     }
 }

@@ -29,14 +29,14 @@ impl WriteTx<'_> {
             Ok(_) => Ok(()),
             Err(SubmitError::Store(error)) => Err(error),
             // A callback has no key, no dependency and no limit that could cause a refusal.
-            Err(refused) => Err(StoreError::Database(format!("the report of job {}: {refused}", job.id))),
+            Err(refused) => Err(StoreError::Database(format!("the callback of job {}: {refused}", job.id))),
         }
     }
 
     fn result_of(&mut self, job: &JobRecord) -> Result<Option<Vec<u8>>, StoreError> {
         let query =
             JobDataQuery { seq: job.seq, kind: JobDataKind::Result, name: None, above: None, limit: 1 };
-        Ok(self.db()?.facets(query)?.pop().map(|facet| facet.body.to_vec()))
+        Ok(self.db()?.job_data(query)?.pop().map(|data| data.body.to_vec()))
     }
 }
 

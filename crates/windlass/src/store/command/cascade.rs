@@ -240,8 +240,8 @@ impl WriteTx<'_> {
         let after = after.map(|seq| ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq });
         let scan = Scan { filter, order: Order::Oldest, after, limit };
         let Found { jobs, stopped } = self.db()?.search(&scan, reach)?;
-        let looked_at = if stopped.is_some() { reach } else { jobs.len() };
-        self.budgets[todo.source as usize].look_at(looked_at);
+        let scanned = if stopped.is_some() { reach } else { jobs.len() };
+        self.budgets[todo.source as usize].charge_rows(scanned);
         let last = jobs.last().filter(|_| jobs.len() == limit).map(|job| job.seq);
         let next = stopped.map(|place| place.seq).or(last);
         Ok(Page { seqs: jobs.into_iter().map(|job| self.cache_job(job)).collect(), next })

@@ -113,7 +113,7 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
     if group.jobs.iter().any(|job| job.idempotency_key.is_some()) {
         // A duplicate would be another parent's child, and its end would never reach this parent.
         let problem = FieldProblem::Contradiction(
-            "children cannot have idempotency keys: the group's name is theirs".into(),
+            "children cannot have idempotency keys: the group's name serves as one".into(),
         );
         return Err(Invalid::new("jobs.idempotency_key", problem));
     }
@@ -122,8 +122,8 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
 
 /// Refuses children of another tenant, for any worker: parents and children share a tenant (M90).
 fn check_tenant(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), Invalid> {
-    let is_elsewhere = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
-    if jobs.iter().any(is_elsewhere) {
+    let is_foreign = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
+    if jobs.iter().any(is_foreign) {
         let problem = FieldProblem::Contradiction("children belong to the tenant of their parent".into());
         return Err(Invalid::new("jobs.tenant", problem));
     }
@@ -153,10 +153,10 @@ fn find_group(
     let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
     let query =
         JobDataQuery { seq: parent.seq, kind: JobDataKind::Group, name: Some(""), above: None, limit };
-    for facet in tx.db()?.facets(query)? {
-        let group: ChildGroup = parse(&facet.body)?;
+    for data in tx.db()?.job_data(query)? {
+        let group: ChildGroup = parse(&data.body)?;
         if group.name == name {
-            return Ok(Some((facet.number, group)));
+            return Ok(Some((data.number, group)));
         }
     }
     Ok(None)

@@ -237,7 +237,7 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
     let mut claimed = Vec::with_capacity(taken.len());
     for (seq, spec) in taken.iter().zip(specs) {
         let spec =
-            spec.ok_or_else(|| StoreError::Damaged(format!("job {seq:?} has lost what was submitted")))?;
+            spec.ok_or_else(|| StoreError::Damaged(format!("the submission of job {seq:?} is missing")))?;
         let job = tx.job(*seq)?.expect("a claimed job is at hand").clone();
         let checkpoints = if job.has.checkpoints { checkpoints(tx, *seq)? } else { Vec::new() };
         // A step whose checkpoint was lost would run twice.
@@ -250,7 +250,7 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
 fn checkpoints(tx: &mut WriteTx<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
     let query = JobDataQuery { seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
-    let facets = tx.db()?.facets(query)?;
-    tx.learn_steps(seq, &facets);
-    Ok(facets.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect())
+    let job_data = tx.db()?.job_data(query)?;
+    tx.learn_steps(seq, &job_data);
+    Ok(job_data.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect())
 }

@@ -152,7 +152,7 @@ fn book(tx: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), St
     next.cost_cents = next.cost_cents.saturating_add(report.cost_cents);
     if let Some(result) = result {
         next.has.result = true;
-        tx.write_facet(JobDataWrite::Put(JobData {
+        tx.write_job_data(JobDataWrite::Put(JobData {
             seq: job.seq,
             kind: JobDataKind::Result,
             name: String::new(),

@@ -72,7 +72,7 @@ impl WriteTx<'_> {
         tracing::warn!(
             generation,
             reason = cause.reason.as_deref().unwrap_or_default(),
-            "the store begins a new generation: leases given out before are not accepted any more"
+            "a new generation of the store begins: earlier leases are refused"
         );
         self.interrupt();
         Ok(generation)
@@ -85,7 +85,7 @@ impl WriteTx<'_> {
             .job(seq)?
             .is_some_and(|job| job.state == JobState::Running && job.fence.generation() < generation);
         if is_older {
-            let reason = "its lease was given out before the store's generation changed".to_owned();
+            let reason = "its lease was issued before the store's generation changed".to_owned();
             let cause = RecordActor { reason: Some(reason), ..RecordActor::system() };
             let _always_allowed = self.apply(seq, &Event::Release, &cause)?;
         }

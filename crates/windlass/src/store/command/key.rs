@@ -48,12 +48,11 @@ impl NewKey {
         if self.name.chars().any(char::is_control) {
             return Err(Invalid::new(
                 "name",
-                FieldProblem::Contradiction("holds a control character".into()),
+                FieldProblem::Contradiction("contains a control character".into()),
             ));
         }
         if self.role == Role::Admin && self.tenant.is_some() {
-            let problem =
-                "an admin's key is for all tenants: leave the tenant out, or make an operator's key";
+            let problem = "an admin key applies to all tenants: omit the tenant, or create an operator key";
             return Err(Invalid::new("tenant", FieldProblem::Contradiction(problem.into())));
         }
         match self.expires {

@@ -44,7 +44,7 @@ pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
     let swept = tx.sweep_leases()?;
     let (leases, has_silent) = tx.reap_silent_workers()?;
     let jobs = tx.promote(limits::TICK_JOBS_PER_COMMIT)?;
-    let holds = tx.lift_expired_holds(limits::EXPIRED_PAUSES_PER_COMMIT)?;
+    let holds = tx.end_expired_pauses(limits::EXPIRED_PAUSES_PER_COMMIT)?;
     let throttled = tx.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     tx.drop_old_rates()?;
     let has_cascades = tx.continue_cascades()?;
@@ -84,9 +84,9 @@ impl WriteTx<'_> {
         }
         let mut ended = 0;
         // All of them together, so that the running jobs are scanned once.
-        let (crashed, unheard): (Vec<&Worker>, Vec<&Worker>) =
+        let (crashed, unserved): (Vec<&Worker>, Vec<&Worker>) =
             silent.iter().partition(|worker| grace.is_crash(worker.seen_at));
-        for (workers, end) in [(crashed, LeaseEnd::Crash), (unheard, LeaseEnd::Gap)] {
+        for (workers, end) in [(crashed, LeaseEnd::Crash), (unserved, LeaseEnd::Gap)] {
             if !workers.is_empty() {
                 let ids = workers.iter().map(|worker| worker.id).collect();
                 ended += self.workers_gone(ids, now, end, None)?;
@@ -145,11 +145,11 @@ impl WriteTx<'_> {
         let liveness = self.liveness()?;
         let workers = config.workers.values().filter(|worker| worker.heartbeats && !worker.is_lost);
         let silent = workers.map(|worker| Worker::silent_when(liveness.seen_at(worker), &grace)).min();
-        let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
+        let expiring = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
         let throttled = self.first_timer()?;
         let scheduled = next_run(&config, self.now);
-        Ok([silent, lifted, due, throttled, scheduled].into_iter().flatten().min())
+        Ok([silent, expiring, due, throttled, scheduled].into_iter().flatten().min())
     }
 }
 

@@ -34,7 +34,7 @@ pub enum Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Gate => f.write_str("the gate"),
+            Target::Gate => f.write_str("all processing"),
             Target::Tenant(tenant) => write!(f, "tenant {tenant}"),
             Target::Type(job_type) => write!(f, "type {job_type}"),
             Target::Queue(queue) => write!(f, "queue {queue}"),
@@ -89,7 +89,7 @@ pub(crate) fn pause(
     let scope = scope_for(tx, caller, target)?;
     let now = tx.now;
     // An expired pause has ended, even if maintenance has not removed it yet.
-    tx.lift_if_expired(&scope)?;
+    tx.end_if_expired(&scope)?;
     if tx.config()?.holds.contains_key(&scope) {
         return Ok(false);
     }
@@ -122,7 +122,7 @@ pub(crate) fn resume(
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
     let scope = scope_for(tx, caller, target)?;
-    tx.lift_if_expired(&scope)?;
+    tx.end_if_expired(&scope)?;
     let Some(hold) = tx.config()?.holds.get(&scope).cloned() else { return Ok(false) };
     tx.drop_hold(&scope)?;
     tx.keep_resumption(caller, &scope, reason)?;
@@ -250,29 +250,29 @@ impl WriteTx<'_> {
     }
 
     /// Ends up to `max` expired pauses (M57); returns how many.
-    pub(crate) fn lift_expired_holds(&mut self, max: usize) -> Result<usize, StoreError> {
+    pub(crate) fn end_expired_pauses(&mut self, max: usize) -> Result<usize, StoreError> {
         let now = self.now;
         let config = self.config()?;
         let expired = config.holds.values().filter(|hold| !hold.is_active(now)).take(max);
         let expired: Vec<PauseRecord> = expired.cloned().collect();
         drop(config);
         for hold in &expired {
-            self.lift_expired(hold)?;
+            self.end_expired(hold)?;
         }
         Ok(expired.len())
     }
 
     /// Ends the pause of one scope if it has expired.
-    fn lift_if_expired(&mut self, scope: &Scope) -> Result<(), StoreError> {
+    fn end_if_expired(&mut self, scope: &Scope) -> Result<(), StoreError> {
         let now = self.now;
         let hold = self.config()?.holds.get(scope).filter(|hold| !hold.is_active(now)).cloned();
-        hold.map_or(Ok(()), |hold| self.lift_expired(&hold))
+        hold.map_or(Ok(()), |hold| self.end_expired(&hold))
     }
 
-    fn lift_expired(&mut self, hold: &PauseRecord) -> Result<(), StoreError> {
+    fn end_expired(&mut self, hold: &PauseRecord) -> Result<(), StoreError> {
         self.drop_hold(&hold.scope)?;
-        self.keep_resumption(&Caller::system(), &hold.scope, Some("its time was over"))?;
-        record(self, &Caller::system(), hold, false, Some("its time was over"));
+        self.keep_resumption(&Caller::system(), &hold.scope, Some("it expired"))?;
+        record(self, &Caller::system(), hold, false, Some("it expired"));
         self.wake();
         self.interrupt();
         Ok(())

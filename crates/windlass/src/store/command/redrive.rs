@@ -101,8 +101,8 @@ fn renewed(tx: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
 fn copy_checkpoints(tx: &mut WriteTx<'_>, old: &JobRecord, new: &mut JobRecord) -> Result<(), StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
     let query = JobDataQuery { seq: old.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
-    for facet in tx.db()?.facets(query)? {
-        tx.write_facet(JobDataWrite::Put(JobData { seq: new.seq, ..facet }));
+    for data in tx.db()?.job_data(query)? {
+        tx.write_job_data(JobDataWrite::Put(JobData { seq: new.seq, ..data }));
     }
     new.has.checkpoints = true;
     let details = new.details_mut();

@@ -31,8 +31,8 @@ pub(crate) fn check(
     new.timing.check()?;
     let bytes_max = payload_bytes_max.min(limits::SCHEDULE_PAYLOAD_BYTES_MAX);
     submit::check(std::slice::from_ref(&new.job), bytes_max, targets)?;
-    let own = "is given by the schedule, anew for each run";
-    let none = "a job of a schedule waits for its time alone";
+    let own = "is set by the schedule for each run";
+    let none = "the job of a schedule cannot have dependencies";
     let NewJob { idempotency_key, run_at, after, after_any, name, .. } = &new.job;
     let fields = [
         ("job.idempotency_key", idempotency_key.is_some(), own),
@@ -82,7 +82,7 @@ pub(crate) fn put(
     };
     let will_run = schedule.timing.next_after(schedule.start, schedule.start).is_some();
     if before.as_ref().is_none_or(|before| before.timing != new.timing) && !will_run {
-        let problem = FieldProblem::Contradiction("is over: it would never run".into());
+        let problem = FieldProblem::Contradiction("is in the past: it would never run".into());
         return Err(Invalid::new("at", problem).into());
     }
     let event = if before.is_some() { AuditEvent::ScheduleUpdated } else { AuditEvent::ScheduleCreated };

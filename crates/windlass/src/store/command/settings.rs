@@ -151,7 +151,7 @@ fn configure_queue(
 /// Checks a push target: its URL, and the number of existing targets.
 fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Push) -> Result<(), ActError> {
     if key.0.as_str() == callback::QUEUE {
-        let problem = FieldProblem::Contradiction("the jobs of this queue are the system's own".into());
+        let problem = FieldProblem::Contradiction("this queue is reserved for the system".into());
         return Err(Invalid::new("push", problem).into());
     }
     push.check_target(&tx.env.options.targets)?;
@@ -159,7 +159,7 @@ fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Pu
     let others = config.queues.iter().filter(|(other, settings)| *other != key && settings.push.is_some());
     let limit = limits::PUSH_TARGETS_MAX;
     if others.count() >= limit {
-        let problem = FieldProblem::Contradiction(format!("{limit} queues have a push target already"));
+        let problem = FieldProblem::Contradiction(format!("{limit} queues already have a push target"));
         return Err(Invalid::new("push", problem).into());
     }
     Ok(())

@@ -31,14 +31,20 @@ pub(crate) fn signal(
     }
     let limit = limits::SIGNALS_KEPT_MAX;
     let kept = JobDataQuery { seq: job.seq, kind: JobDataKind::Signal, name: None, above: None, limit };
-    if job.details.signals > 0 && tx.db()?.facets(kept)?.len() >= limit {
+    if job.details.signals > 0 && tx.db()?.job_data(kept)?.len() >= limit {
         return Err(Invalid::new("signals", FieldProblem::TooLong { length: limit + 1, limit }).into());
     }
     let details = job.details_mut();
     details.signals += 1;
     let number = details.signals;
     let (seq, kind, name) = (job.seq, JobDataKind::Signal, name.to_owned());
-    tx.write_facet(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body: value.into() }));
+    tx.write_job_data(JobDataWrite::Put(JobData {
+        seq,
+        kind,
+        name: name.clone(),
+        number,
+        body: value.into(),
+    }));
     let cause = RecordActor::caller(caller, None);
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "signal": name});
     tx.record_job(AuditEvent::Signalled, &job, &job, &cause, Some(context))?;
@@ -60,14 +66,14 @@ impl WriteTx<'_> {
             let Wait::Signal { name, step, .. } = wait else { continue };
             let query =
                 JobDataQuery { seq, kind: JobDataKind::Signal, name: Some(name), above: None, limit: 1 };
-            let Some(kept) = self.db()?.facets(query)?.pop() else { continue };
+            let Some(kept) = self.db()?.job_data(query)?.pop() else { continue };
             if oldest.as_ref().is_none_or(|(other, _)| kept.number < other.number) {
                 oldest = Some((kept, step));
             }
         }
         let Some((kept, step)) = oldest else { return Ok(()) };
         let JobData { name, number, body, .. } = kept;
-        self.write_facet(JobDataWrite::Drop { seq, kind: JobDataKind::Signal, name, number });
+        self.write_job_data(JobDataWrite::Drop { seq, kind: JobDataKind::Signal, name, number });
         self.keep_wait_result(job, step, &received(&body))?;
         let _refused = self.apply(seq, &Event::Wake, &RecordActor::system())?;
         Ok(())

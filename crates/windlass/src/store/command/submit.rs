@@ -79,12 +79,12 @@ pub(crate) fn check(
         let checked = job.check().and_then(|()| job.labels.check_callback(targets));
         checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;
         if job.queue.as_str() == callback::QUEUE {
-            let problem = FieldProblem::Contradiction("is the system's own: choose another".into());
+            let problem = FieldProblem::Contradiction("is reserved for the system: choose another".into());
             return Err(invalid(index, "queue", problem));
         }
         if job.job_type.as_str() == callback::TYPE {
             let problem =
-                FieldProblem::Contradiction("is the system's own; set `callback_url` instead".into());
+                FieldProblem::Contradiction("is reserved for the system; set `callback_url` instead".into());
             return Err(invalid(index, "type", problem));
         }
     }

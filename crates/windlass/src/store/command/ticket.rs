@@ -78,10 +78,10 @@ impl WriteTx<'_> {
             return Ok(true);
         }
         let Some(job) = self.job(seq)?.cloned() else { return Ok(false) };
-        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         let spec = self.spec(seq)?.ok_or_else(lost)?;
         let Err(fault) = self.judge(&job, &spec) else { return Ok(true) };
-        tracing::warn!(job = %job.id, %fault, "a job was refused: it is not the one that was submitted");
+        tracing::warn!(job = %job.id, %fault, "job refused: its ticket does not match what was submitted");
         let context =
             json!({"job_id": job.id.to_string(), "code": fault.code(), "message": fault.to_string()});
         self.record_job(AuditEvent::Refused, &job, &job, &RecordActor::system(), Some(context))?;

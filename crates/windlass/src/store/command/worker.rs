@@ -176,7 +176,7 @@ impl WriteTx<'_> {
         });
         let known = known.cloned().ok_or(WorkError::NoSuchWorker(id))?;
         drop(config);
-        Ok(self.as_last_heard_of(known)?)
+        Ok(self.with_liveness(known)?)
     }
 
     /// Records that a worker is alive, unless that was recorded within `every`: it is not worth a disk write each time.
@@ -225,7 +225,7 @@ impl WriteTx<'_> {
     /// Records that a worker is lost; its leases are ended together with those of others.
     pub(crate) fn note_lost(&mut self, worker: &Worker) -> Result<(), StoreError> {
         self.put_worker(&Worker { is_lost: true, ..worker.clone() })?;
-        tracing::warn!(worker = %worker.id, name = worker.name, "worker fell silent, its leases end");
+        tracing::warn!(worker = %worker.id, name = worker.name, "worker sent no heartbeat; its leases end");
         Ok(())
     }
 

@@ -40,7 +40,7 @@ async fn a_feed_is_handed_out_when_the_commits_are_over_that_knew_of_no_listener
     has_entered.await.unwrap();
     let mut opening = pin!(store.events_from_now(&me));
     for _ in 0..50 {
-        assert!(is_pending(&mut opening).await, "a commit is under way that told nobody");
+        assert!(is_pending(&mut opening).await, "a commit is in progress that notified no subscriber");
         // Long enough for the feed's read, if that were all it waits for.
         store.stats(&me).await.unwrap();
     }

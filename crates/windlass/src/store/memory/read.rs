@@ -165,20 +165,20 @@ impl Read for Tables {
         Ok(self.edges.range((start, end)).take(max).copied().collect())
     }
 
-    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         let start = (query.seq, query.kind, query.name.unwrap_or_default().to_owned(), 0);
-        let of_job = self.facets.range(start..).take_while(|((seq, kind, name, _), _)| {
+        let of_job = self.job_data.range(start..).take_while(|((seq, kind, name, _), _)| {
             *seq == query.seq && *kind == query.kind && query.name.is_none_or(|wanted| wanted == name)
         });
         let wanted = of_job.filter(|((.., number), _)| query.above.is_none_or(|above| *number > above));
-        let facets = wanted.take(query.limit).map(|((seq, kind, name, number), body)| JobData {
+        let job_data = wanted.take(query.limit).map(|((seq, kind, name, number), body)| JobData {
             seq: *seq,
             kind: *kind,
             name: name.clone(),
             number: *number,
             body: body.clone(),
         });
-        Ok(facets.collect())
+        Ok(job_data.collect())
     }
 
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {

@@ -40,7 +40,7 @@ pub(super) struct Tables {
     pub(super) edges: BTreeSet<Edge>,
     /// The same edges by dependent, then dependency.
     pub(super) edges_back: BTreeSet<(Seq, Seq, Need)>,
-    pub(super) facets: BTreeMap<JobDataKey, Arc<[u8]>>,
+    pub(super) job_data: BTreeMap<JobDataKey, Arc<[u8]>>,
     pub(super) documents: BTreeMap<(DocumentKind, String), Vec<u8>>,
     pub(super) records: Vec<Record>,
     pub(super) counts: Counts,
@@ -60,7 +60,7 @@ enum Undo {
     Payload(Seq, Payload),
     Key(Key, Option<KeyHolder>),
     Edge(Edge, bool),
-    Facet(JobDataKey, Option<Arc<[u8]>>),
+    JobData(JobDataKey, Option<Arc<[u8]>>),
     Document(DocumentKind, String, Option<Vec<u8>>),
     Records(usize),
     GenerationsOver(u64),
@@ -84,7 +84,7 @@ impl Tables {
                 Undo::Payload(seq, payload) => assert!(self.set_payload(seq, payload)),
                 Undo::Key(key, holder) => self.set_key(key, holder),
                 Undo::Edge(edge, is_there) => self.set_edge(edge, is_there),
-                Undo::Facet(key, body) => self.set_facet(key, body),
+                Undo::JobData(key, body) => self.set_job_data(key, body),
                 Undo::Document(kind, key, body) => self.set_document(kind, key, body),
                 Undo::Records(length) => self.records.truncate(length),
                 Undo::GenerationsOver(before) => self.set_generations_over(before),
@@ -157,12 +157,12 @@ impl Tables {
     }
 
     /// Sets or removes job data.
-    pub(super) fn set_facet(&mut self, key: JobDataKey, body: Option<Arc<[u8]>>) {
+    pub(super) fn set_job_data(&mut self, key: JobDataKey, body: Option<Arc<[u8]>>) {
         let previous = match body {
-            Some(body) => self.facets.insert(key.clone(), body),
-            None => self.facets.remove(&key),
+            Some(body) => self.job_data.insert(key.clone(), body),
+            None => self.job_data.remove(&key),
         };
-        self.undo.push(Undo::Facet(key, previous));
+        self.undo.push(Undo::JobData(key, previous));
     }
 
     /// Sets or removes a document.

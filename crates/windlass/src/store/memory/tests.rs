@@ -51,9 +51,9 @@ impl<F: FnMut(&mut WriteTx<'_>) + Send> WriteTask for Work<F> {
     }
 }
 
-struct Look<F>(F, SyncSender<Outcome>);
+struct TestRead<F>(F, SyncSender<Outcome>);
 
-impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for Look<F> {
+impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for TestRead<F> {
     fn is_long(&self) -> bool {
         false
     }
@@ -95,11 +95,11 @@ fn write(engine: &MemoryEngine, work: impl FnMut(&mut WriteTx<'_>) + Send + 'sta
 /// The result of a read.
 fn read<T: Send + 'static>(
     engine: &MemoryEngine,
-    mut look: impl FnMut(&mut ReadTx<'_>) -> T + Send + 'static,
+    mut query: impl FnMut(&mut ReadTx<'_>) -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     let (sender, outcome) = sync_channel(1);
     let (found, finding) = sync_channel(1);
-    engine.read(Box::new(Look(move |view: &mut ReadTx<'_>| found.send(look(view)).unwrap(), sender)));
+    engine.read(Box::new(TestRead(move |view: &mut ReadTx<'_>| found.send(query(view)).unwrap(), sender)));
     answer(&outcome).map(|()| finding.recv().unwrap())
 }
 
@@ -138,7 +138,7 @@ fn key() -> Key {
     Key { kind: KeyKind::Unique, tenant, job_type, text: "one".into() }
 }
 
-fn facet(seq: Seq) -> JobData {
+fn data(seq: Seq) -> JobData {
     JobData { seq, kind: JobDataKind::Checkpoint, name: "a".into(), number: 0, body: Arc::from(&b"1"[..]) }
 }
 
@@ -146,7 +146,7 @@ fn facet(seq: Seq) -> JobData {
 fn add(tx: &mut WriteTx<'_>) {
     let (seq, now) = (tx.allocate(1).unwrap(), tx.now);
     tx.insert(job(seq, now), spec(), vec![(key(), KeyHolder::unique(seq))]);
-    tx.write_facet(JobDataWrite::Put(facet(seq)));
+    tx.write_job_data(JobDataWrite::Put(data(seq)));
     tx.link(Edge { dependency: Seq(seq.0 - 1), dependent: seq, need: Need::After });
 }
 
@@ -167,7 +167,7 @@ fn contents(engine: &MemoryEngine) -> String {
                 (db.due(Timestamp::MAX, 9).unwrap(), db.next_due().unwrap()),
                 db.keyed(&[key()]).unwrap(),
                 [Side::Dependency, Side::Dependent].map(|side| db.edges(&seqs, side).unwrap()),
-                seqs.iter().map(|seq| db.facets(query(*seq)).unwrap()).collect::<Vec<_>>(),
+                seqs.iter().map(|seq| db.job_data(query(*seq)).unwrap()).collect::<Vec<_>>(),
                 DocumentKind::ALL.map(|kind| db.documents(kind).unwrap()),
                 db.counts().unwrap().clone(),
             )

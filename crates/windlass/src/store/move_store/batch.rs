@@ -18,7 +18,7 @@ pub(super) enum Rows {
     Documents(DocumentKind, Vec<Document>),
     Records(Vec<Record>),
     Jobs(Vec<NewRow>),
-    Facets(Vec<JobData>),
+    JobData(Vec<JobData>),
     Keys(Vec<(Key, KeyHolder)>),
     Edges(Vec<Edge>),
     Numbers(SequenceNumbers),
@@ -30,7 +30,7 @@ impl Rows {
             Rows::Documents(_, rows) => rows.len(),
             Rows::Records(rows) => rows.len(),
             Rows::Jobs(rows) => rows.len(),
-            Rows::Facets(rows) => rows.len(),
+            Rows::JobData(rows) => rows.len(),
             Rows::Keys(rows) => rows.len(),
             Rows::Edges(rows) => rows.len(),
             Rows::Numbers(_) => 1,
@@ -43,7 +43,7 @@ impl Rows {
             Rows::Documents(..) => 0,
             Rows::Records(_) => 1,
             Rows::Jobs(_) => 2,
-            Rows::Facets(_) => 3,
+            Rows::JobData(_) => 3,
             Rows::Keys(_) => 4,
             Rows::Edges(_) => 5,
             Rows::Numbers(_) => 6,
@@ -84,9 +84,9 @@ impl Batch {
                 db.insert(rows)?;
                 db.count(&counts(rows))
             }
-            Rows::Facets(facets) => {
-                let writes: Vec<JobDataWrite> = facets.iter().cloned().map(JobDataWrite::Put).collect();
-                db.write_facets(&writes)
+            Rows::JobData(job_data) => {
+                let writes: Vec<JobDataWrite> = job_data.iter().cloned().map(JobDataWrite::Put).collect();
+                db.write_job_data(&writes)
             }
             Rows::Keys(keys) => db.import_keys(keys),
             Rows::Edges(edges) => db.link(edges),
@@ -115,10 +115,10 @@ fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Ro
             let next = rows.last().map(|last| Cursor::Jobs { after: last.job.seq });
             (Rows::Jobs(rows), next)
         }
-        Cursor::Facets { after } => {
-            let rows = db.facets_after(after.as_ref(), page)?;
-            let next = rows.last().map(|last| Cursor::Facets { after: Some(JobDataPosition::of(last)) });
-            (Rows::Facets(rows), next)
+        Cursor::JobData { after } => {
+            let rows = db.job_data_after(after.as_ref(), page)?;
+            let next = rows.last().map(|last| Cursor::JobData { after: Some(JobDataPosition::of(last)) });
+            (Rows::JobData(rows), next)
         }
         Cursor::Keys { after } => {
             let rows = db.keys_after(after.as_ref(), page)?;

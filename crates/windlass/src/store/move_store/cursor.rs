@@ -18,7 +18,8 @@ pub(crate) enum Cursor {
     /// Jobs with their specs, leases and fences.
     Jobs { after: Seq },
     /// Attempts, checkpoints, signals, logs, results, groups.
-    Facets { after: Option<JobDataPosition> },
+    #[serde(rename = "facets")]
+    JobData { after: Option<JobDataPosition> },
     /// Idempotency and unique keys.
     Keys { after: Option<Key> },
     /// Dependencies.
@@ -41,8 +42,8 @@ impl Cursor {
             Cursor::Documents { kind, .. } => next_kind(*kind)
                 .map_or(Cursor::Records { after: 0 }, |kind| Cursor::Documents { kind, after: None }),
             Cursor::Records { .. } => Cursor::Jobs { after: Seq(0) },
-            Cursor::Jobs { .. } => Cursor::Facets { after: None },
-            Cursor::Facets { .. } => Cursor::Keys { after: None },
+            Cursor::Jobs { .. } => Cursor::JobData { after: None },
+            Cursor::JobData { .. } => Cursor::Keys { after: None },
             Cursor::Keys { .. } => Cursor::Edges { after: None },
             Cursor::Edges { .. } => Cursor::Numbers,
             Cursor::Numbers | Cursor::End => Cursor::End,

@@ -13,7 +13,7 @@ use crate::store::config::encode;
 use crate::store::engine::{JobData, Key, KeyHolder, NewRow};
 use crate::store::sql::codec::{Head, pack};
 use crate::store::sql::columns::{
-    SpecColumns, SpecParts, document_kind_code, event_code, facet_kind_code, key_columns, need_code,
+    SpecColumns, SpecParts, document_kind_code, event_code, job_data_kind_code, key_columns, need_code,
     state_code_of,
 };
 use crate::ticket::hexadecimal;
@@ -95,7 +95,7 @@ fn fold_rows(fold: &mut Fold<'_>, rows: &Rows) {
                 fold_job(fold, row, &mut packed);
             }
         }
-        Rows::Facets(facets) => facets.iter().for_each(|facet| fold_facet(fold, facet)),
+        Rows::JobData(job_data) => job_data.iter().for_each(|data| fold_job_data(fold, data)),
         Rows::Keys(keys) => keys.iter().for_each(|(key, holder)| fold_key(fold, key, *holder)),
         Rows::Edges(edges) => {
             for edge in edges {
@@ -144,12 +144,12 @@ fn fold_job(fold: &mut Fold<'_>, row: &NewRow, packed: &mut Vec<u8>) {
     fold.bytes(columns.payload);
 }
 
-fn fold_facet(fold: &mut Fold<'_>, facet: &JobData) {
-    fold.number(facet.seq.0);
-    fold.number(facet_kind_code(facet.kind));
-    fold.bytes(facet.name.as_bytes());
-    fold.number(facet.number.cast_signed());
-    fold.bytes(&facet.body);
+fn fold_job_data(fold: &mut Fold<'_>, data: &JobData) {
+    fold.number(data.seq.0);
+    fold.number(job_data_kind_code(data.kind));
+    fold.bytes(data.name.as_bytes());
+    fold.number(data.number.cast_signed());
+    fold.bytes(&data.body);
 }
 
 fn fold_key(fold: &mut Fold<'_>, key: &Key, holder: KeyHolder) {

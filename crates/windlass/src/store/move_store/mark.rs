@@ -48,21 +48,21 @@ impl Mark {
     fn describe(&self) -> String {
         match self {
             Mark::Leaving { to, .. } => format!(
-                "this store is being moved to {to}: run the same `windlass move` again to go on, or take it back with \
+                "this store is being moved to {to}: run the same `windlass move` again to continue, or undo it with \
                  `windlass move --undo`"
             ),
             Mark::Moved { to, at, .. } => format!(
-                "this store was moved to {to} ({at}): use that one; `windlass move --undo` takes this one back, for good \
-                 reasons only"
+                "this store was moved to {to} ({at}): use that one; `windlass move --undo` takes this one back and \
+                 loses later changes"
             ),
             Mark::Arriving { from, .. } => format!(
-                "this store holds only a part of what is being moved here from {from}: run the same `windlass move` \
-                 again to go on"
+                "this store is incomplete, it is being moved here from {from}: run the same `windlass move` \
+                 again to continue"
             ),
             Mark::Arrived { from, .. } => format!("this store was moved here from {from}"),
-            Mark::GivenUp { from, .. } => format!(
-                "this store was moved here from {from}, and given up when that one was taken back: use that one"
-            ),
+            Mark::GivenUp { from, .. } => {
+                format!("this store was moved here from {from}, and the move was undone: use that one")
+            }
         }
     }
 }

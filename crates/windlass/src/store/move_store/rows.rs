@@ -57,8 +57,8 @@ pub struct JobDataPosition {
 
 impl JobDataPosition {
     /// The position of job data.
-    pub fn of(facet: &JobData) -> JobDataPosition {
-        JobDataPosition { seq: facet.seq, kind: facet.kind, name: facet.name.clone(), number: facet.number }
+    pub fn of(data: &JobData) -> JobDataPosition {
+        JobDataPosition { seq: data.seq, kind: data.kind, name: data.name.clone(), number: data.number }
     }
 }
 
@@ -78,7 +78,7 @@ pub trait Export {
     /// Jobs in order of submission, without their keys.
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>>;
     /// Job data, in the order of [`JobDataPosition`].
-    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>>;
+    fn job_data_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>>;
     /// Keys and their holders, in the keys' order.
     fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>>;
     /// Edges in their order.
@@ -91,7 +91,7 @@ pub trait Export {
         page: Page,
     ) -> EngineResult<Vec<Document>>;
     /// The number of entries in the SQL inbox; only PostgreSQL has one.
-    fn letter_counts(&mut self) -> EngineResult<InboxCounts> {
+    fn inbox_counts(&mut self) -> EngineResult<InboxCounts> {
         Ok(InboxCounts::default())
     }
 }

@@ -131,7 +131,7 @@ impl Move {
         let plan = self.plan().await?;
         let expected = self.expected().await?;
         if let Plan::Copy(id, cursor) = &plan {
-            self.take_in_letters().await?;
+            self.drain_inbox().await?;
             self.copy(id, cursor.clone(), expected, &mut progress).await?;
         }
         let parts = match plan {
@@ -210,9 +210,9 @@ impl Move {
             }
             (None | Some(Mark::Arrived { .. }), None) => {
                 self.refuse_full_target().await?;
-                let letters = self.from.read::<_, StoreError>("move", |view| view.db.letter_counts()).await?;
-                if letters.set_aside > 0 {
-                    return Err(MoveError::LettersAside(letters.set_aside));
+                let entries = self.from.read::<_, StoreError>("move", |view| view.db.inbox_counts()).await?;
+                if entries.set_aside > 0 {
+                    return Err(MoveError::LettersAside(entries.set_aside));
                 }
                 let id = format!("{:032x}", self.from.environment().entropy.bits());
                 set(&self.from, Some(Mark::Leaving { id: id.clone(), to: to.clone() })).await?;
@@ -252,12 +252,12 @@ impl Move {
     }
 
     /// Turns the entries of the SQL inbox into jobs; no more arrive, because the source is closed.
-    async fn take_in_letters(&self) -> Result<(), StoreError> {
+    async fn drain_inbox(&self) -> Result<(), StoreError> {
         loop {
             let take = |tx: &mut WriteTx<'_>| -> Result<bool, StoreError> {
-                let letters = tx.db()?.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
-                letters.iter().try_for_each(|letter| inbox::deliver(tx, letter))?;
-                Ok(letters.is_empty())
+                let entries = tx.db()?.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
+                entries.iter().try_for_each(|entry| inbox::deliver(tx, entry))?;
+                Ok(entries.is_empty())
             };
             if self.from.write("move", Kind::Ordinary, take).await? {
                 return Ok(());
@@ -296,11 +296,12 @@ impl Move {
         expected: u64,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Vec<PartDigest>, MoveError> {
-        let mut told = |part, done| progress(Progress { stage: Stage::Comparing, part, done, expected });
-        let mut untold = |_, _| {};
+        let mut report_progress =
+            |part, done| progress(Progress { stage: Stage::Comparing, part, done, expected });
+        let mut ignored = |_, _| {};
         let (source, target) = tokio::join!(
-            digests(&self.from, self.page, &mut untold),
-            digests(&self.to, self.page, &mut told)
+            digests(&self.from, self.page, &mut ignored),
+            digests(&self.to, self.page, &mut report_progress)
         );
         let (source, target) = (source?, target?);
         match source.iter().zip(&target).find(|(source, target)| source != target) {
@@ -314,19 +315,19 @@ impl Move {
     /// Checks the invariants of the target: how many hold, and which do not but did not in the source either, such as
     /// those that only maintenance restores after a long stop.
     async fn verify(&self) -> Result<(usize, Vec<&'static str>), MoveError> {
-        let verdicts = self.to.verify().await?;
-        let broken: Vec<_> = verdicts.iter().filter(|verdict| !verdict.holds()).collect();
+        let reports = self.to.verify().await?;
+        let broken: Vec<_> = reports.iter().filter(|report| !report.holds()).collect();
         if broken.is_empty() {
-            return Ok((verdicts.len(), Vec::new()));
+            return Ok((reports.len(), Vec::new()));
         }
         let before = self.from.verify().await?;
-        let was_broken = |code: &str| before.iter().any(|verdict| verdict.code == code && !verdict.holds());
-        let new = broken.iter().filter(|verdict| !was_broken(verdict.code));
+        let was_broken = |code: &str| before.iter().any(|report| report.code == code && !report.holds());
+        let new = broken.iter().filter(|report| !was_broken(report.code));
         let promises: Vec<String> =
-            new.map(|verdict| format!("{}: {}", verdict.promise, verdict.findings.join(", "))).collect();
+            new.map(|report| format!("{}: {}", report.promise, report.findings.join(", "))).collect();
         if promises.is_empty() {
-            let before = broken.iter().map(|verdict| verdict.promise).collect();
-            return Ok((verdicts.len() - broken.len(), before));
+            let before = broken.iter().map(|report| report.promise).collect();
+            return Ok((reports.len() - broken.len(), before));
         }
         Err(MoveError::Broken { promises })
     }
@@ -433,9 +434,9 @@ fn is_blank(view: &mut ReadTx<'_>) -> Result<bool, StoreError> {
     let first = Batch::read(view.db, &Cursor::start(), page)?;
     let is_unused = matches!(first, Some(Batch { rows: Rows::Numbers(_), .. }));
     let has_mark = !view.db.documents(DocumentKind::Transfer)?.is_empty();
-    let letters = view.db.letter_counts()?;
+    let entries = view.db.inbox_counts()?;
     let is_new = numbers == (SequenceNumbers { seq: crate::job::Seq(1), record: 1, ..numbers });
-    Ok(is_new && is_unused && !has_mark && letters == InboxCounts::default())
+    Ok(is_new && is_unused && !has_mark && entries == InboxCounts::default())
 }
 
 fn running(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {

@@ -55,7 +55,11 @@ impl Address {
                     (parsed.listen, parsed.listen_tls) = parse_config(address)?;
                     is_direct = true;
                 }
-                _ => return Err(OpenError::BadAddress(format!("`{value}` is no value for `{name}`"))),
+                _ => {
+                    return Err(OpenError::BadAddress(format!(
+                        "`{value}` is not a valid value for `{name}`"
+                    )));
+                }
             }
         }
         // Without prepared statements the connection belongs to a pooler, where a subscription would stay with the next

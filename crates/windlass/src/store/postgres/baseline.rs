@@ -107,11 +107,11 @@ fn insert_some(link: &mut connection::Connection, first: i64, payload: &[u8]) ->
 
 fn claim(link: &mut connection::Connection, after: i64) -> EngineResult<i64> {
     link.send_plain("BEGIN");
-    let look = prefetch::ClaimPrefetch {
+    let front = prefetch::ClaimPrefetch {
         spots: vec![[1, 50, after, 0]],
         each: usize::try_from(CLAIM).unwrap_or(100),
     };
-    let rows = link.fetch(look.sql(), look.values())?;
+    let rows = link.fetch(front.sql(), front.values())?;
     let mut seqs = Vec::with_capacity(rows.len());
     let (mut rows_of_hot, mut places) = (Column::rows_themselves(), Column::rows_themselves());
     for row in &rows {

@@ -21,8 +21,8 @@ use crate::store::metrics::Fallback;
 pub(super) struct ChangeListener {
     address: Address,
     env: Arc<Environment>,
-    news: Arc<Notifications>,
-    door: Arc<Inbox>,
+    notifications: Arc<Notifications>,
+    inbox: Arc<Inbox>,
     /// The number of this node.
     node: i32,
     /// The last commit that was polled; `None` before the first poll of a connection.
@@ -48,15 +48,15 @@ impl ChangeListener {
     pub(super) fn new(
         address: Address,
         env: Arc<Environment>,
-        news: Arc<Notifications>,
-        door: Arc<Inbox>,
+        notifications: Arc<Notifications>,
+        inbox: Arc<Inbox>,
         node: i32,
     ) -> ChangeListener {
         ChangeListener {
             address,
             env,
-            news,
-            door,
+            notifications,
+            inbox,
             node,
             known: None,
             is_alone: false,
@@ -69,33 +69,33 @@ impl ChangeListener {
     /// Runs until the store is closed.
     pub(super) fn serve(mut self) {
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime.block_on(self.look_out()),
-            Err(error) => tracing::error!(%error, "cannot look out for commits of other nodes"),
+            Ok(runtime) => runtime.block_on(self.run()),
+            Err(error) => tracing::error!(%error, "cannot listen for commits of other nodes"),
         }
     }
 
-    async fn look_out(&mut self) {
-        let news = self.news.clone();
+    async fn run(&mut self) {
+        let notifications = self.notifications.clone();
         // A store that is opened and closed at once needs no connection for this, unless it has something to announce.
-        let _idle = tokio::time::timeout(limits::LISTENER_IDLE_INTERVAL, news.arrive()).await;
+        let _idle = tokio::time::timeout(limits::LISTENER_IDLE_INTERVAL, notifications.arrive()).await;
         loop {
-            let is_silent = !self.address.is_notifying || !news.has_unannounced();
-            if news.is_closed() && is_silent {
+            let is_silent = !self.address.is_notifying || !notifications.has_unannounced();
+            if notifications.is_closed() && is_silent {
                 return;
             }
             let watch = Stopwatch::start();
             let ended = tokio::select! {
                 ended = self.connected() => ended,
-                () = news.closed_for(limits::CLOSE_MAX) => Ended::Closed,
+                () = notifications.closed_for(limits::CLOSE_MAX) => Ended::Closed,
             };
-            let is_over = matches!(ended, Ended::Closed) || news.is_closed();
+            let is_over = matches!(ended, Ended::Closed) || notifications.is_closed();
             if is_over {
                 return;
             }
             // A connection that lasted is replaced immediately: until it is, other nodes' commits are found by polling
             // alone.
             let has_lasted = watch.elapsed() > limits::RECONNECT_EVERY_MAX;
-            if !has_lasted && news.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
+            if !has_lasted && notifications.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
                 return;
             }
         }
@@ -107,25 +107,25 @@ impl ChangeListener {
         let Ok((client, mut connection)) = connected else {
             return Ended::Lost;
         };
-        let heard = Arc::new(Received::default());
-        let (hearing, node) = (heard.clone(), self.node);
+        let received = Arc::new(Received::default());
+        let (receiving, node) = (received.clone(), self.node);
         let driver = tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message {
-                    hearing.hear(notification.payload(), node);
+                    receiving.receive(notification.payload(), node);
                 }
             }
-            hearing.end();
+            receiving.end();
         });
-        let ended = self.listen(&client, &heard).await;
+        let ended = self.listen(&client, &received).await;
         driver.abort();
         ended.unwrap_or_else(|error| {
-            tracing::debug!(%error, "the look-out lost its connection");
+            tracing::debug!(%error, "the change listener lost its connection");
             Ended::Lost
         })
     }
 
-    async fn listen(&mut self, client: &Client, heard: &Received) -> Result<Ended, Error> {
+    async fn listen(&mut self, client: &Client, received: &Received) -> Result<Ended, Error> {
         let nodes = self.address.lock_key("nodes");
         (self.known, self.is_alone) = (None, false);
         self.unannounced.clear();
@@ -134,7 +134,7 @@ impl ChangeListener {
             let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
             client.batch_execute(&greeting).await?;
             // The other nodes learn that they are not alone, and what they may have missed.
-            self.news.add(EVERYTHING);
+            self.notifications.add(EVERYTHING);
         }
         let every = if self.address.is_notifying {
             self.env.timing.backstop_every
@@ -142,20 +142,20 @@ impl ChangeListener {
             limits::LISTENER_IDLE_INTERVAL
         };
         let mut rounds = tokio::time::interval(every);
-        let news = self.news.clone();
+        let notifications = self.notifications.clone();
         loop {
             tokio::select! {
-                () = news.arrive() => {
+                () = notifications.arrive() => {
                     self.announce(client).await?;
-                    if news.is_closed() {
+                    if notifications.is_closed() {
                         return Ok(Ended::Closed);
                     }
                 }
-                announced = heard.next() => {
+                announced = received.next() => {
                     if announced.is_over {
                         return Ok(Ended::Lost);
                     }
-                    self.hear(announced);
+                    self.receive(announced);
                 }
                 _ = rounds.tick() => self.poll(client, nodes).await?,
             }
@@ -164,8 +164,8 @@ impl ChangeListener {
 
     /// Notifies the other nodes of what was committed here.
     async fn announce(&mut self, client: &Client) -> Result<(), Error> {
-        let news = self.news.clone();
-        let Some(announcement) = news.take() else { return Ok(()) };
+        let notifications = self.notifications.clone();
+        let Some(announcement) = notifications.take() else { return Ok(()) };
         if !self.address.is_notifying {
             announcement.done();
             return Ok(());
@@ -191,9 +191,9 @@ impl ChangeListener {
         Ok(())
     }
 
-    fn hear(&mut self, announced: Sent) {
-        if announced.has_letters {
-            self.door.call();
+    fn receive(&mut self, announced: Sent) {
+        if announced.has_entries {
+            self.inbox.call();
         }
         if announced.kinds == 0 {
             return;
@@ -214,7 +214,7 @@ impl ChangeListener {
         if has(INTERRUPTS) {
             wakeups.jobs_interrupted();
         }
-        wakeups.recorded_elsewhere();
+        wakeups.recorded_by_others();
     }
 
     /// There are other nodes, which need what was withheld.
@@ -222,7 +222,7 @@ impl ChangeListener {
         self.is_alone = false;
         let withheld = std::mem::take(&mut self.withheld);
         if withheld != 0 {
-            self.news.add(withheld);
+            self.notifications.add(withheld);
         }
     }
 
@@ -242,20 +242,20 @@ impl ChangeListener {
         }
         let sql =
             format!("SELECT EXISTS (SELECT 1 FROM {}inbox WHERE refusal IS NULL)", self.address.prefix());
-        let letters = client.query_typed(&sql, &[]).await?;
-        if letters.first().is_some_and(|row| row.get(0)) {
-            self.door.call();
+        let entries = client.query_typed(&sql, &[]).await?;
+        if entries.first().is_some_and(|row| row.get(0)) {
+            self.inbox.call();
         }
-        self.look_at_commits(client).await
+        self.read_commits(client).await
     }
 
-    async fn look_at_commits(&mut self, client: &Client) -> Result<(), Error> {
+    async fn read_commits(&mut self, client: &Client) -> Result<(), Error> {
         let Some(known) = self.known else {
             // Whatever happened while this node was not listening.
             let sql = format!("SELECT max(n) FROM {}commits", self.address.prefix());
             let rows = client.query_typed(&sql, &[]).await?;
             self.known = rows.first().and_then(|row| row.get(0));
-            self.env.wakeups.changed_elsewhere();
+            self.env.wakeups.changed_by_others();
             return Ok(());
         };
         let sql = format!(
@@ -273,7 +273,7 @@ impl ChangeListener {
         let others = latest.into_iter().filter(|(node, _)| *node != self.node);
         let unannounced: Vec<(i32, i64)> = others.filter(is_unannounced).collect();
         if !unannounced.is_empty() {
-            self.env.wakeups.changed_elsewhere();
+            self.env.wakeups.changed_by_others();
         }
         self.unannounced = unannounced;
         Ok(())

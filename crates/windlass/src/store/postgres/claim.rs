@@ -66,21 +66,21 @@ impl Tables {
             let (rank, at, seq) = after.max(self.floors.before(lane));
             spots.push([lane, rank, at, seq]);
         }
-        let look = ClaimPrefetch { spots, each: max };
+        let front = ClaimPrefetch { spots, each: max };
         let is_first = cursors.iter().all(|cursor| cursor.after.is_none());
         if is_first {
-            self.ahead.record_use(&look);
+            self.ahead.record_use(&front);
         }
-        let rows = match self.ahead.take(&look)? {
+        let rows = match self.ahead.take(&front)? {
             Some(rows) => rows,
-            None => self.link.fetch(look.sql(), look.values())?,
+            None => self.link.fetch(front.sql(), front.values())?,
         };
         let mut found: Vec<Vec<JobRecord>> = cursors.iter().map(|_| Vec::new()).collect();
         for (job, row) in self.read_jobs(&rows)?.into_iter().zip(&rows) {
             if let Some(places) = self.met.get_mut(&job.seq) {
                 places.ready_row = Some(get(row, 7)?);
             }
-            self.ahead.read_spec(&look, row, job.seq)?;
+            self.ahead.read_spec(&front, row, job.seq)?;
             if let Some(jobs) = found.get_mut(place(row)?) {
                 jobs.push(job);
             }
@@ -89,7 +89,7 @@ impl Tables {
             jobs.sort_unstable_by_key(ClaimOrder::of);
             jobs.truncate(max);
         }
-        for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&look.spots).zip(&found) {
+        for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&front.spots).zip(&found) {
             if cursor.after.is_none() {
                 let first = jobs.first().map(ClaimOrder::of);
                 let spot =

@@ -110,7 +110,7 @@ impl Tables {
                 self.link.run("ROLLBACK TO SAVEPOINT cluster; RELEASE SAVEPOINT cluster")?;
                 tracing::info!(
                     %error,
-                    "the database does not tell which server it is: some restores and failovers go unnoticed"
+                    "the role may not read the server's identity: some restores and failovers go unnoticed"
                 );
                 Ok(None)
             }

@@ -248,13 +248,13 @@ impl Connection {
                 (Some(Err(error)), Some(table)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
                     return Err(StoreError::Damaged(format!("a row of {table} is missing")));
                 }
-                (Some(Err(error)), _) => return Err(self.trouble(&error)),
+                (Some(Err(error)), _) => return Err(self.fail(&error)),
                 (None, _) => return Err(self.silence()),
             }
         }
         match answer {
             Some(Ok(answer)) => Ok(answer),
-            Some(Err(error)) => Err(self.trouble(&error)),
+            Some(Err(error)) => Err(self.fail(&error)),
             None => Err(self.silence()),
         }
     }
@@ -267,29 +267,27 @@ impl Connection {
             async move { tokio::time::timeout(limits::CANCEL_MAX, request.cancel_query(tls)).await };
         let asked = self.runtime.block_on(cancelling);
         if !matches!(asked, Ok(Ok(()))) {
-            tracing::debug!(
-                "a statement that nobody waits for could not be cancelled: it ends by its own time limit"
-            );
+            tracing::debug!("could not cancel an abandoned statement; it ends by its own time limit");
         }
-        self.mark_lost("its caller has left");
+        self.mark_lost("its caller stopped waiting");
     }
 
     fn silence(&self) -> StoreError {
         StoreError::Away(self.lost.clone().unwrap_or_else(|| "no answer".to_owned()))
     }
 
-    fn trouble(&mut self, error: &tokio_postgres::Error) -> StoreError {
-        let trouble = classify_error(error);
+    fn fail(&mut self, error: &tokio_postgres::Error) -> StoreError {
+        let classified = classify_error(error);
         // The server uses its wall clock: if that jumps, it cancels a statement immediately. The statement is retried,
         // as after a manual cancellation, in the same way as after a broken connection.
         let is_early = error.code() == Some(&SqlState::QUERY_CANCELED)
             && self.waits.until.is_some_and(|until| !until.is_over());
-        if self.client.is_closed() || is_early || matches!(trouble, StoreError::Away(_)) {
+        if self.client.is_closed() || is_early || matches!(classified, StoreError::Away(_)) {
             let why = words(error);
             self.mark_lost(&why);
             return StoreError::Away(why);
         }
-        trouble
+        classified
     }
 }
 

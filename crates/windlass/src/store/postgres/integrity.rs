@@ -17,7 +17,7 @@ use super::timer::unpack;
 use crate::job::JobRecord;
 use crate::store::config::parse;
 use crate::store::engine::EngineResult;
-use crate::store::sql::columns::{NEVER, document_check, facet_check};
+use crate::store::sql::columns::{NEVER, document_check, job_data_check};
 
 /// Maximum number of findings of one kind.
 const FINDINGS_MAX: usize = 20;
@@ -34,7 +34,7 @@ const SPANS: [&str; 3] = [
 const TIMERS: &str = "SELECT at, is_running, seqs, worker FROM @.timers";
 const TAGS: &str = "SELECT seq, name, value FROM @.tags WHERE seq > $1 AND seq <= $2";
 const TAGGED: &str = "SELECT seq, tags FROM @.jobs WHERE seq > $1 AND seq <= $2 AND tags IS NOT NULL";
-const FACETS: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets";
+const JOB_DATA: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets";
 const DOCUMENTS: &str = "SELECT kind::bigint, key, \"check\", body FROM @.documents";
 const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys";
 
@@ -62,7 +62,7 @@ impl Tables {
         }
         self.check_rows(&mut findings)?;
         self.check_interned()?;
-        findings.extend(self.letters_aside(FINDINGS_MAX)?);
+        findings.extend(self.quarantined(FINDINGS_MAX)?);
         Ok(findings)
     }
 
@@ -143,10 +143,11 @@ impl Tables {
     }
 
     fn check_rows(&mut self, findings: &mut Vec<String>) -> EngineResult<()> {
-        self.rows_where(FACETS, "facets", findings, |row| {
+        self.rows_where(JOB_DATA, "facets", findings, |row| {
             let (seq, at): (i64, i64) = (get(row, 0)?, get(row, 3)?);
             let name = text_of(get(row, 2)?, "facets", seq)?;
-            Ok(facet_check(seq, get(row, 1)?, name, at.unsigned_abs(), get(row, 5)?) != check(get(row, 4)?))
+            Ok(job_data_check(seq, get(row, 1)?, name, at.unsigned_abs(), get(row, 5)?)
+                != check(get(row, 4)?))
         })?;
         self.rows_where(DOCUMENTS, "documents", findings, |row| {
             let kind = get(row, 0)?;

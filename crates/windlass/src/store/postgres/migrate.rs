@@ -68,9 +68,9 @@ fn migrate_by(steps: &[Step], link: &mut Connection, address: &Address) -> Resul
 /// Reads the schema version at an address, which need not exist.
 pub(crate) fn read_schema(address: &str) -> Result<Schema, OpenError> {
     let address = Address::parse(address)?;
-    let look = || version(&STEPS, &mut Connection::connect(&address)?, &address);
+    let read_version = || version(&STEPS, &mut Connection::connect(&address)?, &address);
     // On a thread of its own: the caller may be inside a runtime.
-    let found = std::thread::scope(|scope| scope.spawn(look).join());
+    let found = std::thread::scope(|scope| scope.spawn(read_version).join());
     let found = found.map_err(|payload| panicked(payload.as_ref()))??;
     Ok(Schema::at(found, STEPS.iter().map(|step| step.name)))
 }

@@ -55,7 +55,7 @@ impl Notifications {
     pub(super) fn take(&self) -> Option<NotificationPayload<'_>> {
         let commit = self.commit.load(Ordering::Acquire);
         let kinds = self.unannounced.swap(0, Ordering::AcqRel);
-        (kinds != 0).then_some(NotificationPayload { news: self, kinds, commit })
+        (kinds != 0).then_some(NotificationPayload { notifications: self, kinds, commit })
     }
 
     /// Returns when there is something to announce, or the store is closed.
@@ -97,7 +97,7 @@ impl Notifications {
 
 /// A pending announcement. If it is dropped before it is done, it is announced again: twice is harmless.
 pub(super) struct NotificationPayload<'a> {
-    news: &'a Notifications,
+    notifications: &'a Notifications,
     pub(super) kinds: u8,
     /// All commits of this node up to this number are covered.
     pub(super) commit: i64,
@@ -113,7 +113,7 @@ impl NotificationPayload<'_> {
 impl Drop for NotificationPayload<'_> {
     fn drop(&mut self) {
         if self.kinds != 0 {
-            self.news.add(self.kinds);
+            self.notifications.add(self.kinds);
         }
     }
 }
@@ -130,7 +130,7 @@ pub(super) struct Received {
 pub(super) struct Sent {
     pub(super) kinds: u8,
     /// Whether jobs were submitted through SQL.
-    pub(super) has_letters: bool,
+    pub(super) has_entries: bool,
     /// Whether the connection has ended, and no more notifications will arrive on it.
     pub(super) is_over: bool,
     /// The last commit that each node announced; entries are never removed.
@@ -143,7 +143,7 @@ impl Received {
     }
 
     /// Processes the payload of a notification; the node's own notifications are ignored.
-    pub(super) fn hear(&self, message: &str, own: i32) {
+    pub(super) fn receive(&self, message: &str, own: i32) {
         let mut parts = message.split(':').map(str::parse::<i64>);
         let mut state = self.state();
         match (parts.next(), parts.next(), parts.next()) {
@@ -162,7 +162,7 @@ impl Received {
                 *last = commit.max(*last);
             }
             // Not from a node: jobs submitted through SQL.
-            _ => state.has_letters = true,
+            _ => state.has_entries = true,
         }
         drop(state);
         self.arrived.notify_one();
@@ -179,7 +179,7 @@ impl Received {
         loop {
             {
                 let mut state = self.state();
-                if state.kinds != 0 || state.has_letters || state.is_over {
+                if state.kinds != 0 || state.has_entries || state.is_over {
                     let is_over = state.is_over;
                     let taken = std::mem::take(&mut *state);
                     state.is_over = is_over;
@@ -196,8 +196,8 @@ mod tests {
     use super::*;
 
     /// What the change listener would announce now.
-    fn announced(news: &Notifications) -> Option<u8> {
-        news.take().map(|announcement| {
+    fn announced(notifications: &Notifications) -> Option<u8> {
+        notifications.take().map(|announcement| {
             let kinds = announcement.kinds;
             announcement.done();
             kinds
@@ -206,41 +206,41 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_committed_while_nobody_listened_is_announced_later() {
-        let news = Notifications::default();
-        news.add(WORK);
+        let notifications = Notifications::default();
+        notifications.add(WORK);
         // A waiter for the close only must not use up the notification.
-        assert!(!news.is_closed_within(Duration::from_millis(1)).await);
-        news.arrive().await;
-        assert_eq!(announced(&news), Some(WORK));
-        assert_eq!(announced(&news), None);
-        news.add(INTERRUPTS);
-        news.arrive().await;
-        assert_eq!(announced(&news), Some(INTERRUPTS));
+        assert!(!notifications.is_closed_within(Duration::from_millis(1)).await);
+        notifications.arrive().await;
+        assert_eq!(announced(&notifications), Some(WORK));
+        assert_eq!(announced(&notifications), None);
+        notifications.add(INTERRUPTS);
+        notifications.arrive().await;
+        assert_eq!(announced(&notifications), Some(INTERRUPTS));
     }
 
     #[tokio::test]
     async fn an_announcement_that_fails_is_made_again() {
-        let news = Notifications::default();
-        news.add(ENDS);
-        drop(news.take());
-        news.arrive().await;
-        assert_eq!(announced(&news), Some(ENDS));
+        let notifications = Notifications::default();
+        notifications.add(ENDS);
+        drop(notifications.take());
+        notifications.arrive().await;
+        assert_eq!(announced(&notifications), Some(ENDS));
     }
 
     #[tokio::test]
-    async fn however_much_is_heard_at_once_no_kind_is_dropped() {
-        let heard = Received::default();
+    async fn however_much_is_received_at_once_no_kind_is_dropped() {
+        let received = Received::default();
         for commit in 0..10_000 {
-            heard.hear(&format!("7:{WORK}:{commit}"), 1);
+            received.receive(&format!("7:{WORK}:{commit}"), 1);
         }
-        heard.hear(&format!("8:{INTERRUPTS}:10000"), 1);
-        heard.hear("not from a node", 1);
-        heard.hear(&format!("1:{ENDS}:10001"), 1);
-        let announced = heard.next().await;
+        received.receive(&format!("8:{INTERRUPTS}:10000"), 1);
+        received.receive("not from a node", 1);
+        received.receive(&format!("1:{ENDS}:10001"), 1);
+        let announced = received.next().await;
         assert_eq!(announced.kinds, WORK | INTERRUPTS | COMMITTED, "and nothing of the node's own");
-        assert!(announced.has_letters && !announced.is_over);
+        assert!(announced.has_entries && !announced.is_over);
         assert_eq!((announced.commits[&7], announced.commits[&8]), (9_999, 10_000));
-        heard.end();
-        assert!(heard.next().await.is_over);
+        received.end();
+        assert!(received.next().await.is_over);
     }
 }

@@ -81,7 +81,7 @@ pub(super) struct Prefetch {
     habit: Option<(Vec<i64>, usize)>,
     is_habit: bool,
     /// Whether a claim has read in this transaction.
-    has_looked: bool,
+    has_claimed: bool,
     /// What was prefetched with the beginning of this transaction, and the result.
     found: Option<(ClaimPrefetch, Vec<Row>)>,
     specs: FxHashMap<Seq, Spec>,
@@ -140,45 +140,45 @@ impl Prefetch {
     }
 
     /// Stores the result of a prefetched read.
-    pub(super) fn keep(&mut self, look: ClaimPrefetch, rows: Vec<Row>) {
-        self.found = Some((look, rows));
+    pub(super) fn keep(&mut self, wanted: ClaimPrefetch, rows: Vec<Row>) {
+        self.found = Some((wanted, rows));
     }
 
     /// The result of a read, if it was prefetched and is still valid; there may be more jobs of a lane than requested.
-    pub(super) fn take(&mut self, look: &ClaimPrefetch) -> EngineResult<Option<Vec<Row>>> {
+    pub(super) fn take(&mut self, wanted: &ClaimPrefetch) -> EngineResult<Option<Vec<Row>>> {
         let Some((asked, rows)) = self.found.take() else { return Ok(None) };
-        if asked.spots != look.spots {
+        if asked.spots != wanted.spots {
             return Ok(None);
         }
-        let mut counts = vec![0; look.spots.len()];
+        let mut counts = vec![0; wanted.spots.len()];
         for row in &rows {
             if let Some(count) = counts.get_mut(place(row)?) {
                 *count += 1;
             }
         }
-        let is_enough = look.each <= asked.each || counts.iter().all(|count| *count < asked.each);
+        let is_enough = wanted.each <= asked.each || counts.iter().all(|count| *count < asked.each);
         Ok(is_enough.then_some(rows))
     }
 
     /// Records what the first claim of a transaction read first.
-    pub(super) fn record_use(&mut self, look: &ClaimPrefetch) {
-        if std::mem::replace(&mut self.has_looked, true) {
+    pub(super) fn record_use(&mut self, wanted: &ClaimPrefetch) {
+        if std::mem::replace(&mut self.has_claimed, true) {
             return;
         }
-        let lanes: Vec<i64> = look.spots.iter().map(|[lane, ..]| *lane).collect();
+        let lanes: Vec<i64> = wanted.spots.iter().map(|[lane, ..]| *lane).collect();
         self.is_habit = self.habit.as_ref().is_some_and(|(known, _)| *known == lanes);
-        self.habit = Some((lanes, look.each));
+        self.habit = Some((lanes, wanted.each));
     }
 
     /// Begins a transaction.
     pub(super) fn begin(&mut self) {
         self.clear();
-        self.has_looked = false;
+        self.has_claimed = false;
     }
 
     /// Stores the spec if it was read with the job.
-    pub(super) fn read_spec(&mut self, look: &ClaimPrefetch, row: &Row, seq: Seq) -> EngineResult<()> {
-        if look.is_whole() && get::<Option<&[u8]>>(row, SPEC_AT)?.is_some() {
+    pub(super) fn read_spec(&mut self, wanted: &ClaimPrefetch, row: &Row, seq: Seq) -> EngineResult<()> {
+        if wanted.is_whole() && get::<Option<&[u8]>>(row, SPEC_AT)?.is_some() {
             // A damaged one is reported when it is taken, not when it is only prefetched.
             if let Ok(spec) = super::query::read_spec(row, SPEC_AT, seq) {
                 self.specs.insert(seq, spec);

@@ -22,7 +22,7 @@ use crate::store::sql::task_queue::TaskQueue;
 pub(super) struct Reader {
     tables: Option<Tables>,
     address: Address,
-    memo: ConnectionCache,
+    cache: ConnectionCache,
     env: Arc<Environment>,
     closing: Closing,
 }
@@ -30,7 +30,7 @@ pub(super) struct Reader {
 impl Reader {
     /// A reader that is not connected yet.
     pub(super) fn new(address: Address, env: Arc<Environment>, closing: Closing) -> Reader {
-        Reader { tables: None, address, memo: ConnectionCache::default(), env, closing }
+        Reader { tables: None, address, cache: ConnectionCache::default(), env, closing }
     }
 
     /// Serves reads until the queue is closed and empty.
@@ -69,7 +69,7 @@ impl Reader {
                 return outcome;
             }
             self.tables = None;
-            self.memo.clear();
+            self.cache.clear();
             if task.is_withdrawn() {
                 return Ok(());
             }
@@ -104,11 +104,11 @@ impl Reader {
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let now = self.env.clock.now_after(Timestamp::from_millis(tables.meta.at));
-            task.run(&mut ReadTx::within(tables, &mut self.memo, &self.env, now));
+            task.run(&mut ReadTx::within(tables, &mut self.cache, &self.env, now));
         }));
         tables.rollback();
         outcome.map_err(|payload| {
-            self.memo.clear();
+            self.cache.clear();
             panicked(payload.as_ref())
         })
     }

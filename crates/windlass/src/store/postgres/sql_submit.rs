@@ -28,7 +28,7 @@ use crate::store::sql::task_queue::TaskQueue;
 use crate::store::write_tx::WriteTx;
 
 /// The oldest entries, as many as may be held in memory at once.
-const LETTERS: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
+const ENTRIES: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
      FROM (SELECT n, sum(octet_length(payload)) OVER (ORDER BY n) - octet_length(payload) AS before \
      FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) oldest) sized \
      JOIN @.inbox i ON i.n = sized.n WHERE sized.before < $2 ORDER BY i.n";
@@ -75,48 +75,49 @@ impl InboxState {
 impl Tables {
     /// Prevents `submit` calls with these keys until this transaction ends.
     pub(super) fn lock_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
-        let open: Vec<Key> = keys.iter().filter(|key| !self.doorstep.taken.contains(key)).cloned().collect();
+        let open: Vec<Key> =
+            keys.iter().filter(|key| !self.inbox_state.taken.contains(key)).cloned().collect();
         if open.is_empty() {
             return Ok(());
         }
         if !self.link.fetch(LOCKS, key_parameters(&open))?.is_empty() {
-            self.doorstep.is_busy = true;
+            self.inbox_state.is_busy = true;
             return Err(busy());
         }
         if !self.link.fetch(UNREAD, key_parameters(&open))?.is_empty() {
-            self.doorstep.is_unread = true;
+            self.inbox_state.is_unread = true;
             return Err(busy());
         }
         Ok(())
     }
 
     /// Takes entries out of the inbox, oldest first. Entries that cannot be read stay, quarantined.
-    pub(super) fn read_letters(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
+    pub(super) fn read_inbox(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
         let rows =
-            self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::INBOX_BYTES_MAX).into()])?;
-        let (mut letters, mut taken) = (Vec::with_capacity(rows.len()), Column::numbers());
+            self.link.fetch(ENTRIES, vec![limit(max).into(), limit(limits::INBOX_BYTES_MAX).into()])?;
+        let (mut entries, mut taken) = (Vec::with_capacity(rows.len()), Column::numbers());
         for row in &rows {
             let n: i64 = get(row, 0)?;
             let id = JobId::from_bytes(*get::<Uuid>(row, 1)?.as_bytes());
             let payload = Payload::bytes(get::<&[u8]>(row, 7)?, get(row, 5)?);
             match new_job(get(row, 4)?, get(row, 3)?, payload, get(row, 6)?) {
                 Ok(job) => {
-                    self.doorstep.taken.extend(keys_of(&job));
-                    letters.push(InboxEntry { id, owner: get(row, 2)?, job });
+                    self.inbox_state.taken.extend(keys_of(&job));
+                    entries.push(InboxEntry { id, owner: get(row, 2)?, job });
                     taken.number(n);
                 }
                 Err(why) => self.write(SET_ASIDE, vec![n.into(), why.as_str().into()], None)?,
             }
         }
-        if !letters.is_empty() {
-            let count = letters.len() as u64;
+        if !entries.is_empty() {
+            let count = entries.len() as u64;
             self.write(TAKE, vec![taken.into()], Some((count, "inbox")))?;
         }
-        Ok(letters)
+        Ok(entries)
     }
 
     /// The tenant of a submission that is still in the inbox.
-    pub(super) fn letter_tenant(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
+    pub(super) fn inbox_tenant(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
         let mut ids = Column::ids();
         ids.push(id.as_bytes());
         let rows = self.link.fetch(WHOSE, vec![ids.into()])?;
@@ -125,22 +126,22 @@ impl Tables {
     }
 
     /// Quarantines the oldest entry.
-    pub(super) fn set_first_letter_aside(&mut self, why: &str) -> EngineResult<()> {
+    pub(super) fn quarantine_first(&mut self, why: &str) -> EngineResult<()> {
         self.write(SET_FIRST_ASIDE, vec![why.into()], None)
     }
 
     /// Descriptions of the quarantined entries.
-    pub(super) fn letters_aside(&mut self, max: usize) -> EngineResult<Vec<String>> {
+    pub(super) fn quarantined(&mut self, max: usize) -> EngineResult<Vec<String>> {
         let mut found = Vec::new();
         for row in self.link.fetch(ASIDE, vec![limit(max).into()])? {
             let (id, why): (Uuid, &str) = (get(&row, 0)?, get(&row, 1)?);
-            found.push(format!("inbox: submission {id} was set aside: {why}"));
+            found.push(format!("inbox: submission {id} was quarantined: {why}"));
         }
         Ok(found)
     }
 
     /// Stores the maximum payload size for `submit`.
-    pub(super) fn tell_door(&mut self, payload_bytes_max: usize) -> EngineResult<()> {
+    pub(super) fn set_payload_limit(&mut self, payload_bytes_max: usize) -> EngineResult<()> {
         self.link.send_plain("BEGIN READ WRITE");
         self.link.send(SIZE, vec![limit(payload_bytes_max).into()], None)?;
         self.link.run("COMMIT")
@@ -263,9 +264,9 @@ pub(super) struct Inbox {
     /// Whether the writer is already notified.
     is_called: AtomicBool,
     /// How many entries are taken at once; after an error they are taken one by one, to find the one that causes it.
-    letters_max: AtomicUsize,
+    entries_max: AtomicUsize,
     /// Why the oldest entry cannot become a job, if it alone caused an error.
-    trouble: Mutex<Option<String>>,
+    failure: Mutex<Option<String>>,
 }
 
 impl Inbox {
@@ -273,8 +274,8 @@ impl Inbox {
         Inbox {
             writes,
             is_called: AtomicBool::new(false),
-            letters_max: AtomicUsize::new(limits::INBOX_ENTRIES_PER_COMMIT),
-            trouble: Mutex::default(),
+            entries_max: AtomicUsize::new(limits::INBOX_ENTRIES_PER_COMMIT),
+            failure: Mutex::default(),
         }
     }
 
@@ -288,14 +289,14 @@ impl Inbox {
         }
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn opened(&self) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let more = self.letters_max.load(Ordering::Relaxed).saturating_mul(2);
-        self.letters_max.store(more.min(limits::INBOX_ENTRIES_PER_COMMIT), Ordering::Relaxed);
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let more = self.entries_max.load(Ordering::Relaxed).saturating_mul(2);
+        self.entries_max.store(more.min(limits::INBOX_ENTRIES_PER_COMMIT), Ordering::Relaxed);
     }
 
     fn stuck(&self, error: &StoreError) {
@@ -303,55 +304,55 @@ impl Inbox {
         if !matches!(error, StoreError::Damaged(_) | StoreError::Database(_)) {
             return;
         }
-        if self.letters_max.swap(1, Ordering::Relaxed) == 1 {
-            tracing::error!(%error, "a submission through SQL cannot be taken in and is set aside");
-            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        if self.entries_max.swap(1, Ordering::Relaxed) == 1 {
+            tracing::error!(%error, "a submission through SQL cannot be processed and is quarantined");
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
         }
     }
 }
 
 /// Takes inbox entries, in one commit with other waiting tasks.
 pub(super) struct InboxStatus {
-    door: Arc<Inbox>,
+    inbox: Arc<Inbox>,
     has_more: bool,
 }
 
 impl InboxStatus {
-    pub(super) fn new(door: Arc<Inbox>) -> InboxStatus {
-        InboxStatus { door, has_more: false }
+    pub(super) fn new(inbox: Arc<Inbox>) -> InboxStatus {
+        InboxStatus { inbox, has_more: false }
     }
 
     fn take_in(&mut self, tx: &mut WriteTx<'_>) -> EngineResult<()> {
-        if let Some(why) = self.door.trouble() {
+        if let Some(why) = self.inbox.failure() {
             self.has_more = true;
             return tx.db()?.quarantine_inbox_entry(&why);
         }
-        let max = self.door.letters_max.load(Ordering::Relaxed);
-        let letters = tx.db()?.take_inbox(max)?;
+        let max = self.inbox.entries_max.load(Ordering::Relaxed);
+        let entries = tx.db()?.take_inbox(max)?;
         // Fewer may have been taken because of their size; then the next read finds none.
-        self.has_more = !letters.is_empty();
-        letters.iter().try_for_each(|letter| deliver(tx, letter))
+        self.has_more = !entries.is_empty();
+        entries.iter().try_for_each(|entry| deliver(tx, entry))
     }
 }
 
 impl WriteTask for InboxStatus {
     fn run(&mut self, tx: &mut WriteTx<'_>) {
-        self.door.is_called.store(false, Ordering::Release);
+        self.inbox.is_called.store(false, Ordering::Release);
         tx.begin();
-        if let Err(trouble) = self.take_in(tx) {
-            tx.abort(&trouble);
+        if let Err(failure) = self.take_in(tx) {
+            tx.abort(&failure);
         }
     }
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
             // It may be refused before it has run: the next poll must be able to notify again.
-            self.door.is_called.store(false, Ordering::Release);
-            return self.door.stuck(&error);
+            self.inbox.is_called.store(false, Ordering::Release);
+            return self.inbox.stuck(&error);
         }
-        self.door.opened();
+        self.inbox.opened();
         if self.has_more {
-            self.door.call();
+            self.inbox.call();
         }
     }
 
@@ -383,13 +384,13 @@ mod tests {
     #[test]
     fn a_call_that_was_refused_before_it_was_heard_can_be_made_again() {
         let writes: Arc<TaskQueue<Box<dyn WriteTask>>> = Arc::new(TaskQueue::new(8));
-        let door = Arc::new(Inbox::new(writes.clone()));
-        door.call();
-        door.call();
+        let inbox = Arc::new(Inbox::new(writes.clone()));
+        inbox.call();
+        inbox.call();
         let mut called = writes.take(8);
         assert_eq!(called.len(), 1);
         called.pop().unwrap().done(Err(StoreError::Away("it is restarted".to_owned())));
-        door.call();
+        inbox.call();
         assert_eq!(writes.take(8).len(), 1);
     }
 }

@@ -60,7 +60,7 @@ pub(super) struct Tables {
     /// Rows of `commits` below this number were removed.
     pub(super) forgotten_to: i64,
     /// What this transaction has found about the SQL inbox.
-    pub(super) doorstep: InboxState,
+    pub(super) inbox_state: InboxState,
     /// The time of this transaction, for the order of timers.
     pub(super) now: i64,
     /// What was found about the identity of the database.
@@ -87,7 +87,7 @@ impl Tables {
             tried: None,
             idle_max: limits::TRANSACTION_IDLE_MAX,
             forgotten_to: -1,
-            doorstep: InboxState::default(),
+            inbox_state: InboxState::default(),
             now: 0,
             identity: Identity::default(),
         }
@@ -186,11 +186,11 @@ impl Read for Tables {
     ) -> EngineResult<Vec<Edge>> {
         self.edges_from(dependency, after, max)
     }
-    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
-        self.read_facets(query)
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
+        self.read_job_data(query)
     }
-    fn facets_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
-        self.read_facets_of(seqs, kind)
+    fn job_data_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
+        self.read_job_data_of(seqs, kind)
     }
     fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
         self.read_documents_of(kinds)
@@ -221,7 +221,7 @@ impl Read for Tables {
         self.find_damage()
     }
     fn expected(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
-        self.letter_tenant(id)
+        self.inbox_tenant(id)
     }
 }
 
@@ -255,8 +255,8 @@ impl Write for Tables {
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         self.delete_keys(keys)
     }
-    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
-        self.write_all_facets(writes)
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
+        self.write_all_job_data(writes)
     }
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
         self.write_document(kind, key, body)
@@ -276,12 +276,12 @@ impl Write for Tables {
         Ok(())
     }
     fn take_inbox(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
-        self.read_letters(max)
+        self.read_inbox(max)
     }
     fn why_put_back(&mut self) -> EngineResult<Option<String>> {
         self.find_put_back()
     }
     fn quarantine_inbox_entry(&mut self, why: &str) -> EngineResult<()> {
-        self.set_first_letter_aside(why)
+        self.quarantine_first(why)
     }
 }

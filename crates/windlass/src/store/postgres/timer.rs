@@ -109,7 +109,7 @@ impl Timers {
     }
 
     /// What a commit must announce to other nodes.
-    pub(super) fn take_news(&mut self) -> (Option<i64>, bool) {
+    pub(super) fn take_announcement(&mut self) -> (Option<i64>, bool) {
         self.part = 0;
         (self.first_added.take(), std::mem::take(&mut self.has_swept))
     }
@@ -165,7 +165,7 @@ impl Timers {
     }
 
     /// Moves the remaining jobs of thin entries to new ones.
-    fn gather_thinned(&mut self) {
+    fn move_thinned(&mut self) {
         for key in std::mem::take(&mut self.thinned) {
             let Some(entry) = self.written.remove(&key) else { continue };
             self.emptied.push(key);
@@ -217,7 +217,7 @@ impl Timers {
 impl Tables {
     /// Writes the entries of all jobs that moved.
     pub(super) fn write_timers(&mut self) -> EngineResult<()> {
-        self.timers.gather_thinned();
+        self.timers.move_thinned();
         let emptied = std::mem::take(&mut self.timers.emptied);
         self.drop_entries(emptied.into_iter())?;
         let commit = self.meta.commit + 1;

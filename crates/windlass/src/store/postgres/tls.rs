@@ -78,7 +78,7 @@ impl Tls {
         let word = options.mode.as_deref().unwrap_or("prefer");
         let mode = Mode::parse(word).ok_or_else(|| {
             bad(format!(
-                "`{word}` is no value for `sslmode`: disable, prefer, require, verify-ca or verify-full"
+                "`{word}` is not a valid value for `sslmode`: disable, prefer, require, verify-ca or verify-full"
             ))
         })?;
         // A local socket is not exposed to the network.
@@ -96,7 +96,7 @@ impl Tls {
         let config = match identity(&options.identity)? {
             Some((chain, key)) => builder
                 .with_client_auth_cert(chain, key)
-                .map_err(|error| bad(format!("`sslkey` does not fit `sslcert`: {error}")))?,
+                .map_err(|error| bad(format!("`sslkey` does not match `sslcert`: {error}")))?,
             None => builder.with_no_client_auth(),
         };
         let driver = match mode {
@@ -113,10 +113,10 @@ fn bad(message: String) -> OpenError {
 }
 
 fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, OpenError> {
-    let cannot = |why: String| bad(format!("cannot read `{}`, which {option} names: {why}", path.display()));
+    let cannot = |why: String| bad(format!("cannot read `{}` ({option}): {why}", path.display()));
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = read.map_err(|error| cannot(error.to_string()))?;
-    if found.is_empty() { Err(cannot("there is no certificate in it".to_owned())) } else { Ok(found) }
+    if found.is_empty() { Err(cannot("it contains no certificate".to_owned())) } else { Ok(found) }
 }
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -127,10 +127,10 @@ fn identity([certificate, key]: &[Option<String>; 2]) -> Result<Option<Identity>
         (Some(certificate), Some(key)) => {
             let chain = certificates(Path::new(certificate), "`sslcert`")?;
             let key = PrivateKeyDer::from_pem_file(key)
-                .map_err(|error| bad(format!("cannot read `{key}`, which `sslkey` names: {error}")))?;
+                .map_err(|error| bad(format!("cannot read `{key}` (`sslkey`): {error}")))?;
             Ok(Some((chain, key)))
         }
-        _ => Err(bad("`sslcert` and `sslkey` belong together".to_owned())),
+        _ => Err(bad("`sslcert` and `sslkey` must be given together".to_owned())),
     }
 }
 
@@ -170,7 +170,7 @@ impl Trusted {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
-            return Err(bad("`sslrootcert=system`, but the system trusts nobody".to_owned()));
+            return Err(bad("`sslrootcert=system`, but the system has no trusted certificates".to_owned()));
         }
         Ok(Trusted { roots, exact: Vec::new() })
     }
@@ -273,8 +273,7 @@ where
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
-            let unnamed =
-                |_| io::Error::new(io::ErrorKind::InvalidInput, "the server has no name to be checked");
+            let unnamed = |_| io::Error::new(io::ErrorKind::InvalidInput, "the server has no name to verify");
             let name = ServerName::try_from(self.host).map_err(unnamed)?;
             self.connector.connect(name, stream).await.map(Secured)
         })

@@ -24,7 +24,7 @@ use crate::store::sql::columns::{code, limit};
 /// The limits are set with every transaction rather than with the connection, which a pooler may share. Generic plans:
 /// every statement names its rows, so the plan that uses the index is the right one however small a table was when it
 /// was planned.
-const GATE: &str = "SELECT set_config('lock_timeout', $2, true), set_config('statement_timeout', $3, true), \
+const BEGIN_WRITE: &str = "SELECT set_config('lock_timeout', $2, true), set_config('statement_timeout', $3, true), \
      set_config('idle_in_transaction_session_timeout', $4, true), set_config('jit', 'off', true), \
      set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), \
      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
@@ -83,30 +83,30 @@ impl Tables {
         needs: impl FnOnce() -> PrefetchHints,
     ) -> EngineResult<i64> {
         self.clear_transaction();
-        self.doorstep = InboxState::default();
+        self.inbox_state = InboxState::default();
         self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
         // A waiter for the lock must be answered in time; 0 would mean no limit.
         let patience = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
         let lock_wait = patience.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
         let values = vec![lock.into(), millis(lock_wait), millis(limits::CALL_MAX), millis(self.idle_max)];
-        self.link.send(GATE, values, None)?;
+        self.link.send(BEGIN_WRITE, values, None)?;
         if self.is_shared {
             self.link.flush_replies()?;
         }
         let needs = needs();
-        let glance = self.look_ahead(needs.claims);
+        let prefetched = self.plan_prefetch(needs.claims);
         // Without other nodes, this connection has cached what it needs of the jobs that it claimed, and when the first
         // timer is due.
         let names = if self.is_shared { needs.names.as_slice() } else { &[] };
         let timers = self.ahead.documents().filter(|_| self.is_shared && needs.claims > 0);
         let mut questions: Vec<Question<'_>> = Vec::new();
-        questions.extend(glance.iter().map(|look| (look.sql(), look.values())));
+        questions.extend(prefetched.iter().map(|prefetch| (prefetch.sql(), prefetch.values())));
         questions.extend((!names.is_empty()).then(|| by_id(names)));
         questions.extend(timers.map(document::first));
         let (now, answers) = self.apply_foreign_commits(true, questions)?;
         let mut answers = answers.into_iter();
-        if let Some(look) = glance {
-            self.ahead.keep(look, answers.next().unwrap_or_default());
+        if let Some(prefetch) = prefetched {
+            self.ahead.keep(prefetch, answers.next().unwrap_or_default());
         }
         if !names.is_empty() {
             let jobs = self.read_jobs(&answers.next().unwrap_or_default())?;
@@ -124,7 +124,7 @@ impl Tables {
 
     /// If another node has added to a lane before the position where the prefetch begins, the lane's bound shows it by
     /// the time of the claim, and the prefetch is not used.
-    fn look_ahead(&self, claims: usize) -> Option<ClaimPrefetch> {
+    fn plan_prefetch(&self, claims: usize) -> Option<ClaimPrefetch> {
         let (lanes, each) = self.ahead.habit(claims)?;
         let spot = |lane: &i64| {
             let (rank, at, seq) = self.floors.before(*lane);
@@ -139,8 +139,8 @@ impl Tables {
         self.link.send_plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         let patience = self.link.waits.until.map_or(limits::SNAPSHOT_MAX, Deadline::left);
         let patience = patience.clamp(Duration::from_millis(1), limits::SNAPSHOT_MAX);
-        let look_max = if is_long { Parameter::from("0") } else { millis(patience) };
-        self.link.send(SNAPSHOT, vec![look_max, millis(limits::SNAPSHOT_MAX)], None)?;
+        let statement_max = if is_long { Parameter::from("0") } else { millis(patience) };
+        self.link.send(SNAPSHOT, vec![statement_max, millis(limits::SNAPSHOT_MAX)], None)?;
         Ok(self.apply_foreign_commits(false, Vec::new())?.0)
     }
 
@@ -191,7 +191,7 @@ impl Tables {
     /// The database lacks acknowledged commits: it is another one, or a standby that had not caught up.
     fn commits_missing(&mut self, known: Meta) -> StoreError {
         let reason = format!(
-            "the database does not have commit {} any more, which it had acknowledged: it was restored from a backup, or \
+            "the database lost commit {}, which it had acknowledged: it was restored from a backup, or \
              a standby that had not caught up took over",
             known.commit
         );
@@ -235,7 +235,7 @@ impl Tables {
             meta.counts_base = number;
             self.forget_commits(number, at)?;
         }
-        let (timer_at, has_swept) = self.timers.take_news();
+        let (timer_at, has_swept) = self.timers.take_announcement();
         let values = vec![
             number.into(),
             nonce.into(),

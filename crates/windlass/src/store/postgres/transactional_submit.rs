@@ -39,7 +39,7 @@ pub(crate) fn call(
 ) -> Result<SqlStatement, SubmitError> {
     submit::check(std::slice::from_ref(job), env.options.payload_bytes_max, &env.options.targets)?;
     if job.debounce.is_some() {
-        let problem = FieldProblem::Contradiction("is not possible in a transaction of one's own".into());
+        let problem = FieldProblem::Contradiction("is not possible in the caller's own transaction".into());
         return Err(SubmitError::Invalid { index: 0, invalid: Invalid::new("debounce", problem) });
     }
     Ok(SqlStatement {
@@ -56,8 +56,9 @@ pub(crate) async fn submit(
     call: &SqlStatement,
     job: &NewJob,
 ) -> Result<JobId, SubmitError> {
-    let run =
-        |sql: &'static str| async move { transaction.batch_execute(sql).await.map_err(|e| trouble(&e)) };
+    let run = |sql: &'static str| async move {
+        transaction.batch_execute(sql).await.map_err(|e| database_error(&e))
+    };
     run("SAVEPOINT windlass_submit").await?;
     let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
         [(&call.job_type, Type::TEXT), (&call.payload, Type::BYTEA), (&call.options, Type::TEXT)];
@@ -71,17 +72,17 @@ pub(crate) async fn submit(
     };
     run("RELEASE SAVEPOINT windlass_submit").await?;
     let id: Option<Uuid> = rows.first().and_then(|row| row.try_get(0).ok());
-    let id = id.ok_or_else(|| StoreError::Database("the door in SQL answered without an id".into()))?;
+    let id = id.ok_or_else(|| StoreError::Database("`submit` in SQL returned no id".into()))?;
     Ok(JobId::from_bytes(*id.as_bytes()))
 }
 
-fn trouble(error: &tokio_postgres::Error) -> SubmitError {
+fn database_error(error: &tokio_postgres::Error) -> SubmitError {
     classify_error(error).into()
 }
 
 /// Converts an error of `submit` in SQL.
 fn refusal(error: &tokio_postgres::Error, job: &NewJob) -> SubmitError {
-    let Some(answer) = error.as_db_error() else { return trouble(error) };
+    let Some(answer) = error.as_db_error() else { return database_error(error) };
     let field = answer.column().unwrap_or_default().to_owned();
     if *answer.code() == SqlState::INVALID_PARAMETER_VALUE && !field.is_empty() {
         let words = answer.message();
@@ -97,7 +98,7 @@ fn refusal(error: &tokio_postgres::Error, job: &NewJob) -> SubmitError {
             SubmitError::UniqueKeyTaken { index: 0, key, holder }
         }
         (true, "idempotency_key", Some(existing)) => SubmitError::PayloadDiffers { index: 0, existing },
-        _ => trouble(error),
+        _ => database_error(error),
     }
 }
 

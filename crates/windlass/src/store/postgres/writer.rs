@@ -37,9 +37,9 @@ pub(super) struct Writer {
     pub(super) tables: Tables,
     pub(super) address: Address,
     pub(super) env: Arc<Environment>,
-    pub(super) memo: ConnectionCache,
-    pub(super) news: Arc<Notifications>,
-    door: Arc<Inbox>,
+    pub(super) cache: ConnectionCache,
+    pub(super) notifications: Arc<Notifications>,
+    inbox: Arc<Inbox>,
     /// Nonces of commits, so that one can be recognised after its answer was lost. Separate from the store's entropy,
     /// whose output must not depend on the engine.
     nonces: Entropy,
@@ -76,16 +76,27 @@ impl Writer {
         tables: Tables,
         address: Address,
         env: Arc<Environment>,
-        news: Arc<Notifications>,
-        door: Arc<Inbox>,
+        notifications: Arc<Notifications>,
+        inbox: Arc<Inbox>,
         closing: Closing,
     ) -> Writer {
         let lock = address.lock_key("write");
         let nonces = Entropy::from_system();
         let node = low_half(nonces.bits());
-        let (memo, has_unknown) = (ConnectionCache::default(), false);
-        let mut writer =
-            Writer { tables, address, env, memo, news, door, nonces, node, lock, closing, has_unknown };
+        let (cache, has_unknown) = (ConnectionCache::default(), false);
+        let mut writer = Writer {
+            tables,
+            address,
+            env,
+            cache,
+            notifications,
+            inbox,
+            nonces,
+            node,
+            lock,
+            closing,
+            has_unknown,
+        };
         writer.tables.link.waits = writer.waits(None);
         writer
     }
@@ -118,15 +129,15 @@ impl Writer {
             return Ok(());
         }
         let mut outcome = self.persist(&mut tasks, arriving);
-        if outcome.is_err() && self.tables.doorstep.is_unread {
+        if outcome.is_err() && self.tables.inbox_state.is_unread {
             // A key is used by an inbox entry: that one came first, and is processed first.
-            self.commit(vec![Box::new(InboxStatus::new(self.door.clone()))], None)?;
+            self.commit(vec![Box::new(InboxStatus::new(self.inbox.clone()))], None)?;
             outcome = self.persist(&mut tasks, None);
         }
         match outcome {
             Ok((effects, number)) => {
                 if let Some(number) = number {
-                    self.news.committed(&effects, number);
+                    self.notifications.committed(&effects, number);
                 }
                 let env = self.env.clone();
                 catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
@@ -136,7 +147,9 @@ impl Writer {
             Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
                 self.commit_halves(tasks)
             }
-            Err(StoreError::Overloaded { .. }) if tasks.len() > 1 && self.tables.doorstep.is_in_the_way() => {
+            Err(StoreError::Overloaded { .. })
+                if tasks.len() > 1 && self.tables.inbox_state.is_in_the_way() =>
+            {
                 self.commit_halves(tasks)
             }
             Err(StoreError::Full) if tasks.len() > 1 && tasks.iter().any(|task| task.adds_jobs()) => {
@@ -178,7 +191,7 @@ impl Writer {
             // Requests with earlier deadlines are answered earlier; no request waits for the group beyond this.
             let until = tasks.iter().map(|task| task.deadline()).max().flatten();
             self.tables.link.waits = self.waits(until);
-            let trouble = match self.attempt_again(tasks, arriving, &mut unknown) {
+            let error = match self.attempt_again(tasks, arriving, &mut unknown) {
                 Attempt::Committed(effects, number) => return Ok((effects, number)),
                 Attempt::Refused(error) if self.is_early(&error, until) => continue,
                 Attempt::Refused(error) => return Err(error),
@@ -192,19 +205,20 @@ impl Writer {
             let outage =
                 until.map_or(nobody_waits, |until| until.minus(request_max.saturating_sub(outage_max)));
             let is_given_up = outage.is_over() && unknown.is_some();
-            let away = if is_given_up { Err(trouble.clone()) } else { self.reconnect(outage, until) };
+            let away = if is_given_up { Err(error.clone()) } else { self.reconnect(outage, until) };
             if let Err(error) = away {
                 self.has_unknown |= unknown.is_some();
                 return Err(if unknown.is_some() { not_known(error) } else { error });
             }
             self.tables.idle_max = limits::TRANSACTION_IDLE_RETRIED_MAX;
-            tracing::info!(%trouble, "the connection to the database was made anew");
+            tracing::info!(%error, "reconnected to the database");
         }
     }
 
     /// Whether the server gave up the wait for the lock too early: it uses its wall clock, which may have jumped.
     fn is_early(&self, error: &StoreError, until: Option<Deadline>) -> bool {
-        let is_lock = matches!(error, StoreError::Overloaded { .. }) && !self.tables.doorstep.is_in_the_way();
+        let is_lock =
+            matches!(error, StoreError::Overloaded { .. }) && !self.tables.inbox_state.is_in_the_way();
         is_lock && until.is_some_and(|until| !until.is_over())
     }
 
@@ -231,21 +245,22 @@ impl Writer {
             self.tables.rollback();
             match found {
                 Ok(CommitFate::Made) => {
-                    self.memo.clear();
+                    self.cache.clear();
                     return Attempt::Committed(lost.effects, Some(lost.tried.0));
                 }
                 Ok(CommitFate::NotMade) => tasks.iter_mut().for_each(|task| task.undone()),
                 // Repeating it might apply it twice.
                 Ok(CommitFate::Forgotten) => {
                     self.has_unknown = true;
-                    let why = "the connection broke during a commit, and commits of that time are forgotten";
+                    let why =
+                        "the connection broke during a commit, and the commits of that time were removed";
                     return Attempt::Refused(not_known(StoreError::Away(why.to_owned())));
                 }
                 Err(error @ StoreError::Stopped(_)) => return self.refused(error),
                 // It must not be reported as not done: the old connection may hold the lock because its commit waits
                 // for a standby.
                 Err(error) => {
-                    tracing::warn!(%error, "it cannot be found out yet whether a commit was made");
+                    tracing::warn!(%error, "the outcome of a commit is not known yet");
                     return Attempt::Unknown(lost);
                 }
             }
@@ -262,7 +277,7 @@ impl Writer {
         };
         self.tables.rollback();
         self.tables.clear_caches();
-        self.memo.clear();
+        self.cache.clear();
         for task in tasks.iter_mut() {
             task.undone();
         }
@@ -289,7 +304,7 @@ impl Writer {
         let fenced = self.transact(&mut Vec::new(), None);
         self.tables.rollback();
         self.tables.clear_caches();
-        self.memo.clear();
+        self.cache.clear();
         fenced.map(drop)
     }
 
@@ -303,13 +318,13 @@ impl Writer {
         })?;
         if std::mem::take(&mut self.has_unknown) {
             // A commit that was given up may have succeeded: no waiter was woken for it.
-            self.env.wakeups.changed_elsewhere();
-            self.news.add(EVERYTHING);
+            self.env.wakeups.changed_by_others();
+            self.notifications.add(EVERYTHING);
         }
         let last = Timestamp::from_millis(self.tables.meta.at);
         let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
         self.tables.now = now.as_millis();
-        let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
+        let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
         // Any error of the writes is reported before the commit is sent, or by it.
         let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
         let watch = Stopwatch::start();
@@ -323,7 +338,7 @@ impl Writer {
             Err(error) => match self.tables.tried {
                 Some(tried) if self.tables.link.lost().is_some() => {
                     self.tables.clear_caches();
-                    self.memo.clear();
+                    self.cache.clear();
                     Ok(Attempt::Unknown(Unknown { tried, effects }))
                 }
                 // The database refused it, or it was not sent: nothing was committed.
@@ -334,7 +349,7 @@ impl Writer {
 
     /// Replaces the connection, trying until `patience` ends.
     fn reconnect(&mut self, patience: Deadline, until: Option<Deadline>) -> EngineResult<()> {
-        self.memo.clear();
+        self.cache.clear();
         let mut pause = limits::RECONNECT_EVERY_MIN;
         loop {
             if self.closing.deadline().is_some_and(Deadline::is_over) {

@@ -186,7 +186,7 @@ fn own_reasons(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<V
 fn suspends_next(requested: &Suspension) -> Reason {
     let Suspension { by, reason: why, mode, at, expires_at, .. } = requested;
     let message = format!(
-        "runs, and is suspended when its attempt ends without completing it: asked for by {by} at {at}"
+        "running; will be suspended when its attempt ends without completing it, requested by {by} at {at}"
     );
     let details = json!({"by": by, "at": at.to_string(), "reason": why, "mode": mode,
         "expires_at": expires_at.map(|at| at.to_string())});
@@ -202,7 +202,7 @@ fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>
     for hold in config.holds_on(&job.lane, view.now).filter(is_cutting) {
         if cascade::suspends(view.db, hold, job)? {
             let message = format!(
-                "runs, and is suspended within seconds: queue {} was paused aggressively by {} at {}, and the pause is \
+                "running; will be suspended within seconds: queue {} was paused aggressively by {} at {}, and the pause is \
                  being applied to its running jobs",
                 job.lane.queue, hold.by, hold.since
             );
@@ -291,9 +291,9 @@ fn first(jobs: &[Value]) -> &[Value] {
 fn held_by(hold: &PauseRecord) -> Reason {
     let (code, what) = match &hold.scope {
         Scope::Queue { queue, .. } => ("queue_paused", format!("queue {queue} is paused")),
-        Scope::Gate => ("gate_closed", "the gate is closed".to_owned()),
-        Scope::Tenant(tenant) => ("gate_closed", format!("the gate is closed for tenant {tenant}")),
-        Scope::Type { job_type, .. } => ("gate_closed", format!("the gate is closed for type {job_type}")),
+        Scope::Gate => ("gate_closed", "processing is paused".to_owned()),
+        Scope::Tenant(tenant) => ("gate_closed", format!("processing is paused for tenant {tenant}")),
+        Scope::Type { job_type, .. } => ("gate_closed", format!("processing is paused for type {job_type}")),
         Scope::Worker(worker) => ("queue_paused", format!("worker {worker} is paused")),
     };
     let until = hold.expires_at.map_or(String::new(), |at| format!(" until {at}"));
@@ -369,7 +369,7 @@ fn limit_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Res
             continue;
         }
         let what = part.to_string();
-        let message = format!("{what} runs {limit} jobs already, its limit");
+        let message = format!("{what} already runs {limit} jobs, its limit");
         found.push(reason("max_running", message, json!({"scope": what, "limit": limit})));
     }
     if let Some(key) = job.concurrency {

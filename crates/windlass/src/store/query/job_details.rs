@@ -30,7 +30,7 @@ pub struct Attempt {
 }
 
 /// All data of one kind of a job.
-fn facets(
+fn job_data(
     view: &mut ReadTx<'_>,
     seq: Seq,
     kind: JobDataKind,
@@ -38,7 +38,7 @@ fn facets(
 ) -> Result<Vec<JobData>, StoreError> {
     // Each kind has its own limit.
     let limit = usize::MAX;
-    view.db.facets(JobDataQuery { seq, kind, name: None, above, limit })
+    view.db.job_data(JobDataQuery { seq, kind, name: None, above, limit })
 }
 
 /// The record of the job with this id, if the caller can see it; an error if the caller may not read its payload.
@@ -53,7 +53,7 @@ pub(crate) fn all_there(job: &JobRecord, what: &str, found: usize, written: u64)
     if found as u64 == written {
         return Ok(());
     }
-    Err(StoreError::Damaged(format!("job {} keeps {found} {what}, {written} were written", job.id)))
+    Err(StoreError::Damaged(format!("job {} has {found} stored {what}, {written} were written", job.id)))
 }
 
 /// All attempts, the running one last.
@@ -82,9 +82,9 @@ pub(crate) fn checkpoints(
     id: JobId,
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
-    let found = facets(view, job.seq, JobDataKind::Checkpoint, None)?;
+    let found = job_data(view, job.seq, JobDataKind::Checkpoint, None)?;
     all_there(&job, "checkpoints", found.len(), job.details.checkpoints)?;
-    Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
+    Ok(Some(found.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect()))
 }
 
 /// The first checkpoints by name, at most `limit`.
@@ -97,8 +97,8 @@ pub(crate) fn first_checkpoints(
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     let query =
         JobDataQuery { seq: job.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit: max };
-    let found = view.db.facets(query)?;
-    Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
+    let found = view.db.job_data(query)?;
+    Ok(Some(found.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect()))
 }
 
 /// Log lines with a number greater than `after`, each with its number.
@@ -110,8 +110,8 @@ pub(crate) fn logs(
 ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for facet in facets(view, job.seq, JobDataKind::Log, Some(after))? {
-        found.push((facet.number, parse(&facet.body)?));
+    for data in job_data(view, job.seq, JobDataKind::Log, Some(after))? {
+        found.push((data.number, parse(&data.body)?));
     }
     let dropped = job.details.log_lines.saturating_sub(limits::LOG_LINES_MAX);
     all_there(&job, "log lines", found.len(), job.details.log_lines.saturating_sub(after.max(dropped)))?;
@@ -133,7 +133,7 @@ pub(crate) fn result(
         return Ok(Some(JobResult(None)));
     }
     let lost = || StoreError::Damaged(format!("job {id} has lost its result"));
-    let found = facets(view, job.seq, JobDataKind::Result, None)?.pop().ok_or_else(lost)?;
+    let found = job_data(view, job.seq, JobDataKind::Result, None)?.pop().ok_or_else(lost)?;
     Ok(Some(JobResult(Some(found.body))))
 }
 
@@ -154,9 +154,9 @@ fn results(
             }
         }
         let seqs: Vec<Seq> = jobs.keys().copied().collect();
-        for facet in view.db.facets_of(&seqs, JobDataKind::Result)? {
-            bytes += facet.body.len();
-            found.extend(jobs.get(&facet.seq).map(|id| (*id, facet.body)));
+        for data in view.db.job_data_of(&seqs, JobDataKind::Result)? {
+            bytes += data.body.len();
+            found.extend(jobs.get(&data.seq).map(|id| (*id, data.body)));
         }
         if bytes > bytes_max {
             break;
@@ -220,10 +220,10 @@ pub(crate) fn child_groups(
 ) -> Result<Option<Vec<Group>>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for facet in facets(view, job.seq, JobDataKind::Group, None)? {
+    for data in job_data(view, job.seq, JobDataKind::Group, None)? {
         found.push(Group {
-            number: facet.number,
-            group: parse(&facet.body)?,
+            number: data.number,
+            group: parse(&data.body)?,
             children: Vec::new(),
             redacted: BTreeSet::new(),
             omitted: BTreeSet::new(),
@@ -277,13 +277,13 @@ fn child_results(
     let with_result: Vec<Seq> = children.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
     let mut found = FxHashMap::default();
     for some in with_result.chunks(limits::RESULTS_AT_ONCE) {
-        for facet in view.db.facets_of(some, JobDataKind::Result)? {
-            if facet.body.len() > *room {
+        for data in view.db.job_data_of(some, JobDataKind::Result)? {
+            if data.body.len() > *room {
                 *room = 0;
                 return Ok(found);
             }
-            *room -= facet.body.len();
-            found.insert(facet.seq, facet.body);
+            *room -= data.body.len();
+            found.insert(data.seq, data.body);
         }
     }
     Ok(found)

@@ -66,7 +66,7 @@ pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Ty
         let minutes = minutes.entry(one.lane.job_type.clone()).or_default();
         minutes.entry(one.minute).or_default().merge(&one.counts);
     }
-    let look = |name: JobType| {
+    let info = |name: JobType| {
         // The pause of all tenants comes first: resuming only the caller's own would not help.
         let scopes =
             [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
@@ -79,5 +79,5 @@ pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Ty
             name,
         }
     };
-    Ok(names.into_iter().map(look).collect())
+    Ok(names.into_iter().map(info).collect())
 }

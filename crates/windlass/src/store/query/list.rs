@@ -45,7 +45,7 @@ impl FromStr for Cursor {
         };
         parse().ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
-            allowed: "the cursors that a list gave out",
+            allowed: "a cursor returned by a list",
         })
     }
 }

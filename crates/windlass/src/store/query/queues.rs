@@ -39,8 +39,8 @@ pub(crate) fn queue(
     caller: &Caller,
     queue: &QueueName,
 ) -> Result<QueueInfo, StoreError> {
-    let mut found = looks(view, caller, BTreeSet::from([queue.clone()]))?;
-    Ok(found.pop().expect("one name has one look"))
+    let mut found = infos(view, caller, BTreeSet::from([queue.clone()]))?;
+    Ok(found.pop().expect("one name has one entry"))
 }
 
 /// Information about queues that have jobs, settings, a pause, or work within the last hour: the first `limit` by name
@@ -66,11 +66,11 @@ pub(crate) fn queues(
     // Includes queues whose jobs are removed as soon as they finish.
     let recent = minutes_by_lane(view, |lane| caller.can_see(&lane.tenant) && is_later(&&lane.queue))?;
     names.extend(recent.iter().map(|one| one.lane.queue.clone()));
-    looks(view, caller, names.into_iter().take(limit).collect())
+    infos(view, caller, names.into_iter().take(limit).collect())
 }
 
 /// Information about these queues, by name. Lanes, minutes and jobs are iterated once for all of them.
-fn looks(
+fn infos(
     view: &mut ReadTx<'_>,
     caller: &Caller,
     names: BTreeSet<QueueName>,

@@ -68,7 +68,7 @@ pub(crate) fn snapshots(
     let mut reader = PayloadReader::new(caller);
     let mut found = Vec::with_capacity(jobs.len());
     for (job, spec) in jobs.into_iter().zip(specs) {
-        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         let spec = spec.ok_or_else(lost)?;
         found.push(seen(view, &mut reader, job, spec)?);
     }

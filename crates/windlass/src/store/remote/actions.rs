@@ -95,7 +95,7 @@ impl Remote {
         let has_strict_form = matches!(act, JobAction::Suspend(_) | JobAction::Resume { .. });
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
         let shown: ShownJob =
-            self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+            self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         let is_changed = shown.changed;
         Ok(ActionReport { job: shown.into_job(), is_changed })
     }
@@ -109,13 +109,13 @@ impl Remote {
         let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
         let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(&if_match);
         let shown: ShownJob =
-            self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+            self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         Ok(shown.into_job())
     }
 
     pub(crate) async fn delete(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
         let done = self.client.done(Call::delete(format!("/jobs/{id}")).if_match(&if_match)).await;
-        done.map(drop).map_err(|trouble| trouble.into_act(ActError::NotFound(id)))
+        done.map(drop).map_err(|error| error.into_act(ActError::NotFound(id)))
     }
 
     /// Sends a signal; the job is then read, because the server does not return it.
@@ -123,7 +123,7 @@ impl Remote {
         check_step("name", name)?;
         let value: &RawValue = serde_json::from_slice(&value).map_err(|_| not_json("value"))?;
         let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&SignalBody { value });
-        self.client.done(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+        self.client.done(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         Ok(self.get(id).await?.ok_or(ActError::NotFound(id))?.job)
     }
 
@@ -145,7 +145,7 @@ impl Remote {
         let call = Call::post("/jobs/bulk").json(&body).waiting(crate::limits::SERVER_BULK_MAX);
         let missing =
             || Invalid::new("filter", FieldProblem::Contradiction("is not known to this server".into()));
-        let done: Done = self.client.ask(call).await.map_err(|trouble| trouble.into_act(missing().into()))?;
+        let done: Done = self.client.ask(call).await.map_err(|error| error.into_act(missing().into()))?;
         Ok(BulkReport { matched: done.matched, changed: done.changed, skipped: done.skipped })
     }
 }
@@ -188,7 +188,8 @@ fn patch_body(patch: &Patch) -> Map<String, Value> {
 
 fn bulk_body(action: &BulkAction) -> Result<Map<String, Value>, ActError> {
     let unknown = |what: &str| {
-        let problem = FieldProblem::Contradiction(format!("{what} cannot be done in bulk through a server"));
+        let problem =
+            FieldProblem::Contradiction(format!("{what} in bulk is not supported on a remote store"));
         ActError::Invalid(Invalid::new("action", problem))
     };
     let body = match action {

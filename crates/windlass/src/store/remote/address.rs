@@ -46,7 +46,7 @@ impl Address {
         // `key@` or `name:key@`, as tools with user names and passwords write it.
         let key = user.map(|user| user.rsplit_once(':').map_or(user, |(_, key)| key));
         let key = key.map(|key| {
-            KeySecret::parse(key).ok_or_else(|| refused("what stands before the `@` is no API key"))
+            KeySecret::parse(key).ok_or_else(|| refused("the part before the `@` is not an API key"))
         });
         Ok(Address { base, key: key.transpose()?, is_secure: scheme == "https" })
     }

@@ -154,7 +154,7 @@ impl Remote {
         // A second registration after a lost answer leaves an unused worker, which is removed in time.
         let asked = self.client.ask::<Registered>(Call::post("/workers").json(&body).repeatable(true)).await;
         let missing = || WorkError::Store(StoreError::Unreachable("it has no workers".into()));
-        let id = asked.map_err(|trouble| trouble.into_work_or(missing()))?.worker_id;
+        let id = asked.map_err(|error| error.into_work_or(missing()))?.worker_id;
         let now = self.now();
         Ok(Worker {
             id,
@@ -175,7 +175,7 @@ impl Remote {
 
     pub(crate) async fn deregister(&self, worker: WorkerId) -> Result<usize, WorkError> {
         let left = self.client.done(Call::delete(format!("/workers/{worker}"))).await;
-        let reply = left.map_err(|trouble| trouble.into_work(worker))?;
+        let reply = left.map_err(|error| error.into_work(worker))?;
         let released = reply.headers.get(&RELEASED).and_then(|count| count.to_str().ok()?.parse().ok());
         Ok(released.unwrap_or_default())
     }
@@ -219,8 +219,7 @@ impl Remote {
             wait: Span(wait),
         };
         let call = Call::post("/claims").json(&body).waiting(wait).once();
-        let view: ClaimView =
-            self.client.ask(call).await.map_err(|trouble| trouble.into_work(request.worker))?;
+        let view: ClaimView = self.client.ask(call).await.map_err(|error| error.into_work(request.worker))?;
         let now = self.now();
         let jobs = view.jobs.into_iter().map(|job| job.into_claimed(request.worker, now)).collect();
         let jobs = self.admitted(request.worker, jobs).await;

@@ -225,7 +225,7 @@ impl Client {
     pub(super) async fn ask<T: serde::de::DeserializeOwned>(&self, call: Call) -> Result<T, RemoteError> {
         let reply = self.done(call).await?;
         serde_json::from_slice(&reply.body).map_err(|error| {
-            let message = format!("what it answers is not understood here: {error}");
+            let message = format!("cannot parse its response: {error}");
             RemoteError::Store(StoreError::Unreachable(message))
         })
     }
@@ -238,7 +238,7 @@ impl Client {
         match self.ask(call).await {
             Ok(found) => Ok(Some(found)),
             Err(RemoteError::Refused(refusal)) if refusal.is_not_found() => Ok(None),
-            Err(trouble) => Err(trouble.into()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -270,7 +270,7 @@ impl Client {
             if !may_repeat || patience.is_over() {
                 return Err(StoreError::Unreachable(lost.message));
             }
-            tracing::debug!(error = lost.message, "a server does not answer, will try again");
+            tracing::debug!(error = lost.message, "no response from the server, retrying");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
         }
@@ -287,7 +287,7 @@ impl Client {
         let time = limits::SERVER_CALL_MAX + call.wait;
         match tokio::time::timeout(time, answered).await {
             Ok(answered) => answered,
-            Err(_) => Err(self.lost(false, &format!("nothing came within {time:?}"))),
+            Err(_) => Err(self.lost(false, &format!("no response within {time:?}"))),
         }
     }
 

@@ -32,8 +32,8 @@ impl From<StoreError> for RemoteError {
 }
 
 impl From<RemoteError> for StoreError {
-    fn from(trouble: RemoteError) -> StoreError {
-        match trouble {
+    fn from(error: RemoteError) -> StoreError {
+        match error {
             RemoteError::Refused(refusal) => refusal.store_error(),
             RemoteError::Store(error) => error,
         }
@@ -72,7 +72,7 @@ impl ErrorResponse {
             Ok(Body { error }) => {
                 Ok(ErrorResponse { retry_after, ..ErrorResponse::item(error, reply.status) })
             }
-            Err(_) => Err(StoreError::Unreachable(format!("something in between answered {}", reply.status))),
+            Err(_) => Err(StoreError::Unreachable(format!("an intermediary answered {}", reply.status))),
         }
     }
 

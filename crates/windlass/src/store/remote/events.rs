@@ -59,7 +59,7 @@ impl EventStream {
                 Err(RemoteError::Store(StoreError::Unreachable(_))) if !patience.is_over() => {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(trouble) => return Err(trouble.into()),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -101,7 +101,7 @@ impl EventStream {
         }
         if self.rest.len() > limits::SERVER_EVENT_BYTES_MAX {
             self.body = None;
-            return Err(StoreError::Unreachable("it sends an event without an end".into()));
+            return Err(StoreError::Unreachable("it sent an unterminated event".into()));
         }
         Ok(())
     }
@@ -116,6 +116,6 @@ fn read(event: &[u8]) -> Result<Option<Record>, StoreError> {
         return Ok(None);
     }
     let shown: ShownRecord = serde_json::from_str(data)
-        .map_err(|error| StoreError::Unreachable(format!("its event is not understood here: {error}")))?;
+        .map_err(|error| StoreError::Unreachable(format!("cannot parse its event: {error}")))?;
     Ok(Some(shown.into()))
 }

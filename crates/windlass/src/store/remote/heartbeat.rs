@@ -105,7 +105,7 @@ impl Remote {
         let jobs = beats.iter().map(BeatBody::from).collect();
         let body = HeartbeatBody { worker_id: worker, jobs, wait: (!wait.is_zero()).then_some(Span(wait)) };
         let call = how(Call::post("/heartbeats").json(&body).waiting(wait));
-        let view: HeartbeatView = self.client.ask(call).await.map_err(|trouble| trouble.into_work(worker))?;
+        let view: HeartbeatView = self.client.ask(call).await.map_err(|error| error.into_work(worker))?;
         Ok(view.into())
     }
 
@@ -139,7 +139,7 @@ impl Remote {
         let path = format!("/jobs/{}/checkpoints/{}", hand.job, encoded(step));
         let body = CheckpointBody { fence: hand.fence, worker_id: hand.worker, value };
         let call = Call::put(path).json(&body).repeatable(true);
-        self.client.done(call).await.map_err(|trouble| trouble.into_work_for(hand.job))?;
+        self.client.done(call).await.map_err(|error| error.into_work_for(hand.job))?;
         Ok(())
     }
 

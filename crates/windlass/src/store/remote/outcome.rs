@@ -153,7 +153,7 @@ impl Remote {
         let body = OutcomesBody { worker_id: worker, outcomes: bodies.into_iter().flatten().collect() };
         // The caller can safely repeat it: an outcome that was applied is stale the second time.
         let call = Call::post("/outcomes").json(&body).once();
-        let view: OutcomesView = self.client.ask(call).await.map_err(|trouble| trouble.into_work(worker))?;
+        let view: OutcomesView = self.client.ask(call).await.map_err(|error| error.into_work(worker))?;
         let mut answers = view.outcomes.into_iter();
         let answer = |is_readable: bool| {
             if !is_readable {

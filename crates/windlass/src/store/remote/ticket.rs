@@ -19,7 +19,7 @@ impl Remote {
             match self.judge(&claimed) {
                 Ok(()) => good.push(claimed),
                 Err(fault) => {
-                    tracing::warn!(job = %claimed.job.id, %fault, "a job is not run: it is not the one that was submitted");
+                    tracing::warn!(job = %claimed.job.id, %fault, "job not run: its ticket does not match what was submitted");
                     let outcome = Outcome::Failed(Failure::permanent(fault.code(), fault.to_string()));
                     let (job, fence) = (claimed.job.id, claimed.job.fence);
                     refused.push(Report { job, fence, outcome, cost_cents: 0 });

@@ -35,8 +35,7 @@ fn trusted(address: &Address) -> Result<RootCertStore, OpenError> {
     let (taken, _unreadable) = roots.add_parsable_certificates(found.certs);
     if taken == 0 {
         let why = found.errors.first().map_or_else(|| "none was found".to_owned(), ToString::to_string);
-        let problem =
-            format!("there is no certificate to trust: {why}; install some, or name a file in SSL_CERT_FILE");
+        let problem = format!("no trusted certificates: {why}; install some, or set SSL_CERT_FILE");
         return Err(refused(address, &problem));
     }
     Ok(roots)

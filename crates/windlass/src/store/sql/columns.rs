@@ -81,7 +81,7 @@ pub(crate) fn need_of(code: i64) -> Option<Need> {
 }
 
 /// The code of a kind of job data.
-pub(crate) fn facet_kind_code(kind: JobDataKind) -> i64 {
+pub(crate) fn job_data_kind_code(kind: JobDataKind) -> i64 {
     match kind {
         JobDataKind::Attempt => 0,
         JobDataKind::Checkpoint => 1,
@@ -93,8 +93,8 @@ pub(crate) fn facet_kind_code(kind: JobDataKind) -> i64 {
 }
 
 /// The kind of job data of a code.
-pub(crate) fn facet_kind_of(code: i64) -> Option<JobDataKind> {
-    JobDataKind::ALL.into_iter().find(|kind| facet_kind_code(*kind) == code)
+pub(crate) fn job_data_kind_of(code: i64) -> Option<JobDataKind> {
+    JobDataKind::ALL.into_iter().find(|kind| job_data_kind_code(*kind) == code)
 }
 
 /// The code of a document kind.
@@ -190,7 +190,7 @@ pub(crate) fn document_check(kind: i64, key: &str, body: &[u8]) -> u32 {
 }
 
 /// The checksum of job data.
-pub(crate) fn facet_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8]) -> u32 {
+pub(crate) fn job_data_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for part in [seq, kind, number(at), number(name.len() as u64)] {
         hasher.update(&part.to_le_bytes());

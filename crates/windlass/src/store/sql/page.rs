@@ -135,12 +135,12 @@ pub(crate) fn state_of(code: i64) -> JobState {
 
 /// The scan limits of successive attempts. Most pages are full after a short scan, which is cheaper than determining
 /// where a long one must end.
-pub(crate) fn looks(reach: usize) -> Vec<usize> {
-    if reach == usize::MAX { vec![reach] } else { vec![reach / SHORT_LOOK, reach] }
+pub(crate) fn scan_limits(reach: usize) -> Vec<usize> {
+    if reach == usize::MAX { vec![reach] } else { vec![reach / SHORT_SCAN, reach] }
 }
 
 /// The factor by which a short scan is shorter.
-const SHORT_LOOK: usize = 100;
+const SHORT_SCAN: usize = 100;
 
 /// The lanes of a filter that have claimable jobs.
 pub(crate) fn claimable_lanes(filter: &Filter, counts: &Counts) -> Vec<Arc<Lane>> {

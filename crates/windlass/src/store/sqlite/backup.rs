@@ -34,7 +34,7 @@ pub(crate) fn backup(from: &Path, to: &Path) -> EngineResult<()> {
     if outcome.is_err()
         && let Err(error) = fs::remove_file(&partial)
     {
-        tracing::warn!(path = %partial.display(), %error, "cannot remove half a backup");
+        tracing::warn!(path = %partial.display(), %error, "cannot remove an incomplete backup");
     }
     outcome
 }

@@ -56,7 +56,7 @@ pub(super) fn retry_while_locked<T>(
             decided => return decided,
         }
         if until.is_over() {
-            let why = "another program keeps the file locked, and has to end its transaction first";
+            let why = "another program holds a lock on the file and must end its transaction first";
             return Err(StoreError::Away(why.to_owned()));
         }
         // Some conflicts are reported immediately, without calling the handler.
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_with_the_deadline_and_other_trouble_is_told_at_once() {
+    fn waiting_ends_with_the_deadline_and_other_errors_are_returned_at_once() {
         let mut tries = 0;
         let locked = retry_while_locked::<()>(Some(Deadline::after(Duration::ZERO)), || {
             tries += 1;

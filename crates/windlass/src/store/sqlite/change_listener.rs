@@ -16,10 +16,10 @@ use crate::store::environment::Environment;
 use crate::store::metrics::Fallback;
 
 /// Checks of the log between two SQLite queries while nothing changes.
-const GLANCES: u32 = 10;
+const CHECKS: u32 = 10;
 /// Checks after a change of the log during which SQLite is queried: the log is written before the fsync, and the commit
 /// is visible after it, which on a busy disk takes a good part of a second.
-const GLANCES_ASKED: u32 = 50;
+const CHECKS_QUERIED: u32 = 50;
 
 /// The number of commits of this process, to distinguish them from those of others.
 #[derive(Default)]
@@ -64,10 +64,10 @@ impl Signal {
     }
 }
 
-/// A reader at work: its current read, and for how long it has been seen at it.
+/// A reader at work: its current read, and how long it has lasted.
 struct Watched {
     turn: Arc<Turn>,
-    look: u64,
+    read: u64,
     lasted: Duration,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct ChangeListener {
 /// The log file's metadata: every commit writes to the log, and checking the metadata costs a tenth of a SQLite query.
 struct Log {
     path: PathBuf,
-    looks: Option<(u64, SystemTime)>,
+    seen: Option<(u64, SystemTime)>,
     /// Checks since it last changed.
     settled_for: u32,
 }
@@ -93,17 +93,17 @@ struct Log {
 impl Log {
     /// Whether SQLite has to be queried, and why: for a while after the log has changed, and periodically in any case.
     fn reason_to_ask(&mut self) -> Option<Reason> {
-        let looks = self.glance();
-        let is_settled = looks.is_some() && looks == self.looks;
-        self.looks = looks;
+        let seen = self.observe();
+        let is_settled = seen.is_some() && seen == self.seen;
+        self.seen = seen;
         self.settled_for = if is_settled { self.settled_for.saturating_add(1) } else { 0 };
-        if self.settled_for < GLANCES_ASKED {
+        if self.settled_for < CHECKS_QUERIED {
             return Some(Reason::Log);
         }
-        self.settled_for.is_multiple_of(GLANCES).then_some(Reason::Time)
+        self.settled_for.is_multiple_of(CHECKS).then_some(Reason::Time)
     }
 
-    fn glance(&self) -> Option<(u64, SystemTime)> {
+    fn observe(&self) -> Option<(u64, SystemTime)> {
         std::fs::metadata(&self.path).and_then(|log| Ok((log.len(), log.modified()?))).ok()
     }
 }
@@ -127,10 +127,10 @@ impl ChangeListener {
         turns: Vec<Arc<Turn>>,
     ) -> EngineResult<ChangeListener> {
         let readers =
-            turns.into_iter().map(|turn| Watched { turn, look: 0, lasted: Duration::ZERO }).collect();
-        let log = Log { path: log, looks: None, settled_for: 0 };
+            turns.into_iter().map(|turn| Watched { turn, read: 0, lasted: Duration::ZERO }).collect();
+        let log = Log { path: log, seen: None, settled_for: 0 };
         let mut watch = ChangeListener { connection, env, own, version: 0, foreign: 0, log, readers };
-        watch.has_changed_elsewhere()?;
+        watch.has_foreign_commit()?;
         Ok(watch)
     }
 
@@ -143,7 +143,7 @@ impl ChangeListener {
             } else {
                 limits::LISTENER_IDLE_INTERVAL
             };
-            self.end_long_looks(pause);
+            self.end_long_reads(pause);
             if bell.wait(pause) {
                 return;
             }
@@ -151,20 +151,20 @@ impl ChangeListener {
     }
 
     fn poll(&mut self) {
-        match self.has_changed_elsewhere() {
-            Ok(true) => self.env.wakeups.changed_elsewhere(),
+        match self.has_foreign_commit() {
+            Ok(true) => self.env.wakeups.changed_by_others(),
             Ok(false) => {}
             // Waiters also poll.
-            Err(error) => tracing::debug!(%error, "cannot see what other processes do"),
+            Err(error) => tracing::debug!(%error, "cannot check for commits of other processes"),
         }
     }
 
     /// Whether another process has committed since the last call.
-    pub(super) fn has_changed_elsewhere(&mut self) -> EngineResult<bool> {
+    pub(super) fn has_foreign_commit(&mut self) -> EngineResult<bool> {
         let Some(reason) = self.log.reason_to_ask() else { return Ok(false) };
         let version = {
-            let mut look = self.connection.prepare_cached("PRAGMA data_version").map_err(store_error)?;
-            look.query_row([], |row| row.get(0)).map_err(store_error)?
+            let mut read = self.connection.prepare_cached("PRAGMA data_version").map_err(store_error)?;
+            read.query_row([], |row| row.get(0)).map_err(store_error)?
         };
         if version == self.version {
             return Ok(false);
@@ -174,20 +174,20 @@ impl ChangeListener {
         self.version = version;
         let has_changed = std::mem::replace(&mut self.foreign, foreign) != foreign;
         // A change between the check and the query does not count as missed.
-        if has_changed && reason == Reason::Time && self.log.glance() == self.log.looks {
+        if has_changed && reason == Reason::Time && self.log.observe() == self.log.seen {
             self.env.meters.fell_back(Fallback::Process);
         }
         Ok(has_changed)
     }
 
     /// Time is counted in pauses, so that a clock change does not end a read.
-    pub(super) fn end_long_looks(&mut self, pause: Duration) {
+    pub(super) fn end_long_reads(&mut self, pause: Duration) {
         for reader in &mut self.readers {
-            let look = reader.turn.current();
-            if look == reader.look && Turn::is_look(look) {
+            let read = reader.turn.current();
+            if read == reader.read && Turn::is_read(read) {
                 reader.lasted += pause;
             } else {
-                (reader.look, reader.lasted) = (look, Duration::ZERO);
+                (reader.read, reader.lasted) = (read, Duration::ZERO);
             }
             if reader.lasted >= limits::SNAPSHOT_MAX {
                 tracing::warn!(after = ?reader.lasted, "a read took too long and was ended");

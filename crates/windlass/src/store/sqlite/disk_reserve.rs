@@ -67,7 +67,7 @@ impl Reserve {
             let Err(error) = self.fill(bytes) else { return };
             self.is_possible = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
             self.cut();
-            tracing::warn!(path = %self.path.display(), bytes, %error, "cannot hold back disk space");
+            tracing::warn!(path = %self.path.display(), bytes, %error, "cannot reserve disk space");
             if !self.is_possible || bytes == self.needed {
                 return;
             }
@@ -101,7 +101,7 @@ impl Reserve {
 
     fn cut(&self) {
         if let Err(error) = self.open_file().and_then(|file| file.set_len(0)) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot release the space held back");
+            tracing::warn!(path = %self.path.display(), %error, "cannot release the reserved disk space");
         }
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn refuse_lost_commits(marked: Option<Head>, stored: Head) -> Result<
             Err(OpenError::CommitsMissing { first_missing, last_acknowledged: marked.commits })
         }
         Some(marked) if marked.store != stored.store => {
-            tracing::warn!("the head marker belongs to another store: it is written anew");
+            tracing::warn!("the head marker belongs to another store: it is overwritten");
             Ok(())
         }
         _ => Ok(()),
@@ -138,7 +138,7 @@ impl Marker {
         // Every process that has the store open locks it; the system releases the lock when a process ends in any way.
         let is_alone = file.try_lock().is_ok();
         if let Err(error) = file.lock_shared() {
-            tracing::warn!(%error, "cannot lock the head marker: other processes take themselves to be alone");
+            tracing::warn!(%error, "cannot lock the head marker: other processes cannot detect this one");
         }
         Ok((file, is_alone))
     }

@@ -7,14 +7,14 @@ use super::keys::holder_at;
 use super::row::{IndexKeys, read_job};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::store::engine::EngineResult;
-use crate::store::sql::columns::{document_check, facet_check};
+use crate::store::sql::columns::{document_check, job_data_check};
 
 /// Maximum number of findings of one kind.
 const FINDINGS_MAX: usize = 20;
 
 const PLACES: &str = "SELECT seq, id, lane, policy, record, state, order_key, rank, at, expires_at, created_at, \
      concurrency, due_rank, parent, worker FROM hot NOT INDEXED ORDER BY seq";
-const FACETS: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets";
+const JOB_DATA: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets";
 const DOCUMENTS: &str = "SELECT kind, key, \"check\", body FROM documents";
 const KEYS: &str =
     "SELECT kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended FROM keys";
@@ -33,10 +33,10 @@ impl<C: Holds> Tables<C> {
     pub(super) fn find_damage(&mut self) -> EngineResult<Vec<String>> {
         let mut findings = self.damaged_pages()?;
         findings.extend(self.misplaced_jobs()?);
-        findings.extend(self.rows_where(FACETS, "facets", |row| {
+        findings.extend(self.rows_where(JOB_DATA, "facets", |row| {
             let (seq, name, at): (_, String, i64) = (row.get(0)?, row.get(2)?, row.get(3)?);
             let (check, body): (u32, Vec<u8>) = (row.get(4)?, row.get(5)?);
-            Ok(facet_check(seq, row.get(1)?, &name, at.unsigned_abs(), &body) != check)
+            Ok(job_data_check(seq, row.get(1)?, &name, at.unsigned_abs(), &body) != check)
         })?);
         findings.extend(self.rows_where(DOCUMENTS, "documents", |row| {
             let (key, body): (String, Vec<u8>) = (row.get(1)?, row.get(3)?);

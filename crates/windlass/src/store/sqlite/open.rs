@@ -252,20 +252,20 @@ impl Identity {
     pub(super) fn check(&mut self) -> EngineResult<()> {
         for (path, opened) in &self.files {
             if inode(path) != *opened {
-                let trouble = format!("the file `{}` was replaced or removed", path.display());
-                return Err(StoreError::Stopped(trouble));
+                let reason = format!("the file `{}` was replaced or removed", path.display());
+                return Err(StoreError::Stopped(reason));
             }
         }
         let path = &self.files[0].0;
         let found = length(path);
         // A `VACUUM` by another program makes the file shorter too; its header shows it then.
         if found < self.longest && length_by_header(path).is_none_or(|length| found < length) {
-            let trouble = format!(
+            let reason = format!(
                 "the file `{}` was truncated: it has {found} bytes instead of {}; restore a backup",
                 path.display(),
                 self.longest
             );
-            return Err(StoreError::Stopped(trouble));
+            return Err(StoreError::Stopped(reason));
         }
         self.longest = found;
         Ok(())

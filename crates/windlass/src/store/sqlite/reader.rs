@@ -35,7 +35,7 @@ impl Turn {
     }
 
     /// Whether the number is that of a read.
-    pub(super) fn is_look(number: u64) -> bool {
+    pub(super) fn is_read(number: u64) -> bool {
         number % 2 == 1
     }
 
@@ -52,7 +52,7 @@ impl Turn {
 /// A reader.
 pub(super) struct Reader {
     tables: Tables,
-    memo: ConnectionCache,
+    cache: ConnectionCache,
     env: Arc<Environment>,
     turn: Arc<Turn>,
 }
@@ -62,7 +62,7 @@ impl Reader {
     pub(super) fn new(tables: Tables, env: Arc<Environment>) -> Reader {
         let handle = tables.connection().get_interrupt_handle();
         let turn = Arc::new(Turn { number: AtomicU64::new(0), handle });
-        Reader { tables, memo: ConnectionCache::default(), env, turn }
+        Reader { tables, cache: ConnectionCache::default(), env, turn }
     }
 
     /// The counter of its reads.
@@ -89,7 +89,7 @@ impl Reader {
 
     /// A read that never ends, to be interrupted.
     #[cfg(test)]
-    pub(super) fn look_for_ever(&self) -> EngineResult<i64> {
+    pub(super) fn read_forever(&self) -> EngineResult<i64> {
         let endless =
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
         self.turn.next();
@@ -126,22 +126,22 @@ impl Reader {
 
     fn run_task(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         self.heed(task.asker(), task.deadline())?;
-        let outcome = self.look_heeding(task);
+        let outcome = self.read_cancellable(task);
         // Before the snapshot is released, which must not be interrupted.
         let cleared = self.heed_nobody();
         self.tables.end_read();
         outcome.and(cleared)
     }
 
-    fn look_heeding(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+    fn read_cancellable(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let tables = &mut self.tables;
         busy::retry_while_locked(task.deadline(), || tables.begin_read())?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let now = self.env.clock.now_after(self.tables.meta.stamp.at);
-            task.run(&mut ReadTx::within(&mut self.tables, &mut self.memo, &self.env, now));
+            task.run(&mut ReadTx::within(&mut self.tables, &mut self.cache, &self.env, now));
         }));
         outcome.map_err(|payload| {
-            self.memo.clear();
+            self.cache.clear();
             panicked(payload.as_ref())
         })
     }

@@ -13,7 +13,7 @@ use crate::limits;
 use crate::store::engine::EngineResult;
 
 /// Steps of SQLite's virtual machine between two checks whether the store is being closed: some milliseconds.
-const STEPS_BETWEEN_LOOKS: std::ffi::c_int = 100_000;
+const STEPS_BETWEEN_CHECKS: std::ffi::c_int = 100_000;
 
 /// The result of the check so far.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Soundness {
             open::check_indexes(&connection)
         });
         match found {
-            Ok(()) => tracing::info!(seconds = watch.elapsed().as_secs_f64(), "the database file is sound"),
+            Ok(()) => tracing::info!(seconds = watch.elapsed().as_secs_f64(), "the database file is intact"),
             Err(_) if self.is_closing.load(Ordering::SeqCst) => {}
             Err(StoreError::Damaged(what)) => {
                 tracing::error!(%what, "the database file is damaged");
@@ -57,7 +57,7 @@ impl Soundness {
         let connection = open::connect_reader(location.path(), limits::READER_CACHE_KIB)?;
         let soundness = self.clone();
         let is_closing = move || soundness.is_closing.load(Ordering::SeqCst);
-        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_closing)).map_err(store_error)?;
+        connection.progress_handler(STEPS_BETWEEN_CHECKS, Some(is_closing)).map_err(store_error)?;
         Ok(connection)
     }
 }

@@ -273,8 +273,8 @@ impl<C: Holds> Read for Tables<C> {
     ) -> EngineResult<Vec<Edge>> {
         self.edges_from(dependency, after, max)
     }
-    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
-        self.read_facets(query)
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
+        self.read_job_data(query)
     }
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
         self.read_documents_from(kind, start)
@@ -337,8 +337,8 @@ impl<C: Holds> Write for Tables<C> {
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         self.delete_keys(keys)
     }
-    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
-        writes.iter().try_for_each(|write| self.write_facet(write))
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
+        writes.iter().try_for_each(|write| self.put_job_data(write))
     }
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
         self.write_document(kind, key, body)

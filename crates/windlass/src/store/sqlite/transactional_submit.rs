@@ -40,11 +40,11 @@ fn submit_here(
     options: SubmitOptions,
 ) -> Result<Vec<Receipt>, SubmitError> {
     let mut tables = Tables::lent(connection)?;
-    let mut memo = ConnectionCache::default();
-    memo.check_not_moved(&mut tables, env)?;
+    let mut cache = ConnectionCache::default();
+    cache.check_not_moved(&mut tables, env)?;
     let now = env.clock.now_after(tables.meta.stamp.at);
     tables.meta.stamp = env.clock.stamp(now);
-    let mut tx = WriteTx::new(&mut tables, &mut memo, env, now);
+    let mut tx = WriteTx::new(&mut tables, &mut cache, env, now);
     tx.share_grace()?;
     tx.begin();
     let receipts = submit::submit(&mut tx, caller, jobs, options, None)?;

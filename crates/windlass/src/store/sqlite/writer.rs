@@ -36,7 +36,7 @@ pub(super) struct Writer {
     pub(super) marker: Marker,
     pub(super) reserve: Reserve,
     pub(super) own: Arc<OwnCommits>,
-    pub(super) memo: ConnectionCache,
+    pub(super) cache: ConnectionCache,
     pub(super) soundness: Arc<Soundness>,
 }
 
@@ -57,7 +57,7 @@ impl Writer {
             group_refuse(writes.stop(&error), &error);
             // Whatever went wrong, checkpointing the log now could make it worse.
             if let Err(error) = open::leave_log(self.tables.connection()) {
-                tracing::error!(%error, "cannot leave the log alone");
+                tracing::error!(%error, "failed to disable the WAL checkpoint on close");
             }
         }
     }
@@ -118,7 +118,7 @@ impl Writer {
         let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
         if outcome.is_err() {
             self.tables.rollback();
-            self.memo.clear();
+            self.cache.clear();
             for task in tasks.iter_mut() {
                 task.undone();
             }
@@ -142,7 +142,7 @@ impl Writer {
         // Read after the lock is held, so that later commits do not have earlier times.
         let now = self.env.clock.commit(self.tables.meta.stamp.at);
         self.tables.meta.stamp = self.env.clock.stamp(now);
-        let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
+        let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
         let tables = &mut self.tables;
         let env = &self.env;
         let number = self.own.make(|| {
@@ -173,7 +173,7 @@ impl Writer {
 
     /// Lets running work finish on a full disk.
     fn make_room(&mut self) -> EngineResult<()> {
-        tracing::error!("the disk is full: jobs can end, but no new ones are taken");
+        tracing::error!("the disk is full: running jobs can finish, but submissions are refused");
         self.reserve.release(self.env.clock.now());
         // With its pages moved the log restarts from its beginning, and needs no more space for a while.
         let moved = checkpoint::move_now(self.tables.connection());
@@ -194,7 +194,7 @@ impl Writer {
         match moved {
             Err(error @ StoreError::Stopped(_)) => return Err(error),
             Err(StoreError::Full) => self.reserve.release(self.env.clock.now()),
-            Err(error) => tracing::warn!(%error, "cannot move the log into the database"),
+            Err(error) => tracing::warn!(%error, "WAL checkpoint failed"),
             Ok(()) => {}
         }
         Ok(())

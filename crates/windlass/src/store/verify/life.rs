@@ -18,7 +18,7 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("I5", "a job has a lease exactly while it runs", lease),
     ("I6", "at most one attempt completed, and only of a completed job", single_completion),
     ("I7", "attempts are numbered without gaps and within their budget", attempts),
-    ("I10", "a suspended job says by whom, and is not leased", suspension),
+    ("I10", "a suspended job names who suspended it, and is not leased", suspension),
     ("I12", "no attempt started before the job's time", not_early),
     ("I13", "a backoff is within its policy's bounds", backoff),
     ("I15a", "no job runs before its dependencies are met", no_early_run),
@@ -26,13 +26,13 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("I24", "no live job is older than its lifetime", lifetime),
 ];
 
-pub(super) fn verdicts() -> Vec<VerifyReport> {
+pub(super) fn reports() -> Vec<VerifyReport> {
     CHECKS.iter().map(|(code, promise, _)| VerifyReport::new(code, promise)).collect()
 }
 
-pub(super) fn check(verdicts: &mut [VerifyReport], facts: &VerifyCounts, now: Timestamp) {
-    for (verdict, (_, _, check)) in verdicts.iter_mut().zip(CHECKS) {
-        verdict.count_finding(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
+pub(super) fn check(reports: &mut [VerifyReport], facts: &VerifyCounts, now: Timestamp) {
+    for (report, (_, _, check)) in reports.iter_mut().zip(CHECKS) {
+        report.count_finding(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
     }
 }
 

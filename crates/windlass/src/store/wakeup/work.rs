@@ -90,10 +90,10 @@ struct State {
 
 impl State {
     /// Whether there were matching notifications since then. Notifications that are no longer cached count as matching.
-    fn has_news_since(&self, number: u64, interest: &WorkFilter) -> bool {
+    fn is_notified_since(&self, number: u64, interest: &WorkFilter) -> bool {
         let missed = usize::try_from(self.number - number).unwrap_or(usize::MAX);
         missed > self.recent.len()
-            || self.recent.iter().rev().take(missed).any(|news| news.concerns(interest))
+            || self.recent.iter().rev().take(missed).any(|events| events.concerns(interest))
     }
 
     fn enter(&mut self, waiter: &Arc<Waiter>) {
@@ -124,12 +124,12 @@ impl State {
         }
     }
 
-    fn ring(&self, news: &WorkEvents) {
-        if news.is_everywhere {
+    fn ring(&self, events: &WorkEvents) {
+        if events.is_everywhere {
             let all = self.by_queue.values().flatten().chain(&self.in_any_queue);
             all.for_each(|waiter| waiter.bell.notify_one());
         }
-        for lane in &news.lanes {
+        for lane in &events.lanes {
             let here = self.by_queue.get(&lane.queue).into_iter().flatten().chain(&self.in_any_queue);
             here.filter(|waiter| waiter.interest.fits_type(lane)).for_each(|waiter| waiter.bell.notify_one());
         }
@@ -143,11 +143,11 @@ impl WaiterRegistry {
     }
 
     /// Wakes the waiters for such jobs.
-    pub(super) fn notify(&self, news: WorkEvents) {
+    pub(super) fn notify(&self, events: WorkEvents) {
         let mut state = self.state();
-        state.ring(&news);
+        state.ring(&events);
         state.number += 1;
-        state.recent.push_back(news);
+        state.recent.push_back(events);
         if state.recent.len() > WAKEUPS_KEPT {
             state.recent.pop_front();
         }
@@ -179,13 +179,13 @@ impl WorkListener {
     }
 
     /// Returns at the next notification since this was created or last returned.
-    pub(crate) async fn news(&mut self) {
+    pub(crate) async fn notified(&mut self) {
         loop {
             let waiter = {
                 let mut state = self.board.state();
-                let has_news = state.has_news_since(self.number, &self.interest);
+                let is_notified = state.is_notified_since(self.number, &self.interest);
                 self.number = state.number;
-                if has_news {
+                if is_notified {
                     return;
                 }
                 let waiter = self.waiter.get_or_insert_with(|| {
@@ -201,8 +201,8 @@ impl WorkListener {
     }
 
     /// Whether there was a notification since this was created or last returned.
-    pub(crate) fn has_news(&self) -> bool {
-        self.board.state().has_news_since(self.number, &self.interest)
+    pub(crate) fn is_notified(&self) -> bool {
+        self.board.state().is_notified_since(self.number, &self.interest)
     }
 
     fn leave(&mut self) {

@@ -10,18 +10,18 @@ use crate::store::liveness::{self, Liveness};
 impl WriteTx<'_> {
     /// When all workers were last heard from.
     pub(crate) fn liveness(&mut self) -> EngineResult<&Liveness> {
-        let read = self.memo.liveness.read_all(self.db);
+        let read = self.cache.liveness.read_all(self.db);
         read.inspect_err(|error| {
-            self.trouble.get_or_insert_with(|| error.clone());
+            self.error.get_or_insert_with(|| error.clone());
         })?;
-        Ok(&self.memo.liveness)
+        Ok(&self.cache.liveness)
     }
 
     /// A worker with its latest heartbeat time.
-    pub(crate) fn as_last_heard_of(&mut self, worker: Worker) -> EngineResult<Worker> {
-        let found = self.memo.liveness.look_up(self.db, worker, self.now);
+    pub(crate) fn with_liveness(&mut self, worker: Worker) -> EngineResult<Worker> {
+        let found = self.cache.liveness.look_up(self.db, worker, self.now);
         found.inspect_err(|error| {
-            self.trouble.get_or_insert_with(|| error.clone());
+            self.error.get_or_insert_with(|| error.clone());
         })
     }
 
@@ -29,14 +29,14 @@ impl WriteTx<'_> {
     pub(crate) fn put_liveness(&mut self, worker: &Worker) -> EngineResult<()> {
         let (key, body) = (worker.id.to_string(), liveness::body(worker.seen_at));
         self.put_document(DocumentKind::Liveness, &key, Some(&body), |_| {})?;
-        self.memo.liveness.learn(worker.id, Some(worker.seen_at));
+        self.cache.liveness.learn(worker.id, Some(worker.seen_at));
         Ok(())
     }
 
     /// Removes the heartbeat time of a worker.
     pub(crate) fn drop_liveness(&mut self, worker: WorkerId) -> EngineResult<()> {
         self.put_document(DocumentKind::Liveness, &worker.to_string(), None, |_| {})?;
-        self.memo.liveness.forget(worker);
+        self.cache.liveness.forget(worker);
         Ok(())
     }
 }

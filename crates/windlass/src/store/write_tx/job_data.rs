@@ -53,7 +53,7 @@ impl JobDataBuffer {
 
 impl WriteTx<'_> {
     /// The content of one piece of job data.
-    pub(crate) fn facet(
+    pub(crate) fn job_data(
         &mut self,
         seq: Seq,
         kind: JobDataKind,
@@ -61,16 +61,16 @@ impl WriteTx<'_> {
         number: u64,
     ) -> EngineResult<Option<Arc<[u8]>>> {
         let key = (seq, kind, name.to_owned(), number);
-        if let Some(place) = self.facets.pending.get(&key) {
-            return Ok(body_of(&self.pending.facets[*place]));
+        if let Some(place) = self.job_data.pending.get(&key) {
+            return Ok(body_of(&self.pending.job_data[*place]));
         }
-        if let Some(body) = self.facets.stored.get(&key) {
+        if let Some(body) = self.job_data.stored.get(&key) {
             return Ok(body.clone());
         }
         let query = JobDataQuery { seq, kind, name: Some(name), above: number.checked_sub(1), limit: 1 };
-        let found = self.raw(|db| db.facets(query))?.pop().filter(|facet| facet.number == number);
-        let body = found.map(|facet| facet.body);
-        self.facets.stored.insert(key, body.clone());
+        let found = self.raw(|db| db.job_data(query))?.pop().filter(|data| data.number == number);
+        let body = found.map(|data| data.body);
+        self.job_data.stored.insert(key, body.clone());
         Ok(body)
     }
 
@@ -80,27 +80,27 @@ impl WriteTx<'_> {
             return Ok(None);
         }
         let key = (job.seq, JobDataKind::Checkpoint, step.to_owned(), 0);
-        if !self.facets.pending.contains_key(&key) && self.memo.knows_steps(job.seq) {
-            return Ok(self.memo.step_bytes(job.seq, step));
+        if !self.job_data.pending.contains_key(&key) && self.cache.knows_steps(job.seq) {
+            return Ok(self.cache.step_bytes(job.seq, step));
         }
-        Ok(self.facet(job.seq, JobDataKind::Checkpoint, step, 0)?.map(|body| body.len() as u64))
+        Ok(self.job_data(job.seq, JobDataKind::Checkpoint, step, 0)?.map(|body| body.len() as u64))
     }
 
     /// Caches checkpoints that were read for a running job.
     pub(crate) fn learn_steps(&mut self, seq: Seq, checkpoints: &[JobData]) {
-        for facet in checkpoints {
-            self.memo.learn_step(seq, &facet.name, facet.body.len() as u64);
+        for data in checkpoints {
+            self.cache.learn_step(seq, &data.name, data.body.len() as u64);
         }
     }
 
     /// Marks all pending writes as stored.
-    pub(super) fn facets_flushed(&mut self, writes: &[JobDataWrite]) {
-        self.facets.flushed(writes);
+    pub(super) fn job_data_flushed(&mut self, writes: &[JobDataWrite]) {
+        self.job_data.flushed(writes);
         for write in writes {
-            if let JobDataWrite::Put(facet) = write
-                && facet.kind == JobDataKind::Checkpoint
+            if let JobDataWrite::Put(data) = write
+                && data.kind == JobDataKind::Checkpoint
             {
-                self.memo.learn_step(facet.seq, &facet.name, facet.body.len() as u64);
+                self.cache.learn_step(data.seq, &data.name, data.body.len() as u64);
             }
         }
     }
@@ -114,14 +114,14 @@ fn is_asked_for(write: &JobDataWrite) -> bool {
 
 fn name_of(write: &JobDataWrite) -> JobDataName {
     match write {
-        JobDataWrite::Put(facet) => (facet.seq, facet.kind, facet.name.clone(), facet.number),
+        JobDataWrite::Put(data) => (data.seq, data.kind, data.name.clone(), data.number),
         JobDataWrite::Drop { seq, kind, name, number } => (*seq, *kind, name.clone(), *number),
     }
 }
 
 fn body_of(write: &JobDataWrite) -> Option<Arc<[u8]>> {
     match write {
-        JobDataWrite::Put(facet) => Some(facet.body.clone()),
+        JobDataWrite::Put(data) => Some(data.body.clone()),
         JobDataWrite::Drop { .. } => None,
     }
 }

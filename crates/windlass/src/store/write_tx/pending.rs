@@ -17,7 +17,7 @@ pub(super) struct NewParts {
 pub(super) struct Pending {
     pub(super) inserts: Vec<NewParts>,
     pub(super) edges: Vec<Edge>,
-    pub(super) facets: Vec<JobDataWrite>,
+    pub(super) job_data: Vec<JobDataWrite>,
     pub(super) released: Vec<Key>,
     pub(super) labels: Vec<(Seq, JobMetadata)>,
     pub(super) removed: Vec<Seq>,
@@ -31,7 +31,7 @@ pub(super) struct Pending {
 pub(super) struct Mark {
     pub(super) inserts: usize,
     pub(super) edges: usize,
-    pub(super) facets: usize,
+    pub(super) job_data: usize,
     pub(super) released: usize,
     pub(super) labels: usize,
     pub(super) removed: usize,
@@ -44,7 +44,7 @@ impl Pending {
         Mark {
             inserts: self.inserts.len(),
             edges: self.edges.len(),
-            facets: self.facets.len(),
+            job_data: self.job_data.len(),
             released: self.released.len(),
             labels: self.labels.len(),
             removed: self.removed.len(),

@@ -37,7 +37,7 @@ impl WriteTx<'_> {
 
     /// A read transaction within this commit. It does not see pending changes.
     pub(crate) fn view(&mut self) -> ReadTx<'_> {
-        ReadTx::within(self.db, self.memo, self.env, self.now)
+        ReadTx::within(self.db, self.cache, self.env, self.now)
     }
 
     /// The engine for reading only, after flushing all pending changes.

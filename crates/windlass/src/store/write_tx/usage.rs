@@ -18,22 +18,22 @@ const REMEMBERED_MAX: usize = 10_000;
 impl WriteTx<'_> {
     /// A usage document with pending changes.
     pub(crate) fn tally<T: DeserializeOwned>(&mut self, key: &str) -> EngineResult<Option<T>> {
-        if !self.memo.tallies.documents.contains_key(key) {
+        if !self.cache.tallies.documents.contains_key(key) {
             let stored = self.document(DocumentKind::Bucket, key)?.map(|document| document.body);
-            self.memo.tallies.documents.insert(key.to_owned(), (stored, false));
+            self.cache.tallies.documents.insert(key.to_owned(), (stored, false));
         }
-        let (body, _) = &self.memo.tallies.documents[key];
+        let (body, _) = &self.cache.tallies.documents[key];
         body.as_deref().map(parse).transpose()
     }
 
     /// Changes or removes a usage document. This is not undone with its command: nothing may be refused after this.
     pub(crate) fn put_tally<T: Serialize>(&mut self, key: String, value: Option<&T>) {
-        self.memo.tallies.documents.insert(key, (value.map(encode), true));
+        self.cache.tallies.documents.insert(key, (value.map(encode), true));
     }
 
     /// Writes all changed usage documents.
     pub(super) fn write_tallies(&mut self) -> EngineResult<()> {
-        let documents = &mut self.memo.tallies.documents;
+        let documents = &mut self.cache.tallies.documents;
         for (key, (body, is_dirty)) in documents.iter_mut().filter(|(_, (_, is_dirty))| *is_dirty) {
             self.db.put_document(DocumentKind::Bucket, key, body.as_deref())?;
             *is_dirty = false;
@@ -53,26 +53,26 @@ impl WriteTx<'_> {
 
     /// Up to `max` jobs with timers due by now; reads nothing if it is known that there are none.
     pub(crate) fn due(&mut self, max: usize) -> EngineResult<Vec<Seq>> {
-        if self.memo.is_quiet(self.now) {
+        if self.cache.is_quiet(self.now) {
             return Ok(Vec::new());
         }
         let now = self.now;
         let due = self.db()?.due(now, max)?;
-        if due.is_empty() && !self.memo.is_shared {
+        if due.is_empty() && !self.cache.is_shared {
             let next = self.db()?.next_due()?;
-            self.memo.quiet_until(next);
+            self.cache.quiet_until(next);
         }
         Ok(due.into_iter().map(|job| self.cache_job(job)).collect())
     }
 
     /// The time before which no timer is due, if known.
     pub(crate) fn no_timer_before(&self) -> Option<Timestamp> {
-        self.memo.tallies.no_timer_before
+        self.cache.tallies.no_timer_before
     }
 
     /// Whether other connections write too, so that caching is not worthwhile.
     pub(crate) fn is_shared(&self) -> bool {
-        self.memo.is_shared
+        self.cache.is_shared
     }
 
     /// Extends the budget for the consequences of so many outcomes.
@@ -83,23 +83,23 @@ impl WriteTx<'_> {
 
     /// Whether it is known that no cascade is left.
     pub(crate) fn knows_no_cascades(&self) -> bool {
-        self.memo.tallies.has_no_cascades
+        self.cache.tallies.has_no_cascades
     }
 
     /// Records that no cascade is left.
     pub(crate) fn learn_no_cascades(&mut self) {
-        self.memo.tallies.has_no_cascades = !self.memo.is_shared;
+        self.cache.tallies.has_no_cascades = !self.cache.is_shared;
     }
 
     /// Stores a cascade for a later commit, replacing one with the same key.
     pub(crate) fn keep_cascade(&mut self, cascade: Cascade) {
-        self.memo.tallies.has_no_cascades = false;
+        self.cache.tallies.has_no_cascades = false;
         self.effects.has_cascades = true;
         self.pending.cascades.push(cascade);
     }
 
     /// Records the time before which no timer is due.
     pub(crate) fn remember_no_timer_before(&mut self, at: Option<Timestamp>) {
-        self.memo.tallies.no_timer_before = at;
+        self.cache.tallies.no_timer_before = at;
     }
 }

@@ -471,7 +471,7 @@ async fn what_is_refused_inside_is_not_lost_and_blocks_nobody() {
     taken_in(&store, next).await;
     let verdicts = store.verify().await.unwrap();
     let findings: Vec<&String> = verdicts.iter().flat_map(|verdict| &verdict.findings).collect();
-    assert!(findings.len() == 1 && findings[0].contains("was set aside"), "{findings:?}");
+    assert!(findings.len() == 1 && findings[0].contains("was quarantined"), "{findings:?}");
     store.close();
 }
 

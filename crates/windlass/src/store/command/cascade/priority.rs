@@ -41,7 +41,8 @@ impl WriteTx<'_> {
         Ok(has_more.then_some(Task::Priority { job, after }))
     }
 
-    /// The new inherited priorities of these jobs, for those that change, now that one of their dependencies has this priority.
+    /// The new inherited priorities of these jobs, for those that change, now that one of their dependencies has this
+    /// priority.
     fn inherited_by(
         &mut self,
         seqs: &[Seq],
@@ -49,7 +50,7 @@ impl WriteTx<'_> {
         todo: &Consequences,
     ) -> EngineResult<BTreeMap<Seq, Priority>> {
         let (mut inherited, mut lowered) = (BTreeMap::new(), Vec::new());
-        self.budgets[todo.source as usize].look_at(seqs.len());
+        self.budgets[todo.source as usize].charge_rows(seqs.len());
         for seq in seqs {
             let Some(job) = self.job(*seq)? else { continue };
             if job.state.is_final() || !job.has_unmet_dependencies() {
@@ -66,7 +67,7 @@ impl WriteTx<'_> {
             return Ok(inherited);
         }
         let edges = self.db()?.edges(&lowered, Side::Dependent)?;
-        self.budgets[todo.source as usize].look_at(edges.len());
+        self.budgets[todo.source as usize].charge_rows(edges.len());
         self.load(&edges.iter().map(|edge| edge.dependency).collect::<Vec<_>>())?;
         let mut highest: BTreeMap<Seq, Priority> = BTreeMap::new();
         for edge in edges {

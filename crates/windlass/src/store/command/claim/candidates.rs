@@ -47,7 +47,7 @@ pub(super) struct LaneScan {
 /// The source of the next head.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Candidate {
-    Strand(usize),
+    Scan(usize),
     Fair(usize),
 }
 
@@ -226,7 +226,7 @@ impl Search {
         let scan = &self.scans[at];
         match scan.fair {
             Some(fair) => self.fair[fair].push(&scan.lane.tenant, place, at),
-            None => self.heads.push(Reverse((place, Candidate::Strand(at)))),
+            None => self.heads.push(Reverse((place, Candidate::Scan(at)))),
         }
     }
 
@@ -241,7 +241,7 @@ impl Search {
         while let Some(Reverse((_, push_head))) = self.heads.pop() {
             let config = self.config.clone();
             let (at, turn) = match push_head {
-                Candidate::Strand(at) => (at, None),
+                Candidate::Scan(at) => (at, None),
                 Candidate::Fair(fair) => match self.fair[fair].pop(&config) {
                     Some((at, rank)) => (at, Some((fair, rank))),
                     None => continue,
@@ -276,7 +276,7 @@ impl Search {
             self.read_ahead(tx, &[at], Search::share(wanted, 1))?;
         }
         let scan = &mut self.scans[at];
-        let job = scan.jobs.next().expect("a strand that is seated has a job");
+        let job = scan.jobs.next().expect("a queued scan has a job");
         if scan.jobs.as_slice().is_empty() && !scan.is_drained {
             // The more lanes there are, the fewer jobs will come from this one.
             let share = READ_AHEAD.max(2 * wanted / self.scans.len());

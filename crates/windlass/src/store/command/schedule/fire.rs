@@ -127,7 +127,7 @@ impl WriteTx<'_> {
         schedule.done_through = due.through;
         schedule.next_at = schedule.first_run();
         if let Some(since) = due.missed_since {
-            let reason = format!("nothing ran since {since}; {} runs are made up for", due.runs.len());
+            let reason = format!("no run since {since}; catching up on {} runs", due.runs.len());
             let cause = RecordActor { reason: Some(reason), ..RecordActor::system() };
             record(self, AuditEvent::ScheduleMissed, &schedule, &cause);
         }
@@ -169,7 +169,7 @@ impl WriteTx<'_> {
         schedule.retry = until.map(|until| RetriedRun { run, until });
         schedule.refusals += u64::from(until.is_none());
         let then =
-            until.map_or_else(|| "it is left out".into(), |until| format!("it is tried again until {until}"));
+            until.map_or_else(|| "it is skipped".into(), |until| format!("it is retried until {until}"));
         let reason = format!("the run of {run} was refused: {message}; {then}");
         record(
             self,
@@ -183,8 +183,8 @@ impl WriteTx<'_> {
     fn end_retries(&mut self, schedule: &mut Schedule, retried: RetriedRun) {
         schedule.retry = None;
         schedule.refusals += 1;
-        let reason = format!("the run of {} was refused until {}; it is left out", retried.run, self.now);
-        tracing::warn!(schedule = %schedule.name, run = %retried.run, "the job of a schedule was refused for good");
+        let reason = format!("the run of {} was refused until {}; it is skipped", retried.run, self.now);
+        tracing::warn!(schedule = %schedule.name, run = %retried.run, "the job of a schedule was refused permanently");
         record(
             self,
             AuditEvent::ScheduleRefused,

@@ -42,7 +42,7 @@ impl Batch<'_> {
         for (index, job) in self.jobs.iter().enumerate() {
             let Some(debounce) = &job.debounce else { continue };
             if self.spawning.is_some() {
-                let problem = FieldProblem::Contradiction("children are waited for one by one".into());
+                let problem = FieldProblem::Contradiction("children cannot be debounced".into());
                 return Err(invalid(index, "debounce", problem));
             }
             let document = document(&self.lanes[index], debounce);

@@ -68,8 +68,8 @@ async fn work(store: &Store) {
 }
 
 async fn verify(store: &Store) {
-    for verdict in store.verify().await.unwrap() {
-        assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
+    for report in store.verify().await.unwrap() {
+        assert!(report.holds(), "{}: {}: {:#?}", report.code, report.promise, report.findings);
     }
 }
 
@@ -176,8 +176,8 @@ async fn a_step_that_the_build_at_work_cannot_work_with_stops_it() {
     let read = store.stats(&me).await.expect_err("it cannot know what it reads");
     let job = NewJob::new(JobType::new("count").unwrap(), Payload::json("1"));
     let written = store.submit(&me, vec![job], SubmitOptions::default()).await.expect_err("nor write");
-    for told in [read.to_string(), written.to_string()] {
-        assert!(told.contains("start the newer one"), "{told}");
+    for message in [read.to_string(), written.to_string()] {
+        assert!(message.contains("start the newer one"), "{message}");
     }
     store.close();
 }

@@ -12,7 +12,7 @@ use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::sql::columns::{REDRIVEN, SET_ASIDE, code, limit};
 use crate::store::sql::page::{
-    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
+    Page, claimable_lanes, codes, few_lanes, is_by_lane, scan_limits, state_of, submitted, total,
 };
 
 /// Number of jobs in a state up to which reading and sorting them all beats scanning the table in order.
@@ -20,7 +20,7 @@ const SORTED_MAX: u64 = 10_000;
 /// Number of lanes up to which each is read separately.
 const LANES_APART_MAX: usize = 1_000;
 /// A row lookup costs as much as scanning this many rows.
-const LOOK_UP_COST: usize = 10;
+const LOOKUP_COST: usize = 10;
 /// Rows read at a time beyond the requested page.
 const READ_AT_ONCE: usize = 500;
 
@@ -36,7 +36,7 @@ impl Tables {
         let total = counts.and_then(|counts| total(scan, counts));
         let lanes = self.lanes_of(&scan.filter)?;
         let mut found = Found::default();
-        for reach in looks(reach) {
+        for reach in scan_limits(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {
                 Order::Claim => self.claim_sources(scan, reach)?,
@@ -78,7 +78,7 @@ impl Tables {
             query.and(&format!("{column} {beyond} ?"), after.seq.0);
         }
         let is_walked = walk.from == EVERYTHING && scan.filter.owner.is_none();
-        let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
+        let reach = if is_walked { reach } else { reach.div_ceil(LOOKUP_COST) };
         query.parameters.push(limit(reach).into());
         let offset = query.parameters.len().to_string();
         query.sql.extend([" ORDER BY ", column, order, " LIMIT 1 OFFSET $", &offset]);
@@ -103,7 +103,7 @@ impl Tables {
         if let Some(after) = scan.after {
             query.and_place(">", after);
         }
-        query.parameters.push(limit(share.div_ceil(LOOK_UP_COST)).into());
+        query.parameters.push(limit(share.div_ceil(LOOKUP_COST)).into());
         let offset = query.parameters.len().to_string();
         query.sql.extend([" ORDER BY d.rank, d.at, d.seq LIMIT 1 OFFSET $", &offset]);
         let rows = self.link.fetch(&query.sql, query.parameters)?;
@@ -185,7 +185,7 @@ impl Tables {
             if is_sorted && !page.has_room_from(first) {
                 break;
             }
-            if is_sorted && round * at_once > reach / LOOK_UP_COST {
+            if is_sorted && round * at_once > reach / LOOKUP_COST {
                 page.leave_out(first);
                 break;
             }
@@ -244,7 +244,7 @@ impl Tables {
         }
         let sql = "SELECT 1 FROM @.hot WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT 1 OFFSET $3";
         let [first, last] = [first, last].map(|id| Parameter::Id(*id.as_bytes()));
-        let beyond = limit(limits::LIST_SCAN_MAX / LOOK_UP_COST).into();
+        let beyond = limit(limits::LIST_SCAN_MAX / LOOKUP_COST).into();
         Ok(self.link.fetch(sql, vec![first, last, beyond])?.is_empty())
     }
 

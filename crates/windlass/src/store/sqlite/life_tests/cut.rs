@@ -29,7 +29,7 @@ fn a_database_that_is_cut_short_stops_the_store() {
 }
 
 #[test]
-fn a_database_that_was_vacuumed_is_no_trouble() {
+fn a_database_that_was_vacuumed_is_accepted() {
     let t = Fixture::new();
     let engine = t.open();
     engine.write(t.note("before"));

@@ -16,12 +16,12 @@ fn a_statement_ends_when_nobody_waits_for_it() {
     let asker = CancellationToken::new();
     first.heed(asker.clone(), None).unwrap();
     let turn = first.turn();
-    let endless = thread::spawn(move || first.look_for_ever());
-    while !Turn::is_look(turn.current()) {
+    let endless = thread::spawn(move || first.read_forever());
+    while !Turn::is_read(turn.current()) {
         thread::yield_now();
     }
     asker.cancel();
     assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
     late.heed(CancellationToken::new(), Some(Deadline::after(Duration::from_millis(1)))).unwrap();
-    assert!(late.look_for_ever().unwrap_err().to_string().contains("interrupted"));
+    assert!(late.read_forever().unwrap_err().to_string().contains("interrupted"));
 }

@@ -16,13 +16,13 @@ use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::sql::columns::{SET_ASIDE, code, limit};
 use crate::store::sql::page::{
-    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
+    Page, claimable_lanes, codes, few_lanes, is_by_lane, scan_limits, state_of, submitted, total,
 };
 
 /// Number of jobs in a state up to which sorting all their numbers beats scanning the table in order.
 const SORTED_MAX: u64 = 30_000;
 /// A row lookup costs as much as scanning this many rows.
-const LOOK_UP_COST: usize = 4;
+const LOOKUP_COST: usize = 4;
 /// Number of lanes up to which each is read separately.
 const LANES_APART_MAX: usize = 1_000;
 
@@ -37,7 +37,7 @@ impl<C: Holds> Tables<C> {
         }
         let total = counts.and_then(|counts| total(scan, counts));
         let mut found = Found::default();
-        for reach in looks(reach) {
+        for reach in scan_limits(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {
                 Order::Claim => self.claim_sources(scan, reach)?,
@@ -69,7 +69,7 @@ impl<C: Holds> Tables<C> {
             return Ok(None);
         }
         let is_walked = walk.from == EVERYTHING && scan.filter.owner.is_none();
-        let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
+        let reach = if is_walked { reach } else { reach.div_ceil(LOOKUP_COST) };
         let mut query = numbers(source, walk.from, scan);
         query.sql.push_str(" LIMIT 1 OFFSET ?");
         query.parameters.push(limit(reach).into());
@@ -93,7 +93,7 @@ impl<C: Holds> Tables<C> {
         let mut query = Query { sql, parameters: source.parameters.clone() };
         go_on_claiming(&mut query, scan);
         query.sql.push_str(" LIMIT 1 OFFSET ?");
-        query.parameters.push(limit(share.div_ceil(LOOK_UP_COST)).into());
+        query.parameters.push(limit(share.div_ceil(LOOKUP_COST)).into());
         let mut statement = prepare(self.connection.get(), &query.sql)?;
         let end = statement.query_row(params_from_iter(query.parameters), |row| {
             let (rank, eligible_at) = (row.get(0)?, Timestamp::from_millis(row.get(1)?));
@@ -192,7 +192,7 @@ impl<C: Holds> Tables<C> {
             return Ok(true);
         }
         let sql = "SELECT 1 FROM hot INDEXED BY hot_id WHERE id BETWEEN ? AND ? LIMIT 1 OFFSET ?";
-        let parameters = [blob(first), blob(last), limit(limits::LIST_SCAN_MAX / LOOK_UP_COST).into()];
+        let parameters = [blob(first), blob(last), limit(limits::LIST_SCAN_MAX / LOOKUP_COST).into()];
         let mut statement = prepare(self.connection.get(), sql)?;
         let beyond = statement.query_row(params_from_iter(parameters), |_| Ok(()));
         Ok(beyond.optional().map_err(store_error)?.is_none())

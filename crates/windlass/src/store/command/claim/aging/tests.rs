@@ -39,14 +39,14 @@ async fn reads(address: &str, lanes: usize) -> (usize, usize) {
         store.submit(&me, jobs.collect(), SubmitOptions::default()).await.unwrap();
     }
     let worker = store.register(&me, NewWorker::default()).await.unwrap().id;
-    let look = move |tx: &mut WriteTx<'_>| -> Result<(usize, usize), WorkError> {
+    let count_reads = move |tx: &mut WriteTx<'_>| -> Result<(usize, usize), WorkError> {
         let (worker, config) = (tx.touch_worker(&me, worker)?, tx.config()?);
         let request = ClaimRequest::new(worker.id, 10);
         let search = Search::new(tx, &config, &worker, &request, false)?;
         let jobs = search.scans.iter().map(|scan| scan.jobs.len()).sum();
         Ok((search.scans.len(), jobs))
     };
-    store.write("test", Kind::Claim(10), look).await.unwrap()
+    store.write("test", Kind::Claim(10), count_reads).await.unwrap()
 }
 
 #[tokio::test]

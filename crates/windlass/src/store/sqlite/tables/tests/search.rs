@@ -221,17 +221,17 @@ fn scans_give_what_the_predicate_would() {
         let found = tables.scan(&scan).unwrap();
         assert!(found.iter().eq(naive.iter().copied()), "round {round}: {scan:?}");
         // In many short scans, each of which continues where the last one stopped.
-        let (mut looked, mut after, reach) = (Vec::new(), scan.after, 20 + round % 400);
-        while looked.len() < scan.limit && round % 4 == 0 {
-            let limit = scan.limit - looked.len();
+        let (mut collected, mut after, reach) = (Vec::new(), scan.after, 20 + round % 400);
+        while collected.len() < scan.limit && round % 4 == 0 {
+            let limit = scan.limit - collected.len();
             let found = tables.search(&Scan { after, limit, ..scan.clone() }, reach).unwrap();
-            looked.extend(found.jobs);
+            collected.extend(found.jobs);
             after = found.stopped;
             if after.is_none() {
                 break;
             }
         }
-        let is_same = looked.iter().eq(naive.iter().copied());
+        let is_same = collected.iter().eq(naive.iter().copied());
         assert!(is_same || round % 4 != 0, "round {round}, {reach} at a time: {scan:?}");
     }
     assert!(seen > 10_000);
