@@ -1,5 +1,5 @@
-//! The one door to durable state. [`Store`] checks what comes in, hands it to an engine, waits, and wakes whoever waits for
-//! what changed; the embedded queue, workers, the server and the command line all go through it.
+//! The entry point to durable state. [`Store`] validates requests, passes them to an engine, waits for the result and
+//! wakes the waiters of whatever changed. The embedded client, workers, the server and the command line all use it.
 
 pub mod api;
 pub mod asker;
@@ -46,8 +46,9 @@ use tx::read_tx::ReadTx;
 use tx::request::{Command, IsStoreError, Kind, Query};
 use tx::write_tx::WriteTx;
 
-/// Asks the server, if one keeps the store, and answers with what it answers: `ask_server!(self.get(id))`. What is not asked
-/// for so ends in [`Store::read`] or [`Store::write`], which then say that only the server can do it.
+/// Forwards a call to the server if the store is remote, and returns the server's answer: `ask_server!(self.get(id))`.
+/// Calls without this macro reach [`Store::read`] or [`Store::write`], which return [`StoreError::LocalOnly`] on a
+/// remote store.
 macro_rules! ask_server {
     ($store:ident.$verb:ident($($argument:expr),*)) => {
         #[cfg(feature = "remote")]
@@ -58,39 +59,39 @@ macro_rules! ask_server {
 }
 use ask_server;
 
-/// A store of jobs; cheap to clone, every clone is the same store.
+/// A store of jobs. Cheap to clone; all clones share the same store.
 #[derive(Clone)]
 pub struct Store {
     backend: Backend,
     env: Arc<Environment>,
 }
 
-/// Where a store is kept.
+/// Where a store is served from.
 #[derive(Clone)]
 enum Backend {
-    /// In this process, by an engine.
+    /// An engine in this process.
     Local(Arc<dyn Engine>),
-    /// By a server.
+    /// A server.
     #[cfg(feature = "remote")]
     Remote(Arc<remote::Remote>),
 }
 
 impl Store {
-    /// Opens the store at an address: `sqlite:PATH`, `postgres://…`, `memory:`, or, with feature `remote`, that of a
-    /// server, such as `http://127.0.0.1:7788`.
+    /// Opens the store at an address: `sqlite:PATH`, `postgres://…`, `memory:`, or, with feature `remote`, a server's
+    /// address such as `http://127.0.0.1:7788`.
     ///
-    /// A server is connected to when it is first asked something. Its key is that of the options, else the one before an `@`
-    /// in the address, else that in the environment variable `WINDLASS_KEY`; whom it belongs to is who acts, whatever
-    /// [`Caller`] the verbs are given. What only the process that keeps a store can do is refused with
+    /// The connection to a server is made on the first call. Its API key is taken from the options, else from the part
+    /// before an `@` in the address, else from the environment variable `WINDLASS_KEY`. The server acts as the owner of
+    /// that key, regardless of the [`Caller`] passed to a method. Operations that need the database itself return
     /// [`StoreError::LocalOnly`].
     ///
     /// # Errors
-    /// [`OpenError`] says what is wrong with the address or with what was found there; nothing is served then.
+    /// [`OpenError`] says what is wrong with the address or the database. Nothing is served in that case.
     pub fn open(address: &str, options: StoreOptions) -> Result<Store, OpenError> {
         Store::open_in(address, Environment::system(options))
     }
 
-    /// The same with a clock and randomness of the caller's.
+    /// Like [`open`](Store::open), with the caller's clock and source of randomness.
     pub fn open_in(address: &str, env: Environment) -> Result<Store, OpenError> {
         #[cfg(feature = "remote")]
         if remote::Remote::is_at(address) {
@@ -116,12 +117,12 @@ impl Store {
         Err(OpenError::UnknownAddress(address.to_owned()))
     }
 
-    /// What the store was given.
+    /// The clock, randomness and options that the store was opened with.
     pub fn environment(&self) -> &Environment {
         &self.env
     }
 
-    /// Ends all work; what was taken is finished first. Calls after this are refused.
+    /// Stops the store after finishing the work it has accepted. Later calls are refused.
     pub fn close(&self) {
         match &self.backend {
             Backend::Local(engine) => engine.close(),
@@ -130,16 +131,17 @@ impl Store {
         }
     }
 
-    /// Whether a server keeps this store, and this process only asks it.
+    /// Whether a server serves this store and this process only sends requests to it.
     pub fn is_remote(&self) -> bool {
         !matches!(self.backend, Backend::Local(_))
     }
 
-    /// This store as `caller` may use it. A server knows callers by their keys alone, so through one only whoever opened the
-    /// store may: anybody else's calls are refused rather than made in that one's name.
+    /// This store as `caller` may use it. A server identifies callers by API key only, so on a remote store only the
+    /// caller that opened it may use it: calls by other callers are refused, because the server would attribute them to
+    /// the owner of the key.
     #[cfg_attr(
         not(feature = "remote"),
-        allow(unused_variables, reason = "without servers, every store is kept here")
+        allow(unused_variables, reason = "without feature `remote`, every store is local")
     )]
     pub(crate) fn as_used_by(&self, caller: &Caller) -> Store {
         #[cfg(feature = "remote")]
@@ -154,13 +156,13 @@ impl Store {
         self.clone()
     }
 
-    /// The engine that keeps this store, for what only the process that keeps it can do.
+    /// The local engine, for operations that are not available on a remote store.
     #[cfg_attr(
         not(feature = "remote"),
         allow(
             unused_variables,
             clippy::unnecessary_wraps,
-            reason = "without servers, every store is kept here"
+            reason = "without feature `remote`, every store is local"
         )
     )]
     fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
@@ -171,7 +173,7 @@ impl Store {
         }
     }
 
-    /// The events of the server that keeps this store, if one does.
+    /// The event stream of the server, if the store is remote.
     #[cfg(feature = "remote")]
     fn event_stream(&self, after: Option<u64>) -> Option<remote::events::EventStream> {
         match &self.backend {
@@ -180,7 +182,7 @@ impl Store {
         }
     }
 
-    /// Submits jobs, all or none; the receipts are in the jobs' order.
+    /// Submits jobs, all or none. Receipts are in the order of the jobs.
     ///
     /// # Errors
     /// [`SubmitError`] names the job, field, value and limit; nothing was stored.
@@ -202,14 +204,14 @@ impl Store {
         .await
     }
 
-    /// Submits jobs within a transaction of the caller's own on the same file: committing makes them visible and wakes
-    /// workers, rolling back leaves nothing.
+    /// Submits jobs inside the caller's own transaction on the same file. Committing makes them visible and wakes
+    /// workers; rolling back discards them.
     ///
-    /// Begin the transaction as [`Immediate`](rusqlite::TransactionBehavior::Immediate): one that has read before it
-    /// writes may find that somebody else wrote in between, and is refused by SQLite.
+    /// Begin the transaction as [`Immediate`](rusqlite::TransactionBehavior::Immediate): SQLite refuses to upgrade a
+    /// transaction that has read first if another connection wrote in between.
     ///
     /// # Errors
-    /// [`SubmitError`] as for [`submit`](Store::submit); what else the transaction did stays.
+    /// [`SubmitError`] as for [`submit`](Store::submit). Other changes of the transaction are kept.
     #[cfg(feature = "sqlite")]
     pub fn submit_in_tx(
         &self,
@@ -227,11 +229,11 @@ impl Store {
         engines::sqlite::transactional_submit::submit(transaction, &self.env, caller, jobs, options)
     }
 
-    /// The statement that submits a job within a transaction of the caller's own on the same database, with any driver:
-    /// committing makes it visible and wakes workers, rolling back leaves nothing.
+    /// Returns the SQL statement that submits a job inside the caller's own transaction on the same database, with any
+    /// driver. Committing makes the job visible and wakes workers; rolling back discards it.
     ///
     /// # Errors
-    /// [`SubmitError`] names field, value and limit; only what can be seen without the database is looked at here.
+    /// [`SubmitError`] names field, value and limit. Only checks that need no database are made here.
     #[cfg(feature = "postgres")]
     pub fn sql_call(
         &self,
@@ -240,16 +242,16 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<engines::postgres::SqlStatement, SubmitError> {
         let schema = self.engine("sql_call")?.schema().ok_or_else(|| {
-            StoreError::Database("only a store in PostgreSQL is submitted to in SQL".to_owned())
+            StoreError::Database("submitting in SQL needs a store in PostgreSQL".to_owned())
         })?;
         engines::postgres::transactional_submit::call(schema, &self.env, caller, job, options)
     }
 
-    /// Submits a job within a transaction of the caller's own on the same database, and answers with its id; the owner is
-    /// the database's user.
+    /// Submits a job inside the caller's own transaction on the same database and returns its id. The job's owner is
+    /// the database user.
     ///
     /// # Errors
-    /// [`SubmitError`] as for [`submit`](Store::submit); what else the transaction did stays.
+    /// [`SubmitError`] as for [`submit`](Store::submit). Other changes of the transaction are kept.
     #[cfg(feature = "postgres")]
     pub async fn submit_in_postgres_tx(
         &self,
@@ -262,12 +264,12 @@ impl Store {
         engines::postgres::transactional_submit::submit(transaction, &call, job).await
     }
 
-    /// Does something to a job and says whether it changed.
+    /// Applies an action to a job. The report says whether the job changed.
     pub async fn act(&self, caller: &Caller, id: JobId, act: JobAction) -> Result<ActionReport, ActError> {
         self.act_with(caller, id, act, ActOptions::default()).await
     }
 
-    /// The same, but finding the job as asked already is an error (M51).
+    /// Like [`act`](Store::act), but returns an error if the job is already in the requested state (M51).
     pub async fn act_strictly(
         &self,
         caller: &Caller,
@@ -277,10 +279,11 @@ impl Store {
         self.act_with(caller, id, act, ActOptions { strict: true, ..ActOptions::default() }).await
     }
 
-    /// The same, as the options say: strictly, or only on a version of the job that the caller has seen.
+    /// Like [`act`](Store::act), with options: strict, or only for given versions of the job.
     ///
     /// # Errors
-    /// [`ActError::Changed`] if the job is in another version; that is decided in the commit that would have changed it.
+    /// [`ActError::Changed`] if the job has another version. The version is checked in the commit that applies the
+    /// action.
     pub async fn act_with(
         &self,
         caller: &Caller,
@@ -294,7 +297,7 @@ impl Store {
         self.write("act", Kind::Ordinary, work).await
     }
 
-    /// Submits a final job again as a new one.
+    /// Submits a copy of a final job as a new job.
     pub async fn redrive(
         &self,
         caller: &Caller,
@@ -304,10 +307,10 @@ impl Store {
         self.redrive_if(caller, id, how, IfMatch::any()).await
     }
 
-    /// The same, if the job is in one of these versions.
+    /// Like [`redrive`](Store::redrive), if the job has one of these versions.
     ///
     /// # Errors
-    /// [`ActError::Changed`] if it is in another one.
+    /// [`ActError::Changed`] if it has another version.
     pub async fn redrive_if(
         &self,
         caller: &Caller,
@@ -321,15 +324,15 @@ impl Store {
         self.write("redrive", Kind::Submission, work).await
     }
 
-    /// Removes a final job; its audit records stay.
+    /// Deletes a final job. Its audit records are kept.
     pub async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), ActError> {
         self.delete_if(caller, id, IfMatch::any()).await
     }
 
-    /// The same, if the job is in one of these versions.
+    /// Like [`delete`](Store::delete), if the job has one of these versions.
     ///
     /// # Errors
-    /// [`ActError::Changed`] if it is in another one.
+    /// [`ActError::Changed`] if it has another version.
     pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
         ask_server!(self.delete(id, if_match));
         let caller = caller.clone();
@@ -351,14 +354,14 @@ impl Store {
         self.write("signal", Kind::Ordinary, work).await
     }
 
-    /// The job with this id, if it exists for this caller.
+    /// The job with this id, if the caller can see it.
     pub async fn get(&self, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
         ask_server!(self.get(id));
         let caller = caller.clone();
         self.read("get", move |view| snapshot::get(view, &caller, id)).await
     }
 
-    /// The same without what it was submitted with: for those who look often, however large its payload is.
+    /// Like [`get`](Store::get), but without the payload, which can be large: for callers that poll.
     pub async fn job(&self, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
         if self.is_remote() {
             return Ok(self.get(caller, id).await?.map(|found| found.job));
@@ -367,7 +370,7 @@ impl Store {
         self.read("job", move |view| snapshot::visible(view, &caller, id)).await
     }
 
-    /// The job once it is final, or as it is when `timeout` is over.
+    /// Returns the job once it is final, or in its current state after `timeout`.
     pub async fn wait(
         &self,
         caller: &Caller,
@@ -376,38 +379,39 @@ impl Store {
     ) -> Result<Option<Snapshot>, StoreError> {
         ask_server!(self.wait(id, timeout));
         let patience = WaitLimit::for_duration(timeout);
-        // The news that the last wait was for, if it ended without any.
-        let mut unheard: Option<Listener> = None;
-        let mut has_looked = false;
+        // The subscription of the last wait, if it timed out without a notification.
+        let mut timed_out: Option<Listener> = None;
+        let mut has_read = false;
         loop {
             let mut ends = self.env.wakeups.ends();
             let asking = caller.clone();
-            let look = move |view: &mut ReadTx<'_>| snapshot::get_or_expect(view, &asking, id);
-            let (found, is_expected) = match self.read::<_, StoreError>("wait", look).await {
-                // A caller that waits for thousands of jobs looks at all of them at every news: those that find no place wait on.
-                Err(StoreError::TooManyReads { .. }) if has_looked && !patience.is_over() => {
-                    patience.wait_for(ends.news(), self.env.timing.backstop_every).await;
+            let query = move |view: &mut ReadTx<'_>| snapshot::get_or_expect(view, &asking, id);
+            let (found, is_expected) = match self.read::<_, StoreError>("wait", query).await {
+                // A caller that waits for thousands of jobs reads all of them on every notification. Reads refused for
+                // lack of capacity keep waiting.
+                Err(StoreError::TooManyReads { .. }) if has_read && !patience.is_over() => {
+                    patience.wait_for(ends.notified(), self.env.timing.backstop_every).await;
                     continue;
                 }
-                looked => looked?,
+                found => found?,
             };
-            has_looked = true;
+            has_read = true;
             let is_settled = found.as_ref().map_or(!is_expected, |found| found.job.state.is_final());
             if patience.is_over() || is_settled {
                 let ended_at = found.as_ref().and_then(|found| found.job.completed_at);
-                if unheard.is_some_and(|ends| !ends.has_news())
+                if timed_out.is_some_and(|ends| !ends.is_notified())
                     && ended_at.is_some_and(|at| self.env.clock.now().since(at) >= limits::NOTICE_MAX)
                 {
                     self.env.meters.fell_back(Fallback::End);
                 }
                 return Ok(found);
             }
-            let has_news = patience.wait_for(ends.news(), self.env.timing.backstop_every).await;
-            unheard = (!has_news).then_some(ends);
+            let is_notified = patience.wait_for(ends.notified(), self.env.timing.backstop_every).await;
+            timed_out = (!is_notified).then_some(ends);
         }
     }
 
-    /// Runs a command inside the next commit.
+    /// Runs a command in the next commit.
     pub(crate) async fn write<T, E>(
         &self,
         verb: &'static str,
@@ -425,15 +429,15 @@ impl Store {
         answer.wait().instrument(span).await
     }
 
-    /// Returns once the store has answered a look, the least there is; never behind long looks of others.
+    /// Returns once the store has answered a minimal read. The read never waits behind long ones.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be read.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn ready(&self) -> Result<(), StoreError> {
         self.read("ready", |view: &mut ReadTx<'_>| view.config().map(drop)).await
     }
 
-    /// Asks a question of a snapshot.
+    /// Runs a query on a snapshot.
     pub(crate) async fn read<T, E>(
         &self,
         verb: &'static str,
@@ -443,7 +447,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        // Proving is the one question that looks at everything.
+        // `verify` is the only query that reads everything.
         let is_long = verb.starts_with("verify");
         let deadline = (!is_long).then(|| Deadline::for_call(self.env.timing.request_max));
         // Cancelled when the caller stops waiting, which drops the guard.
@@ -451,7 +455,7 @@ impl Store {
         let _leaves = asker.clone().drop_guard();
         let (task, answer) = Query::with_answer(deadline, asker, ReadSource::current(), work);
         let engine = self.engine(verb)?;
-        if URGENT_LOOKS.contains(&verb) {
+        if URGENT_READS.contains(&verb) {
             engine.read_urgent(task);
         } else {
             engine.read(task);
@@ -461,8 +465,8 @@ impl Store {
     }
 }
 
-/// Looks that a probe, a request's key or a page's frame waits for: they never wait behind long ones.
-const URGENT_LOOKS: [&str; 3] = ["ready", "keys", "config"];
+/// Reads needed by health probes, request authentication and page layouts: they never wait behind long ones.
+const URGENT_READS: [&str; 3] = ["ready", "keys", "config"];
 
 fn closed_error() -> StoreError {
     StoreError::Stopped("the store was closed".into())

@@ -1,5 +1,5 @@
-//! For whom reads are made, so that engines can serve callers in turns: one that asks a thousand questions at once waits for
-//! itself, not the others for it.
+//! The source of reads, so that engines can serve callers in turns: a caller that sends a thousand queries at once
+//! delays itself, not the others.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::caller::Caller;
 use crate::job::Tenant;
 
-/// Somebody for whom reads are made; cheap to clone.
+/// The source of a read; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ReadSource(Arc<Inner>);
 
@@ -19,32 +19,32 @@ struct Inner {
 }
 
 tokio::task_local! {
-    /// For whom the request that this task works on was made.
+    /// The source of the request that this task processes.
     static ASKER: ReadSource;
 }
 
 impl ReadSource {
-    /// The one that this caller's reads are counted for.
+    /// The source that this caller's reads are counted for.
     pub fn of(caller: &Caller) -> ReadSource {
         ReadSource(Arc::new(Inner { holder: caller.bucket(), tenant: caller.tenant.clone() }))
     }
 
-    /// Runs a request: all reads that it makes are counted for this asker, and wait in its line.
+    /// Runs a request: all its reads are counted for this source and wait in its line.
     pub async fn scope<T>(self, request: impl Future<Output = T>) -> T {
         ASKER.scope(self, request).await
     }
 
-    /// For whom this task makes reads; none for what a process does by itself, and for embedded use.
+    /// The source of this task's reads; `None` for internal work and for embedded use.
     pub(crate) fn current() -> Option<ReadSource> {
         ASKER.try_with(ReadSource::clone).ok()
     }
 
-    /// What is counted for: an API key, or the name of a caller without one.
+    /// The API key, or the name of a caller without one.
     pub fn holder(&self) -> &str {
         &self.0.holder
     }
 
-    /// The tenant that all of its keys share bounds of; none for a caller of all tenants.
+    /// The tenant whose keys share limits; `None` for a caller of all tenants.
     pub fn tenant(&self) -> Option<&Tenant> {
         self.0.tenant.as_ref()
     }

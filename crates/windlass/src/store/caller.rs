@@ -1,4 +1,4 @@
-//! Who is asking, and what they may do: roles, tenants and ownership (M90, M91). Decided here for every way in, so that the
+//! Callers and permissions: roles, tenants and ownership (M90, M91). Decided here for every interface, so that the
 //! embedded library and the server cannot differ.
 
 use std::str::FromStr;
@@ -9,21 +9,21 @@ use crate::error::{FieldProblem, Forbidden};
 use crate::job::{JobRecord, Spec, Tenant};
 use crate::key::KeyId;
 
-/// What a caller may do.
+/// The role of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Everything, for all tenants.
     Admin,
-    /// All verbs within a tenant.
+    /// All actions within a tenant.
     Operator,
-    /// Submits, and manages what it submitted.
+    /// Submits jobs, and manages its own.
     Submitter,
-    /// Claims and finishes.
+    /// Claims and finishes jobs.
     Worker,
-    /// A program that does both: submits, manages what it submitted, claims and finishes.
+    /// Submits jobs, manages its own, claims and finishes jobs.
     App,
-    /// Looks on.
+    /// Read-only access.
     Viewer,
 }
 
@@ -32,7 +32,7 @@ impl Role {
     pub const ALL: [Role; 6] =
         [Role::Admin, Role::Operator, Role::Submitter, Role::Worker, Role::App, Role::Viewer];
 
-    /// The word for it.
+    /// The role's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Admin => "admin",
@@ -49,7 +49,7 @@ impl Role {
         matches!(self, Role::Submitter | Role::App)
     }
 
-    /// Whether the role includes this permission. For jobs, what connects the caller with the job decides as well.
+    /// Whether the role includes this permission. For jobs, the caller's relation to the job matters as well.
     pub fn includes(self, permission: Permission) -> bool {
         let submits = matches!(permission, Permission::Submit | Permission::ManageJob);
         match self {
@@ -74,24 +74,24 @@ impl FromStr for Role {
     }
 }
 
-/// Something a caller wants to do.
+/// A permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
     /// Submit jobs.
     Submit,
     /// Suspend, resume, cancel, change, redrive, signal or delete a job.
     ManageJob,
-    /// Claim jobs and report on them.
+    /// Claim jobs and report their outcomes.
     Work,
-    /// Read payloads, results, checkpoints and logs, of at least some jobs: see [`Caller::reads_payload`].
+    /// Read payloads, results, checkpoints and logs of at least some jobs: see [`Caller::reads_payload`].
     ReadPayload,
     /// Pause queues and types of a tenant, and workers.
     Pause,
     /// Change settings of a tenant's queues.
     Configure,
-    /// Put schedules in place and handle them.
+    /// Create and manage schedules.
     Schedule,
-    /// Open and close the gate, and whatever counts for all tenants.
+    /// Pause and resume all processing, and change what applies to all tenants.
     Administer,
 }
 
@@ -108,7 +108,7 @@ impl Permission {
         Permission::Administer,
     ];
 
-    /// One word for it.
+    /// A short name.
     pub fn name(self) -> &'static str {
         match self {
             Permission::Submit => "submit",
@@ -122,7 +122,7 @@ impl Permission {
         }
     }
 
-    /// What it allows, in words.
+    /// A description of what it allows.
     pub fn as_str(self) -> &'static str {
         match self {
             Permission::Submit => "submit jobs",
@@ -137,7 +137,7 @@ impl Permission {
     }
 }
 
-/// What connects a caller with a job, or with the job's parent.
+/// The caller's relation to a job, or to the job's parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyBinding {
     /// It submitted the job.
@@ -146,25 +146,25 @@ pub struct KeyBinding {
     pub holds_lease: bool,
 }
 
-/// Who is asking.
+/// The caller of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// Kind of actor in the audit trail: `user`, `worker` or `system`.
     pub kind: &'static str,
-    /// Identity in the audit trail; also the owner of what it submits.
+    /// The actor id in the audit trail; also the owner of jobs it submits.
     pub id: String,
-    /// What it may do.
+    /// The caller's role.
     pub role: Role,
-    /// Its tenant; none for all of them.
+    /// Its tenant; `None` for all tenants.
     pub tenant: Option<Tenant>,
     /// The trace the request belongs to.
     pub trace_id: Option<String>,
-    /// The API key it came with; none for the program that keeps the store, and for anybody while there are no keys.
+    /// The API key it used; `None` for the program that serves the store, and for any caller while there are no keys.
     pub key: Option<KeyId>,
 }
 
 impl Caller {
-    /// The program that embeds the store: it may do everything.
+    /// The program that embeds the store: it has all permissions.
     pub fn local() -> Caller {
         Caller {
             kind: "user",
@@ -188,7 +188,7 @@ impl Caller {
         }
     }
 
-    /// Somebody with this role in this tenant.
+    /// A caller with this role in this tenant.
     pub fn new(id: impl Into<String>, role: Role, tenant: Option<Tenant>) -> Caller {
         Caller { kind: "user", id: id.into(), role, tenant, trace_id: None, key: None }
     }
@@ -198,12 +198,12 @@ impl Caller {
         self.tenant.as_ref().is_none_or(|own| own == tenant)
     }
 
-    /// Whether the role allows it at all.
+    /// Returns an error if the role does not include the permission.
     pub fn require(&self, permission: Permission) -> Result<(), Forbidden> {
         if self.role.includes(permission) { Ok(()) } else { Err(self.denied(permission)) }
     }
 
-    /// Whether this caller may manage this job: its owner, an operator or an admin (M91).
+    /// Returns an error unless this caller may manage the job: its owner, an operator or an admin (M91).
     pub fn require_manage(&self, job: &JobRecord, spec: &Spec) -> Result<(), Forbidden> {
         self.require(Permission::ManageJob)?;
         if self.role.manages_own_jobs_only() && !self.owns(job, spec) {
@@ -212,13 +212,13 @@ impl Caller {
         Ok(())
     }
 
-    /// What limits count its requests under: its API key, or its name where it has none.
+    /// The name under which limits count its requests: its API key, or its id if it has none.
     pub fn bucket(&self) -> String {
         self.key.as_ref().map_or_else(|| self.id.clone(), KeyId::to_string)
     }
 
-    /// Whether this caller submitted the job: with the same API key, since names of keys need not be unique, or under the
-    /// same name where there is no key.
+    /// Whether this caller submitted the job: with the same API key, because names of keys need not be unique, or under
+    /// the same name if there is no key.
     pub fn owns(&self, job: &JobRecord, spec: &Spec) -> bool {
         match (&job.details.owner_key, &self.key) {
             (None, None) => spec.owner == self.id,
@@ -226,8 +226,8 @@ impl Caller {
         }
     }
 
-    /// Whether this caller reads what users put into a job: its payload, result, checkpoints and logs, and the query of its
-    /// callback address. They can hold anything, so seeing the job is not enough.
+    /// Whether this caller may read user data of a job: its payload, result, checkpoints and logs, and the query of its
+    /// callback URL. They can contain anything, so seeing the job is not enough.
     pub fn reads_payload(&self, ties: KeyBinding) -> bool {
         match self.role {
             Role::Admin | Role::Operator => true,
@@ -238,7 +238,7 @@ impl Caller {
         }
     }
 
-    /// Whether this caller reads what an operator put into settings and schedules: payloads and the queries of addresses.
+    /// Whether this caller may read payloads and URL queries in settings and schedules.
     pub fn reads_settings_payload(&self) -> bool {
         self.reads_payload(KeyBinding::default())
     }

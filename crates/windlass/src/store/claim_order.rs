@@ -1,23 +1,24 @@
-//! Where a job stands among those that could be claimed.
+//! The position of a job among the claimable ones.
 
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::job::{JobRecord, JobState, Priority, Seq, acts_at};
 
-/// A job's place among the claimable ones of its lane: most urgent first, then longest eligible, then first submitted.
+/// A job's position among the claimable jobs of its lane: most urgent first, then longest eligible, then first
+/// submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimOrder {
     /// 100 − priority, so that smaller is sooner.
     pub rank: u8,
-    /// Since when it could have been claimed.
+    /// When it became claimable.
     pub eligible_at: Timestamp,
-    /// Place in the order of submission.
+    /// The sequence number.
     pub seq: Seq,
 }
 
 impl ClaimOrder {
-    /// The place of a claimable job.
+    /// The position of a claimable job.
     pub fn of(job: &JobRecord) -> ClaimOrder {
         ClaimOrder {
             rank: rank(job.effective_priority()),
@@ -26,15 +27,15 @@ impl ClaimOrder {
         }
     }
 
-    /// The place of a job that waits for its time, by the moment that comes; none if it waits for something else.
+    /// The position of a job that waits for a time, based on that time; `None` if it waits for something else.
     pub fn when_due(job: &JobRecord) -> Option<ClaimOrder> {
         let is_timed = matches!(job.state, JobState::Delayed | JobState::Retrying | JobState::Waiting);
         let eligible_at = acts_at(job).filter(|_| is_timed)?;
         Some(ClaimOrder { eligible_at, ..ClaimOrder::of(job) })
     }
 
-    /// The place after waiting until `now`, where each `every` raises a job by one point (M23). Among jobs of one rank the
-    /// order stays as it is: whoever has waited longest has risen most.
+    /// The position after waiting until `now`, where each `every` raises a job by one point (M23). The order among jobs
+    /// of one rank does not change: the longest waiting job has risen most.
     #[must_use]
     pub fn aged(self, every: Duration, now: Timestamp) -> ClaimOrder {
         let waited = now.since(self.eligible_at).as_millis();

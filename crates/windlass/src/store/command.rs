@@ -1,5 +1,5 @@
-//! The verbs of the model, each written once over a [`Unit`](super::unit::Unit). A command reads, asks
-//! [`transition`](crate::job::transition), and leaves the writing to the unit; it never speaks SQL.
+//! The commands of the model, each written once over a [`WriteTx`](super::write_tx::WriteTx). A command reads, calls
+//! [`transition`](crate::job::transition), and leaves the writing to the transaction; it contains no SQL.
 
 pub mod actions;
 pub(crate) mod advance;

@@ -1,5 +1,5 @@
-//! The contract a database must meet. An engine locks rows, hands them over and writes what it is told; it holds no rule.
-//! Verbs are written once, in `command/`, over these traits.
+//! The contract between the store and a database. An engine locks rows, reads them and writes what commands decide; it
+//! contains no rules. Commands are written once, in `command/`, against these traits.
 
 mod document;
 mod task;
@@ -24,82 +24,82 @@ use crate::job::{
     Spec, Tenant,
 };
 
-/// Where to go on in a lane.
+/// The position in a lane to continue reading from.
 #[derive(Debug, Clone)]
 pub struct LaneCursor {
-    /// Which lane.
+    /// The lane to read.
     pub lane: Arc<Lane>,
-    /// After which place; from the front if none.
+    /// Continue after this position; from the front if `None`.
     pub after: Option<ClaimOrder>,
 }
 
-/// What a key is for.
+/// The purpose of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum KeyKind {
-    /// Same key, same job (M13).
+    /// Submitting again with the same key returns the same job (M13).
     Idempotency,
-    /// One job at a time (M14).
+    /// At most one unfinished job per key (M14).
     Unique,
 }
 
 /// A key within its scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
-    /// What it is for.
+    /// The purpose of the key.
     pub kind: KeyKind,
-    /// Whose.
+    /// The tenant the key belongs to.
     pub tenant: Tenant,
-    /// For which type.
+    /// The job type the key applies to.
     pub job_type: JobType,
-    /// The caller's words.
+    /// The key as given by the caller.
     pub text: String,
 }
 
-/// What a caller submitted in a transaction of its own, and has been given the id of.
+/// A job submitted in the caller's own transaction. The caller already has its id.
 #[derive(Debug, Clone)]
 pub struct InboxEntry {
-    /// The id.
+    /// The job's id.
     pub id: JobId,
-    /// Who submitted it.
+    /// The submitter.
     pub owner: String,
-    /// The job it is to become.
+    /// The job to create.
     pub job: NewJob,
 }
 
-/// One job waits for another.
+/// A dependency between two jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Edge {
-    /// The job that is waited for.
+    /// The job that must finish first.
     pub dependency: Seq,
     /// The job that waits.
     pub dependent: Seq,
-    /// How it waits.
+    /// The outcome the dependent needs.
     pub need: Need,
 }
 
-/// Which side of an edge the given jobs are on.
+/// The side of an edge that the given jobs are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// They are waited for.
+    /// The jobs are dependencies.
     Dependency,
-    /// They wait.
+    /// The jobs are dependents.
     Dependent,
 }
 
-/// What hangs on a job and goes with it.
+/// Data attached to a job; deleted with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum JobDataKind {
-    /// An attempt that ended; `number` is the attempt's.
+    /// A finished attempt; `number` is the attempt number.
     Attempt,
-    /// A checkpoint or step; `name` is the step's.
+    /// A checkpoint or step; `name` is the step's name.
     Checkpoint,
-    /// A signal not asked for yet; `number` is the order of arrival.
+    /// A signal that was not consumed yet; `number` is the order of arrival.
     Signal,
-    /// A log line; `number` is its place.
+    /// A log line; `number` is its position.
     Log,
     /// The result.
     Result,
-    /// A group of children; `number` is the group's.
+    /// A group of children; `number` is the group's number.
     Group,
 }
 
@@ -115,31 +115,31 @@ impl JobDataKind {
     ];
 }
 
-/// Something that hangs on a job.
+/// One piece of job data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobData {
     /// The job.
     pub seq: Seq,
-    /// What it is.
+    /// The kind of data.
     pub kind: JobDataKind,
-    /// Its name, empty where the kind has none.
+    /// Its name; empty if the kind has none.
     pub name: String,
-    /// Its number, 0 where the kind has none.
+    /// Its number; 0 if the kind has none.
     pub number: u64,
     /// Its content.
     pub body: Arc<[u8]>,
 }
 
-/// A change to what hangs on jobs.
+/// A change to job data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobDataWrite {
-    /// Adds it, or replaces the one with the same name and number.
+    /// Adds the data, or replaces data with the same name and number.
     Put(JobData),
-    /// Removes it if it is there.
+    /// Removes the data if it exists.
     Drop {
         /// The job.
         seq: Seq,
-        /// What it is.
+        /// The kind of data.
         kind: JobDataKind,
         /// Its name.
         name: String,
@@ -148,29 +148,29 @@ pub enum JobDataWrite {
     },
 }
 
-/// Which of a job's facets to read; they come ordered by name, then number.
+/// Selects the job data to read. Results are ordered by name, then number.
 #[derive(Debug, Clone, Copy)]
 pub struct JobDataQuery<'a> {
     /// The job.
     pub seq: Seq,
-    /// What they are.
+    /// The kind of data.
     pub kind: JobDataKind,
-    /// Only those with this name.
+    /// Only data with this name.
     pub name: Option<&'a str>,
-    /// Only those with a number above this.
+    /// Only data with a number greater than this.
     pub above: Option<u64>,
-    /// At most so many.
+    /// Maximum number of results.
     pub limit: usize,
 }
 
-/// Which audit records to read, in ascending order.
+/// Selects the audit records to read, in ascending order.
 #[derive(Debug, Clone, Default)]
 pub struct RecordQuery {
-    /// Only those after this one.
+    /// Only records after this number.
     pub after: u64,
-    /// Only those before this one.
+    /// Only records before this number.
     pub before: Option<u64>,
-    /// Only those about this job.
+    /// Only records about this job.
     pub job: Option<JobId>,
     /// Only this event.
     pub event: Option<AuditEvent>,
@@ -178,96 +178,96 @@ pub struct RecordQuery {
     pub actor: Option<String>,
     /// Only by this kind of actor: `user`, `worker` or `system`.
     pub actor_type: Option<String>,
-    /// Only of this tenant.
+    /// Only records of this tenant.
     pub tenant: Option<Tenant>,
-    /// Only about this queue, or jobs of it.
+    /// Only records about this queue or its jobs.
     pub queue: Option<QueueName>,
-    /// Only about this type, or jobs of it.
+    /// Only records about this type or its jobs.
     pub job_type: Option<JobType>,
-    /// Not before this.
+    /// Only records at or after this time.
     pub since: Option<Timestamp>,
-    /// Before this.
+    /// Only records before this time.
     pub until: Option<Timestamp>,
-    /// At most so many.
+    /// Maximum number of results.
     pub limit: usize,
-    /// Look at no more than so many for one page, where no index leads to those that fit; engines do not ask for it. At
-    /// most [`limits::AUDIT_SCAN_MAX`](crate::limits::AUDIT_SCAN_MAX), which is also meant if it is not given.
+    /// Maximum number of records to scan for one page when no index matches the query; engines ignore it. At most
+    /// [`limits::AUDIT_SCAN_MAX`](crate::limits::AUDIT_SCAN_MAX), which is also the default.
     pub reach: Option<u64>,
 }
 
-/// A job to be added.
+/// A job to insert.
 #[derive(Debug, Clone)]
 pub struct NewRow {
     /// Its record.
     pub job: JobRecord,
-    /// What was submitted.
+    /// The job as submitted.
     pub spec: Spec,
-    /// The keys it takes.
+    /// The keys it holds.
     pub keys: Vec<(Key, KeyHolder)>,
 }
 
-/// What an engine's methods answer.
+/// The result type of engine methods.
 pub type EngineResult<T> = Result<T, StoreError>;
 
-/// Reading. Inside a commit, jobs that were handed over stay locked until it ends.
+/// Read access. Inside a commit, jobs that were read stay locked until the commit ends.
 pub trait Read: Export {
     /// The jobs with these ids, in this order.
     fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>>;
-    /// The jobs at these places, in this order.
+    /// The jobs with these sequence numbers, in this order.
     fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>>;
-    /// What was submitted for these jobs, in this order.
+    /// The specs of these jobs, in this order.
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>>;
-    /// Announces that what was submitted for some of these jobs is asked for soon, a few at a time. An engine for which each
-    /// question is a round trip reads it now, as far as it is small.
+    /// Hints that the specs of some of these jobs will be read soon, a few at a time. An engine that pays a round trip
+    /// per query reads the small ones now.
     fn expect_specs(&mut self, _seqs: &[Seq]) -> EngineResult<()> {
         Ok(())
     }
-    /// Up to `each_max` claimable jobs of each lane that are not set aside, in the order of [`Place`].
+    /// Up to `each_max` claimable jobs of each lane that are not blocked, in the order of [`ClaimOrder`].
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>>;
-    /// The place of the first claimable job of each rank in each lane, lane after lane in the given order, up to `max` places
-    /// in all; only of ranks behind that of the place where the cursor stands.
+    /// The position of the first claimable job of each rank in each lane, lane after lane in the given order, up to
+    /// `max` positions in all. Only ranks after the rank of the cursor are returned.
     fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>>;
-    /// Up to `max` jobs that time changes by `now`, ordered by [`crate::job::acts_at`], then `seq`.
+    /// Up to `max` jobs with a timer due by `now`, ordered by [`crate::job::acts_at`], then `seq`.
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>>;
-    /// The places of up to `each_max` jobs of each lane that wait for a time which has come by `now` (delayed, retrying or
-    /// parked), as [`Place::when_due`] says, in its order.
+    /// The positions of up to `each_max` jobs of each lane that are due by `now` (delayed, retrying or parked),
+    /// computed by [`ClaimOrder::when_due`] and in its order.
     fn due_in(
         &mut self,
         lanes: &[Arc<Lane>],
         now: Timestamp,
         each_max: usize,
     ) -> EngineResult<Vec<Vec<ClaimOrder>>>;
-    /// The first moment at which time changes any job.
+    /// The earliest time at which any job's timer is due.
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>>;
-    /// Jobs that fit a filter, in its order, all that there are up to its limit.
+    /// Jobs that match a filter, in its order, up to its limit.
     fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<JobRecord>> {
         Ok(self.search(scan, usize::MAX)?.jobs)
     }
-    /// The same, looking at some `reach` jobs at most where no index leads to those that fit. In the order of claims that holds
-    /// for claimable jobs of a thousand lanes at most; others are all looked at.
+    /// Like [`scan`](Read::scan), but reads about `reach` jobs at most when no index matches the filter. In claim order
+    /// this holds for the claimable jobs of up to a thousand lanes; other jobs are all read.
     fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found>;
-    /// The first in the order of [`Place`] of each lane's jobs that are set aside for this key;
-    /// the lanes come in no particular order.
+    /// The first job of each lane, in the order of [`ClaimOrder`], that is blocked on this key. The order of the lanes
+    /// is unspecified.
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>>;
-    /// Who has these keys, in this order, expired or not.
+    /// The holders of these keys, in this order, expired or not.
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>>;
-    /// The edges of which one of these jobs is on this side, ordered by `dependency`, `dependent`, `need`.
+    /// The edges that have one of these jobs on this side, ordered by `dependency`, `dependent`, `need`.
     fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>>;
-    /// Up to `max` edges of the jobs that wait for this one, ordered by `dependent`, `need`; only those after `after`.
+    /// Up to `max` edges of the jobs that depend on this one, ordered by `dependent`, `need`; only edges after `after`.
     fn dependents(
         &mut self,
         dependency: Seq,
         after: Option<(Seq, Need)>,
         max: usize,
     ) -> EngineResult<Vec<Edge>>;
-    /// What hangs on a job.
-    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>>;
-    /// What hangs on several jobs, all of one kind; in the order of the jobs, then by name and number.
-    fn facets_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
+    /// Data of one job.
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>>;
+    /// Data of several jobs, all of one kind, in the order of the jobs, then by name and number.
+    fn job_data_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
         let mut found = Vec::new();
         for seq in seqs {
             let query = JobDataQuery { seq: *seq, kind, name: None, above: None, limit: usize::MAX };
-            found.extend(self.facets(query)?);
+            found.extend(self.job_data(query)?);
         }
         Ok(found)
     }
@@ -279,72 +279,73 @@ pub trait Read: Export {
     fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
         kinds.iter().map(|kind| self.documents(*kind)).collect()
     }
-    /// The documents of a kind whose keys do not come before `start`, ordered by key.
+    /// The documents of a kind whose keys are not less than `start`, ordered by key.
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>>;
     /// One document.
     fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>>;
-    /// The documents of a kind whose keys come before `end`, at most `max` of them, ordered by key.
+    /// The documents of a kind whose keys are less than `end`, at most `max`, ordered by key.
     fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>>;
-    /// A number that grows whenever a document that is part of the configuration changes.
+    /// A number that grows whenever a configuration document changes.
     fn configuration_version(&mut self) -> EngineResult<u64>;
-    /// A number that changes whenever somebody else has committed since this connection last did; what was remembered
-    /// before it changed is worth nothing.
+    /// A number that changes whenever another connection has committed since this one last did. Cached data from before
+    /// the change must be discarded.
     fn generation(&mut self) -> u64;
-    /// Audit records.
+    /// The audit records that match a query.
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>>;
-    /// How many jobs are where.
+    /// The number of jobs per counter.
     fn counts(&mut self) -> EngineResult<&Counts>;
-    /// What is wrong with the storage itself, in words, as far as no other question would show it. Looks at all there is.
+    /// Full integrity check; returns a description of each problem that no other query would reveal. Reads everything.
     fn damage(&mut self) -> EngineResult<Vec<String>>;
-    /// Whose job this is to become, if its submission was committed by its caller and is not a job yet.
+    /// The tenant of a job whose submission was committed by its caller but that is still in the inbox.
     fn expected(&mut self, _id: JobId) -> EngineResult<Option<Tenant>> {
         Ok(None)
     }
 }
 
-/// Writing. All of it is on disk, or none of it, before anybody is told.
+/// Write access. Either all changes of a commit are on disk before any caller is notified, or none are.
 pub trait Write: Read + Import {
-    /// The first of `count` new places in the order of submission.
+    /// The first of `count` new sequence numbers.
     fn allocate(&mut self, count: usize) -> EngineResult<Seq>;
-    /// Adds jobs.
+    /// Inserts jobs.
     fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()>;
     /// Replaces job records.
     fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()>;
-    /// Replaces what clients may change.
+    /// Replaces the metadata that clients may change.
     fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()>;
     /// Replaces the payload of a job.
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()>;
-    /// Removes jobs with everything that hangs on them; their audit records stay, and so does what
-    /// [`KeyHolder::outlive`] leaves of their keys.
+    /// Removes jobs and their data. Their audit records are kept, and so are the keys for which [`KeyHolder::outlive`]
+    /// returns a holder.
     fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()>;
-    /// Removes up to `max` idempotency keys of removed jobs whose end has come, the earliest first; says how many.
+    /// Removes up to `max` expired idempotency keys of removed jobs, the earliest first; returns how many.
     fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize>;
     /// Adds edges.
     fn link(&mut self, edges: &[Edge]) -> EngineResult<()>;
-    /// Frees keys.
+    /// Releases keys.
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()>;
-    /// Changes what hangs on jobs.
-    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()>;
-    /// Replaces a document, or removes it.
+    /// Changes job data.
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()>;
+    /// Replaces or removes a document.
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()>;
-    /// Replaces documents of a kind that is no configuration, each key at most once.
+    /// Replaces documents of a kind that is not configuration, each key at most once.
     fn put_documents(&mut self, kind: DocumentKind, documents: &[Document]) -> EngineResult<()> {
         documents.iter().try_for_each(|document| self.put_document(kind, &document.key, Some(&document.body)))
     }
-    /// Adds audit records, giving each the next number without a gap.
+    /// Appends audit records and gives each the next number, without gaps.
     fn append(&mut self, records: &mut [Record]) -> EngineResult<()>;
-    /// Moves counts.
+    /// Updates counters.
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()>;
-    /// Why leases given out so far must not count any more: the engine found that the database was put back to an earlier
-    /// moment, or may have been. None, mostly.
+    /// The reason why all current leases must be invalidated: the database was, or may have been, restored to an
+    /// earlier state. Normally `None`.
     fn why_put_back(&mut self) -> EngineResult<Option<String>> {
         Ok(None)
     }
-    /// Takes out what callers submitted in transactions of their own, oldest first; only a server has such a door.
+    /// Takes jobs that callers submitted in their own transactions out of the inbox, oldest first. Only PostgreSQL has
+    /// an inbox.
     fn take_inbox(&mut self, _max: usize) -> EngineResult<Vec<InboxEntry>> {
         Ok(Vec::new())
     }
-    /// Sets the oldest of them aside, because no job can be made of it.
+    /// Quarantines the oldest inbox entry because no job can be made of it.
     fn quarantine_inbox_entry(&mut self, _why: &str) -> EngineResult<()> {
         Ok(())
     }
@@ -352,24 +353,24 @@ pub trait Write: Read + Import {
 
 /// A database.
 pub trait Engine: Send + Sync + 'static {
-    /// Takes work for the next commit; refuses when too much is waiting.
+    /// Accepts work for the next commit; refuses it when too much is waiting.
     fn write(&self, task: Box<dyn WriteTask>);
-    /// Takes work for a snapshot.
+    /// Accepts work for a snapshot.
     fn read(&self, task: Box<dyn ReadTask>);
-    /// Takes work for a snapshot that is short and must not wait for long looks.
+    /// Accepts short work for a snapshot that must not wait for long reads.
     fn read_urgent(&self, task: Box<dyn ReadTask>) {
         self.read(task);
     }
-    /// The file it keeps, if it keeps one.
+    /// The path of the database file, if there is one.
     fn file(&self) -> Option<&Path> {
         None
     }
-    /// The schema it keeps on a server, if it keeps one.
+    /// The name of the database schema, if there is one.
     fn schema(&self) -> Option<&str> {
         None
     }
-    /// Copies everything, as of one moment, to a new file, while work goes on.
+    /// Copies everything, as of one point in time, to a new file while work continues.
     fn backup(&self, to: &Path) -> EngineResult<()>;
-    /// Ends all work; what was taken is finished first.
+    /// Stops the engine after finishing the work it has accepted.
     fn close(&self);
 }

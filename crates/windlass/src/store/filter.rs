@@ -1,5 +1,5 @@
-//! Which jobs a person asks for: one filter for lists, bulk actions and searches, and its meaning as a predicate. Engines
-//! may answer it from their indexes, but never differently.
+//! Job filters: one filter for lists, bulk actions and searches, defined as a predicate. Engines may evaluate it with
+//! indexes, but must return the same jobs.
 
 use crate::clock::Timestamp;
 use crate::job::{
@@ -7,45 +7,45 @@ use crate::job::{
 };
 use crate::store::engine::ClaimOrder;
 
-/// Which jobs; an empty filter fits all.
+/// Selects jobs; an empty filter matches all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
-    /// With an id between these two, themselves included.
+    /// Jobs with an id in this inclusive range.
     pub ids: Option<(JobId, JobId)>,
-    /// Of this tenant.
+    /// Jobs of this tenant.
     pub tenant: Option<Tenant>,
-    /// In one of these states.
+    /// Jobs in one of these states.
     pub states: Vec<JobState>,
-    /// Of this type.
+    /// Jobs of this type.
     pub job_type: Option<JobType>,
-    /// In this queue.
+    /// Jobs in this queue.
     pub queue: Option<QueueName>,
-    /// With this tag.
+    /// Jobs with this tag.
     pub tag: Option<(String, String)>,
-    /// With this correlation id.
+    /// Jobs with this correlation id.
     pub correlation_id: Option<String>,
-    /// Submitted by this actor.
+    /// Jobs submitted by this actor.
     pub owner: Option<String>,
-    /// Spawned by this job.
+    /// Jobs spawned by this job.
     pub parent: Option<JobId>,
-    /// Submitted at or after this.
+    /// Jobs submitted at or after this time.
     pub created_after: Option<Timestamp>,
-    /// Submitted before this.
+    /// Jobs submitted before this time.
     pub created_before: Option<Timestamp>,
-    /// Leased to one of these workers.
+    /// Jobs leased to one of these workers.
     pub workers: Vec<WorkerId>,
-    /// With this concurrency key.
+    /// Jobs with this concurrency key.
     pub concurrency: Option<ConcurrencyKey>,
-    /// Whether set aside for its concurrency key.
+    /// Whether the job is blocked on its concurrency key.
     pub is_blocked: Option<bool>,
-    /// Whether redriven: another job was submitted in its place.
+    /// Whether the job was redriven as a new job.
     pub is_redriven: Option<bool>,
-    /// Whether suspended by an aggressive pause of its queue.
+    /// Whether the job was suspended by an aggressive pause of its queue.
     pub is_suspended_by_pause: Option<bool>,
 }
 
 impl Filter {
-    /// Whether a job fits.
+    /// Whether a job matches.
     pub fn matches(&self, job: &JobRecord, spec: &Spec) -> bool {
         fn is<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
             wanted.is_none_or(|wanted| wanted == found)
@@ -70,7 +70,7 @@ impl Filter {
     }
 }
 
-/// Whether another job was submitted in a job's place; only final ones are redriven.
+/// Whether a job was redriven; only final jobs are.
 pub(crate) fn is_redriven(job: &JobRecord) -> bool {
     job.details.superseded_by.is_some()
 }
@@ -80,14 +80,14 @@ fn is_suspended_by_pause(job: &JobRecord) -> bool {
 }
 
 impl Filter {
-    /// Whether jobs of a lane can fit.
+    /// Whether jobs of a lane can match.
     pub(crate) fn fits_lane(&self, lane: &Lane) -> bool {
         self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
             && self.queue.as_ref().is_none_or(|queue| *queue == lane.queue)
             && self.job_type.as_ref().is_none_or(|job_type| *job_type == lane.job_type)
     }
 
-    /// In which states jobs can fit; none if in any.
+    /// The states in which jobs can match; `None` if any.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn possible_states(&self) -> Option<Vec<JobState>> {
         let is_asked = |state: &JobState| self.states.is_empty() || self.states.contains(state);
@@ -99,14 +99,14 @@ impl Filter {
         (!self.states.is_empty()).then(|| self.states.clone())
     }
 
-    /// Whether to look for final jobs that were redriven, for those that were not, or for both.
+    /// Whether to select final jobs that were redriven, that were not, or both.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn redriven_or_not(&self) -> Vec<bool> {
         self.is_redriven.map_or_else(|| vec![false, true], |is_redriven| vec![is_redriven])
     }
 
-    /// Its ids, if they are of jobs submitted within so short a time that finding them by id and sorting them beats walking
-    /// over all jobs in order.
+    /// Its id range, if it covers so short a time that finding jobs by id and sorting them beats scanning all jobs in
+    /// order.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn few_ids(&self) -> Option<(JobId, JobId)> {
         // The first six bytes are the millisecond.
@@ -115,11 +115,11 @@ impl Filter {
     }
 }
 
-/// Milliseconds whose jobs are sorted rather than walked over: what eight digits of an id leave open.
+/// Milliseconds whose jobs are sorted rather than scanned: what eight hex digits of an id leave open.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 const FEW_IDS_MILLIS: u64 = 0xffff;
 
-/// In which order.
+/// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// Last submitted first.
@@ -127,31 +127,31 @@ pub enum Order {
     Newest,
     /// First submitted first.
     Oldest,
-    /// As they would be claimed.
+    /// In the order of claims.
     Claim,
 }
 
-/// One page of jobs that fit a filter.
+/// One page of jobs that match a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
-    /// Which jobs.
+    /// The jobs to select.
     pub filter: Filter,
-    /// In which order.
+    /// The order of the jobs.
     pub order: Order,
-    /// After this job: its `seq` counts for newest and oldest, all of it for claim.
+    /// Start after this job: only `seq` matters for newest and oldest, the whole position for claim order.
     pub after: Option<ClaimOrder>,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub limit: usize,
 }
 
 impl Scan {
-    /// The place after which a scan in this order goes on with the job at `place`.
+    /// The position after which a scan in this order continues with the job at `place`.
     pub fn just_before(&self, place: ClaimOrder) -> ClaimOrder {
         let Seq(seq) = place.seq;
         ClaimOrder { seq: Seq(if self.order == Order::Newest { seq + 1 } else { seq - 1 }), ..place }
     }
 
-    /// Whether a job comes after the page before.
+    /// Whether a job comes after the previous page.
     pub fn is_after(&self, job: &JobRecord) -> bool {
         let Some(after) = self.after else { return true };
         match self.order {
@@ -162,11 +162,11 @@ impl Scan {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
-    /// The jobs, in the order asked for.
+    /// The jobs, in the requested order.
     pub jobs: Vec<JobRecord>,
-    /// After which job to go on, if the search went as far as it may before the page was full.
+    /// Where to continue, if the search reached its scan limit before the page was full.
     pub stopped: Option<ClaimOrder>,
 }

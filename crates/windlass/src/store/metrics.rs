@@ -1,5 +1,5 @@
-//! What a process measures of its own store while it runs, for those who watch it: how many requests share a commit, how long
-//! commits take, and what happened to jobs since the start. Nothing here is stored, and no rule looks at it.
+//! What a process measures of its own store: how many requests share a commit, how long commits take, and what happened
+//! to jobs since the start. Nothing here is stored, and no rule uses it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,23 +18,23 @@ const MICROS: [u64; 16] = [
     2_000_000, 5_000_000, 10_000_000,
 ];
 
-/// Numbers counted in buckets; counting takes no lock.
+/// A histogram; counting takes no lock.
 #[derive(Debug)]
 pub struct Histogram {
     edges: &'static [u64],
-    /// One per edge, and one for what is above the last.
+    /// One per edge, and one for values above the last.
     buckets: Vec<AtomicU64>,
     sum: AtomicU64,
 }
 
-/// A histogram as it was read.
+/// The values of a histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistogramReading {
-    /// For each edge, how many numbers were not above it.
+    /// For each edge, how many values were not above it.
     pub up_to: Vec<(u64, u64)>,
-    /// How many numbers there were.
+    /// Number of values.
     pub count: u64,
-    /// All of them together.
+    /// Sum of all values.
     pub sum: u64,
 }
 
@@ -50,7 +50,7 @@ impl Histogram {
         self.sum.fetch_add(number, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// Reads the current values.
     pub fn read(&self) -> HistogramReading {
         let mut count = 0;
         let mut so_far: Vec<u64> = Vec::with_capacity(self.buckets.len());
@@ -63,15 +63,15 @@ impl Histogram {
     }
 }
 
-/// What happened to the jobs of queues or types since the start, by tenant and name, as many as there is room for.
+/// What happened to the jobs of queues or types since the start, by tenant and name, up to a maximum number of names.
 type Totals<Name> = Mutex<BTreeMap<(Tenant, Name), Minute>>;
 
 fn locked<Name>(totals: &Totals<Name>) -> MutexGuard<'_, BTreeMap<(Tenant, Name), Minute>> {
-    // Every step leaves them whole.
+    // Every step leaves the value consistent.
     totals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds what happened in lanes to the totals of one name each; names beyond `most` go uncounted.
+/// Adds statistics of lanes to the totals by name; names beyond `most` are not counted.
 fn add<Name: Ord + Clone>(
     totals: &Totals<Name>,
     rates: &[(Arc<Lane>, Minute)],
@@ -89,18 +89,18 @@ fn add<Name: Ord + Clone>(
     }
 }
 
-/// What was found by polling although a notification should have told of it.
+/// Changes found by polling although a notification should have announced them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallback {
-    /// A commit of another node, by PostgreSQL's look-out.
+    /// A commit of another node, found by PostgreSQL's change listener.
     Node,
-    /// A commit of another process, by SQLite's look-out: the log's size and time did not show it.
+    /// A commit of another process, found by SQLite's change listener: the log's size and time did not show it.
     Process,
-    /// Claimable jobs, by a waiting claim.
+    /// Claimable jobs, found by a waiting claim.
     Claim,
-    /// The end of a job, by somebody waiting for it.
+    /// The end of a job, found by a caller waiting for it.
     End,
-    /// An interruption of running jobs, by a worker's regular heartbeat.
+    /// An interruption of running jobs, found by a worker's regular heartbeat.
     Interrupt,
 }
 
@@ -124,9 +124,9 @@ impl Fallback {
 /// What a process measures of its own store.
 #[derive(Debug)]
 pub struct Metrics {
-    /// Requests that shared a commit.
+    /// Number of requests per commit.
     pub group_requests: Histogram,
-    /// How long commits took, in microseconds: mostly the wait for the disk.
+    /// Duration of commits in microseconds: mostly the wait for the disk.
     pub commit_micros: Histogram,
     fallbacks: [AtomicU64; Fallback::ALL.len()],
     queues: Totals<QueueName>,
@@ -146,7 +146,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// One commit of this many requests that took so long.
+    /// Counts one commit of this many requests and this duration.
     #[cfg_attr(
         not(any(feature = "sqlite", feature = "postgres")),
         allow(dead_code, reason = "memory commits at once")
@@ -156,19 +156,19 @@ impl Metrics {
         self.commit_micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Polling found what a notification should have told of.
+    /// Counts a change that polling found although a notification should have announced it.
     pub(crate) fn fell_back(&self, what: Fallback) {
         tracing::debug!(what = what.as_str(), "found by polling without a notification");
         self.fallbacks[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often polling found what a notification should have told of, since the start; 0 while notifications work.
+    /// How often polling found what a notification should have announced, since the start; 0 while notifications work.
     pub fn fallbacks(&self, what: Fallback) -> u64 {
         self.fallbacks[what as usize].load(Ordering::Relaxed)
     }
 
-    /// Adds what has happened in lanes since the last time. Called once for each commit that wrote rates, after it is on
-    /// disk; costs as much as there are lanes, however many happened before.
+    /// Adds statistics of lanes since the last call. Called once for each commit that wrote statistics, after it is on
+    /// disk; the cost is proportional to the number of lanes.
     pub(crate) fn counted(&self, rates: &[(Arc<Lane>, Minute)]) {
         if !rates.is_empty() {
             add(&self.queues, rates, |lane| &lane.queue, limits::METRIC_QUEUES_MAX);
@@ -176,7 +176,7 @@ impl Metrics {
         }
     }
 
-    /// What happened to jobs since the start, by tenant and queue; at most a second behind.
+    /// What happened to jobs since the start, by tenant and queue; at most a second old.
     pub fn totals_by_queue(&self) -> BTreeMap<(Tenant, QueueName), Minute> {
         locked(&self.queues).clone()
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn types_are_counted_by_themselves_up_to_a_bound() {
         let meters = Metrics::default();
-        // More lanes of one queue than were ever kept apart: the queue counts all of them.
+        // More lanes of one queue than are counted separately: the queue counts all of them.
         let rates: Vec<_> = (0..5_000).map(|number| submitted(&format!("t{number}"), 1)).collect();
         meters.counted(&rates);
         assert_eq!(meters.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX);

@@ -1,4 +1,4 @@
-//! Questions to the store, each written once over a [`View`](super::view::View). None of them changes anything.
+//! Queries of the store, each written once over a [`ReadTx`](super::read_tx::ReadTx). They change nothing.
 
 pub mod explain;
 pub mod job_details;

@@ -1,5 +1,5 @@
-//! A store that a server keeps: every verb is a call of the HTTP API, and every answer is read back into the library's own
-//! types and errors. Who the caller is, the server decides by the key; which rules hold, too.
+//! A store that is served by a server: every operation is a call of the HTTP API, and every answer is converted into
+//! the library's own types and errors. The server identifies the caller by the API key and enforces the rules.
 
 mod actions;
 mod address;
@@ -36,14 +36,14 @@ use crate::error::OpenError;
 use crate::key::KeySecret;
 use crate::ticket::TicketPublicKey;
 
-/// The environment variable that holds the key of a server whose address has none.
+/// The environment variable with the API key for a server whose address has none.
 const KEY_VARIABLE: &str = "WINDLASS_KEY";
 
-/// A server that keeps a store.
+/// The server of a remote store.
 pub(crate) struct Remote {
     client: Client,
     clock: Arc<ServerClock>,
-    /// By whose tickets jobs are known; none if the server's word is enough.
+    /// The ticket keys that are trusted; empty if the server is trusted.
     trusted: Arc<[TicketPublicKey]>,
 }
 
@@ -53,8 +53,8 @@ impl Remote {
         Address::is_one(address)
     }
 
-    /// The server at an address; connects when it is first asked something. From here on the environment's clock shows the
-    /// server's time.
+    /// The server at an address; connects on the first call. From here on the environment's clock shows the server's
+    /// time.
     pub(crate) fn open(address: &str, env: &mut Environment) -> Result<Remote, OpenError> {
         let address = Address::parse(address)?;
         let key = match env.options.key.clone().or_else(|| address.key.clone()) {
@@ -67,7 +67,7 @@ impl Remote {
         Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock, trusted })
     }
 
-    /// The same server, asked by somebody whose key is not known; it is not asked anything.
+    /// The same server for a caller whose API key is unknown; all its calls are refused locally.
     pub(crate) fn without_credentials(&self) -> Remote {
         Remote {
             client: self.client.without_credentials(),
@@ -76,7 +76,7 @@ impl Remote {
         }
     }
 
-    /// Ends all calls; those after this are refused.
+    /// Ends all calls; later ones are refused.
     pub(crate) fn close(&self) {
         self.client.close();
     }
@@ -91,7 +91,7 @@ fn key_of_environment(address: &Address) -> Result<Option<KeySecret>, OpenError>
     let Some(text) = std::env::var(KEY_VARIABLE).ok().filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let problem = || format!("{KEY_VARIABLE} holds no API key");
+    let problem = || format!("{KEY_VARIABLE} does not contain an API key");
     let refused = || OpenError::BadServerAddress { address: address.base.clone(), problem: problem() };
     KeySecret::parse(text.trim()).map(Some).ok_or_else(refused)
 }

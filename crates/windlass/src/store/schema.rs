@@ -1,24 +1,23 @@
-//! Which schema a store has, and what would bring it to the one that this version knows. Looks only; opening a store is what
-//! brings it there.
+//! The schema version of a store, and the pending migration steps. Only reads; opening a store migrates it.
 
 use crate::error::OpenError;
 
-/// The schema of a store.
+/// The schema version of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
-    /// What it has; 0 if there is no store yet.
+    /// The version found; 0 if there is no store yet.
     pub found: u32,
-    /// The newest that this version knows.
+    /// The newest version that this build supports.
     pub known: u32,
-    /// The names of the steps in between.
+    /// The names of the pending steps.
     pub pending: Vec<&'static str>,
 }
 
 impl Schema {
-    /// Looks at the store at an address, `sqlite:PATH` or `postgres://…`, and changes nothing.
+    /// Reads the schema version of the store at an address, `sqlite:PATH` or `postgres://…`. Changes nothing.
     ///
     /// # Errors
-    /// [`OpenError::NewerSchema`] if the store is newer than this version.
+    /// [`OpenError::NewerSchema`] if the store is newer than this build supports.
     pub fn read(address: &str) -> Result<Schema, OpenError> {
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
@@ -31,7 +30,7 @@ impl Schema {
         Err(OpenError::UnknownAddress(address.to_owned()))
     }
 
-    /// The state of a store that was found at a step.
+    /// The schema of a store at a given step.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn at(found: usize, steps: impl ExactSizeIterator<Item = &'static str>) -> Schema {
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

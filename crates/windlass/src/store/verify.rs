@@ -1,5 +1,5 @@
-//! Proof that what is stored is sound: the invariants of the model, checked on the user's own data, on a live store, in one
-//! snapshot. It only reads, and reports each invariant with how much it looked at and what it found.
+//! Verification of the stored data: the invariants of the model, checked on a live store, in one snapshot. It only
+//! reads, and reports for each invariant how much was checked and what was found.
 
 mod audit;
 mod graph;
@@ -19,21 +19,21 @@ use crate::store::filter::{Filter, Order, Scan};
 use crate::store::notify::events::newest_record;
 use crate::store::tx::read_tx::ReadTx;
 
-/// How many findings of one invariant are told in words; all are counted.
+/// Maximum number of findings of one invariant that are described; all are counted.
 const TOLD_MAX: usize = 20;
 
-/// What checking one invariant came to.
+/// The result of checking one invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyReport {
     /// The invariant's number.
     pub code: &'static str,
-    /// The promise, in a sentence.
+    /// The invariant, in a sentence.
     pub promise: &'static str,
-    /// How many things were looked at.
+    /// Number of objects checked.
     pub checked: u64,
-    /// How many of them break the promise.
+    /// Number of objects that violate it.
     pub broken: u64,
-    /// The first of those, in words.
+    /// Descriptions of the first of those.
     pub findings: Vec<String>,
 }
 
@@ -42,12 +42,12 @@ impl VerifyReport {
         VerifyReport { code, promise, checked: 0, broken: 0, findings: Vec::new() }
     }
 
-    /// Whether the promise holds.
+    /// Whether the invariant holds.
     pub fn holds(&self) -> bool {
         self.broken == 0
     }
 
-    /// Counts one look, and what it found.
+    /// Counts one check, and its finding.
     fn count_finding(&mut self, finding: Option<String>) {
         self.checked += 1;
         if let Some(finding) = finding {
@@ -59,16 +59,16 @@ impl VerifyReport {
     }
 }
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checked {
-    /// Jobs and audit records looked at; a record that is looked at twice counts twice.
+    /// Jobs and audit records checked; a record that is checked twice counts twice.
     pub done: u64,
-    /// How many there are to look at, as far as was known at the beginning.
+    /// Number of objects to check, as far as known at the beginning.
     pub expected: u64,
 }
 
-/// Counts what is looked at, and tells whoever wants to know.
+/// Counts what is checked, and reports progress.
 pub(crate) struct VerifyFinding<'a> {
     checked: Checked,
     tell: &'a mut dyn FnMut(Checked),
@@ -81,12 +81,12 @@ impl VerifyFinding<'_> {
     }
 }
 
-/// A job with what hangs on it, as the checks see it.
+/// A job with its data, as the checks see it.
 pub(crate) struct VerifyCounts {
     pub(crate) job: JobRecord,
     pub(crate) spec: Spec,
     pub(crate) attempts: Vec<(u32, AttemptRecord)>,
-    /// How many checkpoints are stored, and their bytes.
+    /// Number and total size in bytes of the stored checkpoints.
     pub(crate) checkpoints: (u64, u64),
 }
 
@@ -96,10 +96,10 @@ pub(crate) fn verify(
     tell: &mut dyn FnMut(Checked),
 ) -> Result<Vec<VerifyReport>, StoreError> {
     let counted: u64 = view.db.counts()?.lanes.values().flatten().sum();
-    // Every record is looked at twice: for what it tells, and in the chain.
+    // Every record is read twice: for its content, and in the chain.
     let expected = counted + 2 * newest_record(view)?;
-    let mut told = VerifyFinding { checked: Checked { done: 0, expected }, tell };
-    let mut life = life::verdicts();
+    let mut progress = VerifyFinding { checked: Checked { done: 0, expected }, tell };
+    let mut life = life::reports();
     let mut graph = graph::Graph::default();
     let mut recount: BTreeMap<(Arc<Lane>, JobState), u64> = BTreeMap::new();
     let mut jobs = 0;
@@ -111,7 +111,7 @@ pub(crate) fn verify(
         let page = view.db.scan(&scan)?;
         let Some(last) = page.last() else { break };
         after = Some(ClaimOrder::of(last));
-        told.more(page.len());
+        progress.more(page.len());
         let page = facts(view, page)?;
         let mut near = graph::Near::load(view, &page)?;
         for facts in page {
@@ -121,14 +121,14 @@ pub(crate) fn verify(
             graph.check(view, &facts, &mut near)?;
         }
     }
-    let mut verdicts = life;
-    verdicts.extend(graph.verdicts());
-    verdicts.push(counters(view, &recount, jobs)?);
-    verdicts.extend(audit::records(view, &mut told)?);
+    let mut reports = life;
+    reports.extend(graph.reports());
+    reports.push(counters(view, &recount, jobs)?);
+    reports.extend(audit::records(view, &mut progress)?);
     let check = audit::own_check(view);
-    verdicts.push(audit::chain(view, &mut told, &check)?);
-    verdicts.push(storage(view)?);
-    Ok(verdicts)
+    reports.push(audit::chain(view, &mut progress, &check)?);
+    reports.push(storage(view)?);
+    Ok(reports)
 }
 
 /// Checks that the audit trail is as it was sealed.
@@ -148,44 +148,46 @@ fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts
     let specs = view.db.specs(&seqs)?;
     let mut found = Vec::with_capacity(page.len());
     for (job, spec) in page.into_iter().zip(specs) {
-        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         let spec = spec.ok_or_else(lost)?;
         let attempts = attempt::ended(view.db, &job)?;
         let limit = limits::CHECKPOINTS_MAX + 1;
         let kind = JobDataKind::Checkpoint;
         let query = JobDataQuery { seq: job.seq, kind, name: None, above: None, limit };
-        let stored = if job.has.checkpoints { view.db.facets(query)? } else { Vec::new() };
-        let bytes: usize = stored.iter().map(|facet| facet.body.len()).sum();
+        let stored = if job.has.checkpoints { view.db.job_data(query)? } else { Vec::new() };
+        let bytes: usize = stored.iter().map(|data| data.body.len()).sum();
         let checkpoints = (stored.len() as u64, bytes as u64);
         found.push(VerifyCounts { job, spec, attempts, checkpoints });
     }
     Ok(found)
 }
 
-/// I26: what no question about jobs would show.
+/// I26: problems that no query about jobs would show.
 fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
-    let mut verdict =
-        VerifyReport::new("I26", "the storage is sound: an index finds what is stored, as it was written");
-    verdict.count_finding(None);
+    let mut report = VerifyReport::new(
+        "I26",
+        "the storage is intact: indexes match the stored rows, and rows match their checksums",
+    );
+    report.count_finding(None);
     for finding in view.db.damage()? {
-        verdict.count_finding(Some(finding));
+        report.count_finding(Some(finding));
     }
-    Ok(verdict)
+    Ok(report)
 }
 
-/// I23: the counters are what counting comes to.
+/// I23: the counters match the actual counts.
 fn counters(
     view: &mut ReadTx<'_>,
     recount: &BTreeMap<(Arc<Lane>, JobState), u64>,
     jobs: u64,
 ) -> Result<VerifyReport, StoreError> {
-    let mut verdict = VerifyReport::new("I23", "counters by lane and state equal a recount of all jobs");
+    let mut report = VerifyReport::new("I23", "counters by lane and state equal a recount of all jobs");
     let counts = view.db.counts()?;
     for (lane, counted) in &counts.lanes {
         for state in JobState::ALL {
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);
             let kept = counted[state as usize];
-            verdict.count_finding((kept != found).then(|| {
+            report.count_finding((kept != found).then(|| {
                 format!(
                     "{} {} {} {state}: counter {kept}, jobs {found}",
                     lane.tenant, lane.queue, lane.job_type
@@ -194,7 +196,7 @@ fn counters(
         }
     }
     let kept: u64 = counts.lanes.values().flatten().sum();
-    verdict
+    report
         .count_finding((kept != jobs).then(|| format!("counters say {kept} jobs in all, there are {jobs}")));
-    Ok(verdict)
+    Ok(report)
 }

@@ -1,5 +1,5 @@
-//! API keys at the door: who may come in, and as whom (M90, M91). Keys are part of the configuration; this process trusts
-//! what it last read for a moment, so that a request costs no look at the database.
+//! Authentication with API keys (M90, M91). Keys are part of the configuration; this process caches them for a moment,
+//! so that a request needs no database read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,25 +19,25 @@ use crate::store::tx::request::{Command, Kind};
 use crate::store::tx::write_tx::WriteTx;
 use crate::store::{Store, ask_server};
 
-/// A key as kept: everything but its secret.
+/// A stored API key: everything but its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKey {
-    /// Identity.
+    /// The key's id.
     pub id: KeyId,
-    /// Who its holder is: the actor in the audit trail and the owner of what it submits. Two keys of one name are one
-    /// actor, so that a key can be replaced without losing what it owns.
+    /// The holder's name: the actor in the audit trail and the owner of the jobs it submits. Two keys of one name are
+    /// one actor, so that a key can be replaced without losing ownership.
     pub name: String,
-    /// What it may do.
+    /// The role of the key.
     pub role: Role,
-    /// Whose jobs it reaches; those of all tenants for an admin.
+    /// The tenant it can access; all tenants if `None` (admins).
     pub tenant: Option<Tenant>,
-    /// What is kept of its secret.
+    /// The hash of its secret.
     pub hash: KeyHash,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Who made it.
+    /// Who created it.
     pub created_by: String,
-    /// When it ends by itself.
+    /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// When it was last used, to the minute.
@@ -46,13 +46,13 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// Whether it still opens anything.
+    /// Whether it has not expired.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|at| at > now)
     }
 }
 
-/// A key that was just made, with its secret: the only time that it is shown.
+/// A newly created key with its secret, which is shown only this once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedKey {
     /// The key.
@@ -61,20 +61,20 @@ pub struct CreatedKey {
     pub secret: KeySecret,
 }
 
-/// What this process remembers of the keys.
+/// This process's cache of the keys.
 #[derive(Debug, Default)]
-pub struct KeyRing(Mutex<CachedKey>);
+pub struct KeyCache(Mutex<CachedKey>);
 
 #[derive(Debug, Default)]
 struct CachedKey {
-    /// Grows with every change by this process, so that what was read before one is not remembered after it.
+    /// Grows with every change by this process, so that keys read before a change are not cached after it.
     generation: u64,
     known: Option<(WaitLimit, Arc<Config>)>,
     /// When each key's last use was written.
     used: HashMap<KeyId, Timestamp>,
 }
 
-impl KeyRing {
+impl KeyCache {
     fn remembered(&self) -> MutexGuard<'_, CachedKey> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,7 +85,7 @@ impl KeyRing {
         remembered.known = None;
     }
 
-    /// Whether the use of a key now is worth writing down.
+    /// Whether the use of a key should be written now.
     fn is_use_due(&self, key: &ApiKey, now: Timestamp) -> bool {
         let mut remembered = self.remembered();
         let last = remembered.used.get(&key.id).copied().max(key.last_used_at);
@@ -101,10 +101,10 @@ impl KeyRing {
 }
 
 impl Store {
-    /// Makes a key; admins only. Its secret is in the answer and nowhere else.
+    /// Creates a key; admins only. The secret is in the answer and stored nowhere.
     ///
     /// # Errors
-    /// [`ActError`] when the caller is no admin or a value is not allowed.
+    /// [`ActError`] if the caller is not an admin or a value is not allowed.
     pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActError> {
         ask_server!(self.create_key(new));
         let caller = caller.clone();
@@ -114,10 +114,10 @@ impl Store {
         created
     }
 
-    /// Makes the admin key `bootstrap` of this secret if the store never had a key, and returns whether it did.
+    /// Creates the admin key `bootstrap` from this secret if the store never had a key; returns whether it did.
     ///
     /// # Errors
-    /// [`ActError`] when the caller is not an admin, or the store is served by another process.
+    /// [`ActError`] if the caller is not an admin, or the store is served by another process.
     pub async fn bootstrap_key(&self, caller: &Caller, secret: KeySecret) -> Result<bool, ActError> {
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| key::bootstrap(tx, &caller, &secret);
@@ -126,10 +126,10 @@ impl Store {
         is_made
     }
 
-    /// Makes a key worthless: in this process at once, elsewhere within a second; admins only.
+    /// Revokes a key: in this process immediately, in other processes within a second; admins only.
     ///
     /// # Errors
-    /// [`ActError::NoSuchKey`] when there is none with this id.
+    /// [`ActError::NoSuchKey`] if there is none with this id.
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActError> {
         ask_server!(self.revoke_key(id));
         let caller = caller.clone();
@@ -138,14 +138,14 @@ impl Store {
         self.env.keys.clear();
         if revoked.is_ok() && self.keys_in_force().await.is_ok_and(|config| config.keys.is_empty()) {
             tracing::warn!(
-                "the last API key was revoked: nobody is let in until one is made on the store itself"
+                "the last API key was revoked: all requests are refused until a key is created directly on the store"
             );
         }
         revoked
     }
 
-    /// Records in the audit trail that an address has shown keys which are not valid, so many since that was last recorded.
-    /// A server does so, at most once a minute for each address.
+    /// Records in the audit trail how many invalid API keys an address has used since the last such record. A server
+    /// does so at most once a minute per address.
     pub async fn record_refused_keys(&self, from: &str, count: u32) -> Result<(), StoreError> {
         let from = from.to_owned();
         let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
@@ -164,13 +164,14 @@ impl Store {
         Ok(keys)
     }
 
-    /// Whether callers need a key: from the first key on, also after the last one was revoked or has expired. Only making
-    /// another one, on the store itself, lets anybody in again.
+    /// Whether callers need a key: from the first key on, even after the last one was revoked or has expired. Access is
+    /// restored only by creating another key directly on the store.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
         Ok(self.keys_in_force().await?.had_keys)
     }
 
-    /// Whom a secret makes of its bearer; none if it is no secret, or its key was revoked or has expired.
+    /// The caller that a secret authenticates; `None` if the secret is malformed or unknown, or its key was revoked or
+    /// has expired.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, StoreError> {
         let Some(secret) = KeySecret::parse(secret) else { return Ok(None) };
         let config = self.keys_in_force().await?;
@@ -196,7 +197,7 @@ impl Store {
             }
             remembered.generation
         };
-        // What is read from here on is at least as new as this moment.
+        // Anything read from here on is at least as new as this moment.
         let trust = WaitLimit::for_duration(limits::KEY_CACHE_TTL);
         let config = self.read("keys", |view: &mut ReadTx<'_>| view.config()).await?;
         let mut remembered = self.env.keys.remembered();
@@ -206,7 +207,7 @@ impl Store {
         Ok(config)
     }
 
-    /// Notes the use of a key; nobody waits for it, and nothing hangs on it.
+    /// Records the use of a key in the background; errors are ignored.
     fn write_use(&self, id: KeyId, at: Timestamp) {
         let work = move |tx: &mut WriteTx<'_>| key::note_use(tx, &id, at);
         let deadline = Deadline::after(self.env.timing.request_max);

@@ -1,4 +1,4 @@
-//! What operators and maintenance ask of a store: pauses, settings, bulk actions, lists, numbers, the audit trail.
+//! Operations for operators and maintenance: pauses, settings, bulk actions, lists, statistics, the audit trail.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,15 +43,15 @@ use crate::store::tx::request::Kind;
 use crate::store::{Store, ask_server};
 
 impl Store {
-    /// Pauses something; says whether it was not paused before.
+    /// Pauses a scope; returns whether it was not paused before.
     pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
         ask_server!(self.pause(target, pause));
         let caller = caller.clone();
         self.write("pause", Kind::Urgent, move |tx| pause::pause(tx, &caller, &target, &pause)).await
     }
 
-    /// Begins a new generation of the store, as after a restore: no fence given out before is accepted any more, and the
-    /// jobs that were running are claimable again, without that counting as a failure.
+    /// Begins a new generation of the store, as after a restore: fences issued before are refused, and the jobs that
+    /// were running are claimable again. This does not count as a failure.
     pub async fn begin_generation(&self, caller: &Caller, reason: &str) -> Result<NewGeneration, ActError> {
         let (caller, reason) = (caller.clone(), reason.to_owned());
         let begin =
@@ -73,7 +73,7 @@ impl Store {
         self.read("generation", |view| Ok(view.db.numbers()?.generation)).await
     }
 
-    /// Lifts a pause; says whether there was one.
+    /// Ends a pause; returns whether there was one.
     pub async fn resume(
         &self,
         caller: &Caller,
@@ -88,10 +88,11 @@ impl Store {
         self.write("resume", Kind::Urgent, work).await
     }
 
-    /// Changes settings: fields that are not named stay as they are. Whole [`Settings`](settings::Settings) replace all.
+    /// Changes settings: fields that are not given stay as they are. Whole [`Settings`](settings::Settings) replace
+    /// all.
     ///
     /// # Errors
-    /// [`ActError::Invalid`] names the field that was refused; nothing changed.
+    /// [`ActError::Invalid`] names the refused field; nothing changed.
     pub async fn configure(
         &self,
         caller: &Caller,
@@ -102,7 +103,7 @@ impl Store {
         self.write("configure", Kind::Ordinary, move |tx| settings::configure(tx, &caller, &patch)).await
     }
 
-    /// Settings, pauses and workers in force, as far as this caller may see (M90).
+    /// The current settings, pauses and workers that this caller can see (M90).
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
         ask_server!(self.config());
         let caller = caller.clone();
@@ -110,28 +111,28 @@ impl Store {
             .await
     }
 
-    /// Where servers send jobs: by queue, and by tenant where a tenant has its own target and nobody set one for all.
-    /// Cheap enough to be asked every second.
+    /// Push targets: by queue, and by tenant where a tenant has its own target and none is set for all. Cheap enough to
+    /// be called every second.
     pub async fn push_targets(&self) -> Result<PushTargets, StoreError> {
         self.read("push_targets", |view: &mut ReadTx<'_>| view.config().map(|config| config.push_targets()))
             .await
     }
 
-    /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
+    /// Information about a queue that this caller can see; an unused queue is empty.
     pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueInfo, StoreError> {
         ask_server!(self.queue(&queue));
         let caller = caller.clone();
         self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
     }
 
-    /// The same about every queue that has jobs, settings or a pause, by name.
+    /// Information about every queue that has jobs, settings or a pause, by name.
     pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueInfo>, StoreError> {
         ask_server!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller, None, usize::MAX)).await
     }
 
-    /// The first `limit` of them by name that come after `after`.
+    /// The first `limit` of them by name after `after`.
     pub async fn queues_after(
         &self,
         caller: &Caller,
@@ -142,19 +143,19 @@ impl Store {
         self.read("queues", move |view| queues::queues(view, &caller, after.as_ref(), limit)).await
     }
 
-    /// Whether anything that this caller may see has ever used a name, and what looks like it.
+    /// Whether anything that this caller can see has ever used a name, and similar names.
     pub async fn known(&self, caller: &Caller, named: Named) -> Result<KnownNames, StoreError> {
         let caller = caller.clone();
         self.read("known", move |view| known::known(view, &caller, &named)).await
     }
 
-    /// All about every type that has jobs, settings or a pause and that this caller may see, by name.
+    /// Information about every type that has jobs, settings or a pause and that this caller can see, by name.
     pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
         let caller = caller.clone();
         self.read("job_types", move |view| job_types::job_types(view, &caller)).await
     }
 
-    /// Does something to all jobs that fit, in bounded commits.
+    /// Applies an action to all matching jobs, in bounded commits.
     pub async fn bulk(
         &self,
         caller: &Caller,
@@ -165,8 +166,8 @@ impl Store {
         self.bulk_some(caller, filter, action, None, u64::MAX).await.map(|(done, _)| done)
     }
 
-    /// The same to at most `max` of them, from a place in it; gives the place to go on from, none when all is done. Jobs
-    /// that were submitted after it began are left alone.
+    /// Applies a bulk action to at most `max` jobs from a cursor; returns the cursor to continue from, `None` when
+    /// done. Jobs submitted after the action began are not affected.
     pub async fn bulk_some(
         &self,
         caller: &Caller,
@@ -209,7 +210,7 @@ impl Store {
         }
     }
 
-    /// How many jobs a bulk action would look at; changes nothing.
+    /// How many jobs a bulk action would match; changes nothing.
     pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
         ask_server!(self.bulk_dry_run(filter));
         caller.require(Permission::ManageJob)?;
@@ -218,7 +219,7 @@ impl Store {
         self.read("dry_run", work).await.map_err(ActError::Store)
     }
 
-    /// How many jobs that this caller sees fit, up to `max`, without looking at more than somebody who waits would wait for.
+    /// How many matching jobs this caller can see, up to `max`, within the scan limit of an interactive request.
     pub async fn count_up_to(
         &self,
         caller: &Caller,
@@ -229,20 +230,20 @@ impl Store {
         self.read("count_up_to", move |view| list::count_up_to(view, &caller, &filter, max)).await
     }
 
-    /// How many jobs each worker runs, as far as this caller sees; of running jobs the newest `max` are looked at.
+    /// How many jobs each worker runs, as far as this caller can see; scans the newest `max` running jobs.
     pub async fn busy(&self, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
         let caller = caller.clone();
         self.read("busy", move |view| list::busy(view, &caller, max)).await
     }
 
-    /// A page of jobs that exist for this caller.
+    /// A page of the jobs this caller can see.
     pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
         ask_server!(self.list(&request));
         let caller = caller.clone();
         self.read("list", move |view| list::list(view, &caller, &request)).await
     }
 
-    /// Every reason why a job does not run; none if there is no such job (M102).
+    /// Every reason why a job does not run; `None` if there is no such job (M102).
     pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
         ask_server!(self.explain(id));
         let caller = caller.clone();
@@ -271,7 +272,7 @@ impl Store {
         self.read("checkpoints", move |view| job_details::checkpoints(view, &caller, id)).await
     }
 
-    /// The first of a job's checkpoints by name, so many at most.
+    /// The first of a job's checkpoints by name, at most `limit`.
     pub async fn first_checkpoints(
         &self,
         caller: &Caller,
@@ -283,7 +284,7 @@ impl Store {
             .await
     }
 
-    /// A job's log lines with a number above `after`.
+    /// A job's log lines with a number greater than `after`.
     pub async fn logs(
         &self,
         caller: &Caller,
@@ -295,7 +296,7 @@ impl Store {
         self.read("logs", move |view| job_details::logs(view, &caller, id, after)).await
     }
 
-    /// A job's result; none if there is no such job.
+    /// A job's result; `None` if there is no such job.
     pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<JobResult>, StoreError> {
         ask_server!(self.result(id));
         let caller = caller.clone();
@@ -309,21 +310,21 @@ impl Store {
         self.read("neighbours", move |view| job_details::neighbours(view, &caller, id)).await
     }
 
-    /// Counts, rates and costs of everything this caller may see.
+    /// Counts, rates and costs of everything this caller can see.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
         ask_server!(self.stats());
         let caller = caller.clone();
         self.read("stats", move |view| stats::stats(view, &caller)).await
     }
 
-    /// Counts and costs alone, as [`Store::stats`] has them: its `minutes` stay empty.
+    /// Only counts and costs of [`Store::stats`]; `minutes` stays empty.
     pub async fn totals(&self, caller: &Caller) -> Result<Stats, StoreError> {
         ask_server!(self.stats());
         let caller = caller.clone();
         self.read("totals", move |view| stats::totals(view, &caller)).await
     }
 
-    /// When the job that has waited longest in a queue became claimable.
+    /// When the longest waiting job of a queue became claimable.
     pub async fn oldest_ready(
         &self,
         caller: &Caller,
@@ -334,8 +335,8 @@ impl Store {
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }
 
-    /// Audit records, oldest first; at most [`limits::PAGE_RECORDS_MAX`] of them (M92). A search for something rare goes
-    /// through as many bounded pages as it takes; [`audit_page`](Store::audit_page) gives one of them.
+    /// Audit records, oldest first, at most [`limits::PAGE_RECORDS_MAX`] (M92). A search for something rare reads as
+    /// many bounded pages as it takes; [`audit_page`](Store::audit_page) returns one of them.
     pub async fn audit(&self, caller: &Caller, query: RecordQuery) -> Result<Vec<Record>, StoreError> {
         let limit = query.limit.clamp(1, limits::PAGE_RECORDS_MAX);
         let (mut found, mut query) = (Vec::new(), query);
@@ -350,7 +351,7 @@ impl Store {
         }
     }
 
-    /// One page of the audit trail, oldest record first, after a bounded look at it.
+    /// One page of the audit trail, oldest record first, after a bounded scan.
     pub async fn audit_page(&self, caller: &Caller, query: RecordQuery) -> Result<RecordPage, StoreError> {
         ask_server!(self.audit_page(query));
         let mut query = RecordQuery { limit: query.limit.clamp(1, limits::PAGE_RECORDS_MAX), ..query };
@@ -363,37 +364,39 @@ impl Store {
         self.read("audit", move |view| trail::page(view, &query)).await
     }
 
-    /// Events that this caller may see, from the durable trail after number `after` and then live (see [`EventFeed`]).
+    /// Events that this caller can see, from the audit trail after number `after` and then live (see [`EventFeed`]).
     pub fn events(&self, caller: &Caller, after: u64) -> EventFeed {
         EventFeed::new(self.clone(), caller.clone(), after)
     }
 
-    /// Events that this caller may see, from now on.
+    /// Events that this caller can see, from now on.
     ///
     /// # Errors
-    /// When the store could not be asked where the trail ends.
+    /// If the end of the audit trail could not be read.
     pub async fn events_from_now(&self, caller: &Caller) -> Result<EventFeed, StoreError> {
         EventFeed::from_now(self.clone(), caller.clone()).await
     }
 
-    /// Everything that happens in this process from now on, as it is committed; kept records carry their number.
+    /// All events of this process from now on, as they are committed; audited records have their number.
     pub fn live_events(&self) -> broadcast::Receiver<Arc<Record>> {
         self.env.feed.subscribe()
     }
 
-    /// Whose jobs change in this process from now on, commit by commit: far less to build than what happened to them.
+    /// The affected tenants of each commit in this process from now on: far cheaper than the events themselves.
     pub fn changes(&self) -> broadcast::Receiver<Arc<Change>> {
         self.env.feed.changes()
     }
 
-    /// How many commits of this process have changed anything: if it is the same later, nothing happened here between.
+    /// How many commits of this process have changed anything: if it is the same later, nothing happened here in
+    /// between.
     pub fn changed(&self) -> u64 {
         self.env.feed.changed()
     }
 
-    /// One bounded round of maintenance: promote, reap, expire, lift, and submit the jobs of schedules (M35).
+    /// One bounded round of maintenance: promotes due jobs, ends leases, expires jobs and pauses, and submits the jobs
+    /// of schedules (M35).
     ///
-    /// When the disk is full, schedules wait and the rest goes on.
+    /// When the disk is full, schedules wait and the rest continues.
     pub async fn tick(&self) -> Result<TickReport, StoreError> {
         let mut ticked =
             self.write("tick", Kind::Bulk(limits::TICK_JOBS_PER_COMMIT), maintenance::tick).await?;
@@ -401,7 +404,7 @@ impl Store {
             match self.write("fire", Kind::Batch(limits::TICK_SCHEDULES_PER_COMMIT), fire::fire).await {
                 Ok(fired) => {
                     ticked.scheduled = fired.jobs;
-                    // Time may act on the new jobs too, sooner than on anything else.
+                    // Timers of the new jobs may be due first.
                     ticked.has_more |= fired.has_more || fired.jobs > 0;
                     ticked.next_at = ticked.next_at.into_iter().chain(fired.next_at).min();
                 }
@@ -412,18 +415,18 @@ impl Store {
         Ok(ticked)
     }
 
-    /// For how long jobs are kept where neither their type nor their queue says so (M96): one setting for all processes on the
+    /// The store's retention, used if neither type nor queue sets one (M96): one setting for all processes on the
     /// store.
     pub async fn retention(&self, _caller: &Caller) -> Result<Retention, StoreError> {
         let own = self.env.options.retention();
         self.read("retention", move |view: &mut ReadTx<'_>| Ok(view.config()?.retention.or(own))).await
     }
 
-    /// Changes it; what is cleared goes back to what this process was started with. It counts at once, also for jobs that
-    /// ended before.
+    /// Changes the retention. Cleared values revert to those this process was started with. It applies immediately,
+    /// also to jobs that ended before.
     ///
     /// # Errors
-    /// [`ActError::Forbidden`] for everybody but administrators.
+    /// [`ActError::Forbidden`] unless the caller is an admin.
     pub async fn set_retention(
         &self,
         caller: &Caller,
@@ -435,17 +438,17 @@ impl Store {
         self.write("set_retention", Kind::Ordinary, work).await
     }
 
-    /// How store time stands to the wall clock, as this process sees it.
+    /// How store time relates to the wall clock, as this process sees it.
     pub fn clock(&self) -> ClockReport {
         self.env.clock.report()
     }
 
-    /// Believes the wall clock as it is now, although it jumped. If it is ahead, store time goes there at once; if it is
-    /// behind, store time runs slowly until they meet. Other processes on the store follow within a second or with their
-    /// next commit.
+    /// Accepts the current wall clock, although it jumped. If it is ahead, store time jumps to it; if it is behind,
+    /// store time runs slowly until they meet. Other processes on the store follow within a second or with their next
+    /// commit.
     ///
     /// # Errors
-    /// [`ActError::Forbidden`] for everybody but administrators.
+    /// [`ActError::Forbidden`] unless the caller is an admin.
     pub async fn accept_clock(&self, caller: &Caller) -> Result<ClockReport, ActError> {
         let accepting = caller.clone();
         let work = move |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| clock::accept(tx, &accepting);
@@ -459,7 +462,8 @@ impl Store {
         self.seal_unless_moved(None).await
     }
 
-    /// The same, but only if the trail is still sealed up to where it was `left`: otherwise somebody else is at it.
+    /// Like [`seal`](Store::seal), but only if the newest checkpoint is still `left`: otherwise another process is
+    /// sealing.
     pub(crate) async fn seal_unless_moved(&self, left: Option<Seal>) -> Result<SealReport, StoreError> {
         let found = self.read("seal", move |view| audit_chain::read_backlog(view, left.as_ref())).await?;
         match found.nothing() {
@@ -468,8 +472,8 @@ impl Store {
         }
     }
 
-    /// Removes jobs that ended longer ago than they are kept (M96), and idempotency keys that have outlived their jobs and
-    /// come to their own end (M13); says how many jobs.
+    /// Removes jobs that exceeded their retention (M96), and expired idempotency keys of removed jobs (M13); returns
+    /// how many jobs.
     pub async fn prune(&self) -> Result<usize, StoreError> {
         self.seed_retention().await?;
         let mut removed = 0;

@@ -1,4 +1,4 @@
-//! Proofs that what is stored is sound, and the head of the audit trail for proofs elsewhere.
+//! Verification of the stored data, and the head of the audit trail for external verification.
 
 use crate::audit::SealPoint;
 use crate::error::{ActError, StoreError};
@@ -8,12 +8,12 @@ use crate::store::command::audit_chain;
 use crate::store::verify::{self, AuditCheck, Checked, VerifyReport};
 
 impl Store {
-    /// Checks every invariant on what is stored and says what it found.
+    /// Checks every invariant of the stored data and reports the results.
     pub async fn verify(&self) -> Result<Vec<VerifyReport>, StoreError> {
         self.verify_with_progress(|_| {}).await
     }
 
-    /// The same, telling how far it has come, from another thread.
+    /// Like [`verify`](Store::verify), and reports progress from another thread.
     pub async fn verify_with_progress(
         &self,
         mut tell: impl FnMut(Checked) + Send + 'static,
@@ -21,12 +21,13 @@ impl Store {
         self.read("verify", move |view| verify::verify(view, &mut tell)).await
     }
 
-    /// Checks the audit trail's chain; the text says where it is broken (M93).
+    /// Checks the hash chain of the audit trail; the text says where it is broken (M93).
     pub async fn verify_audit(&self) -> Result<VerifyReport, StoreError> {
         self.verify_audit_telling(AuditCheck::default(), |_| {}).await
     }
 
-    /// The same, compared with what is kept elsewhere, telling how far it has come, from another thread.
+    /// Like [`verify_audit`](Store::verify_audit), compared with externally stored checkpoints, and reports progress
+    /// from another thread.
     pub async fn verify_audit_telling(
         &self,
         check: AuditCheck,
@@ -35,8 +36,8 @@ impl Store {
         self.read("verify_audit", move |view| verify::verify_audit(view, &check, &mut tell)).await
     }
 
-    /// The newest seal of the audit trail, to be kept elsewhere; none if nothing was sealed yet. A caller of one tenant is
-    /// refused: the trail is everybody's.
+    /// The newest checkpoint of the audit trail, to be stored externally; `None` if nothing was sealed yet. A caller of
+    /// one tenant is refused: the audit trail is shared by all tenants.
     pub async fn audit_head(&self, caller: &Caller) -> Result<Option<SealPoint>, ActError> {
         if caller.tenant.is_some() {
             caller.require(Permission::Administer)?;

@@ -1,7 +1,7 @@
-//! When which final jobs are to be looked at again, so that pruning does not walk over all that are kept. Jobs of queues and
-//! types with different retention lie between each other in the order of submission; this process remembers, for stretches
-//! of that order, when the first job in them is to be removed, and which jobs have ended in there since. Nothing of it is
-//! stored: a process that starts walks once. What other processes end is found within [`limits::PRUNE_LATE_MAX`] of its time.
+//! Schedules the scans of pruning, so that it does not scan all retained jobs. Jobs of queues and types with different
+//! retention are mixed in the order of submission. For spans of that order, this process caches when the first job in
+//! them is to be removed, and which jobs have ended in them since. Nothing of it is stored: a new process scans once.
+//! Jobs ended by other processes are found within [`limits::PRUNE_LATE_MAX`].
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// A part of the jobs in one state, by the order of submission: after one job, up to and including another.
+/// A range of the jobs in one state, by sequence number: after one job, up to and including another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SeqRange {
     after: Option<Seq>,
@@ -33,23 +33,23 @@ pub(crate) struct SeqRange {
 }
 
 impl SeqRange {
-    /// After which job to look.
+    /// The position to scan from.
     pub(crate) fn after(&self) -> Option<ClaimOrder> {
         self.after.map(|seq| ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq })
     }
 
-    /// Whether a job that comes after it is in it.
+    /// Whether a job that comes after its start is in it.
     pub(crate) fn holds(&self, seq: Seq) -> bool {
         self.through.is_none_or(|last| seq <= last)
     }
 
-    /// Whether it goes on to the newest job.
+    /// Whether it extends to the newest job.
     pub(crate) fn is_open(&self) -> bool {
         self.through.is_none()
     }
 }
 
-/// Jobs that lie together: after those of the stretch before, up to and including `last`.
+/// Consecutive jobs: after those of the previous span, up to and including `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PruneSpan {
     last: Seq,
@@ -57,36 +57,36 @@ struct PruneSpan {
     next_at: Timestamp,
 }
 
-/// When to look at which final jobs of one state.
+/// When to scan which final jobs of one state.
 #[derive(Debug, Default)]
 struct Plan {
-    /// A digest of the retention settings that it was made under.
+    /// A digest of the retention settings that the plan is based on.
     rules: u64,
-    /// In the order of submission.
+    /// In order of submission.
     stretches: Vec<PruneSpan>,
-    /// Jobs that ended in them since they were last looked at.
+    /// Jobs that ended in the spans since their last scan.
     late: Vec<Seq>,
 }
 
 impl Plan {
-    /// Forgets all if the settings are others than before.
+    /// Clears the plan if the settings have changed.
     fn keep_under(&mut self, rules: u64) {
         if self.rules != rules {
             *self = Plan { rules, ..Plan::default() };
         }
     }
 
-    /// A job ended that may lie in a stretch.
+    /// Records the end of a job that may lie in a span.
     fn ended(&mut self, seq: Seq) {
         if self.late.len() < limits::PRUNE_LATE_ENDS_MAX {
             self.late.push(seq);
         } else {
-            // Too many to remember: everything is looked at once more.
+            // Too many to cache: everything is scanned again.
             *self = Plan { rules: self.rules, ..Plan::default() };
         }
     }
 
-    /// The parts in which jobs may be old enough by now; the newest jobs are always among them.
+    /// The ranges in which jobs may be due for removal; the newest jobs are always included.
     fn due(&mut self, now: Timestamp) -> Vec<SeqRange> {
         let mut after = None;
         let mut parts = Vec::new();
@@ -107,7 +107,7 @@ impl Plan {
         parts
     }
 
-    /// Replaces what is known of a part by what was found in it.
+    /// Replaces what is known of a range by what was found in it.
     fn update(&mut self, part: SeqRange, found: Vec<PruneSpan>) {
         let is_before = |seq: Seq| part.after.is_some_and(|after| seq <= after);
         let start = self.stretches.partition_point(|stretch| is_before(stretch.last));
@@ -116,7 +116,7 @@ impl Plan {
         self.join();
     }
 
-    /// Joins neighbours that one look is enough for, so that there are few however many were made.
+    /// Merges neighbouring spans that fit into one scan, so that there are few.
     fn join(&mut self) {
         let mut joined: Vec<PruneSpan> = Vec::with_capacity(self.stretches.len());
         for next in self.stretches.drain(..) {
@@ -139,10 +139,11 @@ impl Plan {
 #[derive(Debug, Default)]
 pub(crate) struct Pruning {
     plans: [Mutex<Plan>; JobState::FINAL.len()],
-    /// Up to which job the stretches of each plan reach; all jobs while they are being looked at. Zero is no job's place.
+    /// The last job that the spans of each plan cover; all jobs while they are being scanned. No job has the sequence
+    /// number 0.
     reaches: [AtomicI64; JobState::FINAL.len()],
-    /// Whether it was said that the store's retention is not this process's.
-    is_told: AtomicBool,
+    /// Whether it was logged that the store's retention differs from this process's.
+    is_logged: AtomicBool,
 }
 
 impl Pruning {
@@ -150,12 +151,12 @@ impl Pruning {
         JobState::FINAL.iter().position(|found| *found == state)
     }
 
-    /// Whether a job that ends in this state lies among those that are not looked at every time.
+    /// Whether a job that ends in this state lies in a range that is not scanned every time.
     pub(crate) fn reaches(&self, state: JobState, seq: Seq) -> bool {
         Pruning::place(state).is_some_and(|place| seq.0 <= self.reaches[place].load(Ordering::Acquire))
     }
 
-    /// Takes in which such jobs a commit ended.
+    /// Records such jobs that a commit ended.
     pub(crate) fn ended(&self, jobs: &[(JobState, Seq)]) {
         for (state, seq) in jobs {
             self.plan(*state, |plan| plan.ended(*seq));
@@ -167,7 +168,7 @@ impl Pruning {
         work(&mut self.plans[place].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is to be looked at now.
+    /// The ranges to scan now.
     fn begin(&self, state: JobState, rules: u64, now: Timestamp) -> Vec<SeqRange> {
         if let Some(place) = Pruning::place(state) {
             self.reaches[place].store(i64::MAX, Ordering::Release);
@@ -178,7 +179,7 @@ impl Pruning {
         })
     }
 
-    /// All of it was looked at.
+    /// Marks all ranges as scanned.
     fn end(&self, state: JobState) {
         let reach = self.plan(state, |plan| plan.stretches.last().map_or(0, |stretch| stretch.last.0));
         if let Some(place) = Pruning::place(state) {
@@ -187,7 +188,7 @@ impl Pruning {
     }
 }
 
-/// The settings that decide how long jobs in a state are kept, as a digest, and the shortest of them.
+/// A digest of the retention settings of a state, and the shortest retention.
 fn rules(config: &Config, state: JobState, default: Duration) -> (u64, Duration) {
     let mut hasher = DefaultHasher::new();
     default.hash(&mut hasher);
@@ -200,18 +201,18 @@ fn rules(config: &Config, state: JobState, default: Duration) -> (u64, Duration)
     (hasher.finish(), config.retention_min(state).map_or(default, |time| time.min(default)))
 }
 
-/// What pruning did.
+/// The result of pruning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Round {
-    /// Jobs removed.
+    /// Number of jobs removed.
     pub(crate) removed: usize,
-    /// Jobs looked at and left.
+    /// Number of jobs scanned and not removed.
     pub(crate) left: usize,
 }
 
 impl Store {
-    /// Makes the retention that this process was started with the store's, if it has none. The store's counts: a process
-    /// that was told another one says so once.
+    /// Stores the retention that this process was started with, if the store has none. The store's retention is the
+    /// effective one: a process started with another one logs that once.
     pub(crate) async fn seed_retention(&self) -> Result<(), StoreError> {
         let own = self.environment().options.retention();
         let mut stored =
@@ -220,26 +221,26 @@ impl Store {
             stored = self.write("prune", Kind::Ordinary, retention::seed).await?;
         }
         let is_asked_for = own != StoreOptions::default().retention();
-        let is_told = &self.environment().pruning.is_told;
-        if is_asked_for && stored != own && !is_told.swap(true, Ordering::Relaxed) {
+        let is_logged = &self.environment().pruning.is_logged;
+        if is_asked_for && stored != own && !is_logged.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 ?stored,
                 here = ?own,
-                "this store has another retention than this process was started with, and keeps it: see `windlass retention`"
+                "the store's retention differs from the one this process was started with, and applies: see `windlass retention`"
             );
         }
         Ok(())
     }
 
-    /// Removes the jobs that ended in `state` longer ago than they are kept, in bounded commits (M96).
+    /// Removes jobs that ended in `state` and exceeded their retention, in bounded commits (M96).
     pub(crate) async fn prune_state(&self, state: JobState) -> Result<Round, StoreError> {
         let default = self.environment().options.retention_of(state);
-        let look = move |view: &mut ReadTx<'_>| {
+        let read_rules = move |view: &mut ReadTx<'_>| {
             let config = view.config()?;
             let default = config.store_retention(state, default);
             Ok::<_, StoreError>((rules(&config, state, default), view.now))
         };
-        let ((rules, shortest), now) = self.read("prune", look).await?;
+        let ((rules, shortest), now) = self.read("prune", read_rules).await?;
         let pruning = &self.environment().pruning;
         let parts = pruning.begin(state, rules, now);
         let look_again = now.plus(shortest.max(limits::PRUNE_LATE_MAX));
@@ -247,7 +248,7 @@ impl Store {
         for part in parts {
             match self.prune_part(state, part, look_again, &mut round).await? {
                 Some(found) => pruning.plan(state, |plan| plan.update(part, found)),
-                // Nothing was learnt: the next round begins from nothing.
+                // The scan was incomplete: the next round starts from scratch.
                 None => pruning.plan(state, |plan| *plan = Plan::default()),
             }
         }
@@ -255,7 +256,7 @@ impl Store {
         Ok(round)
     }
 
-    /// Walks over one part; none if the time is not to be acted on yet.
+    /// Scans one range; `None` if the store time is not safe to act on yet.
     async fn prune_part(
         &self,
         state: JobState,
@@ -275,7 +276,7 @@ impl Store {
             round.removed += jobs;
             round.left += left;
             if let (Some(last), Some(next_at)) = (last, next_at) {
-                // Jobs that end later may come to lie in here as well.
+                // Jobs that end later may also fall into this range.
                 found.push(PruneSpan { last, jobs: left, next_at: next_at.min(look_again) });
             }
             match next {

@@ -1,5 +1,5 @@
-//! Verbs that answer with the job as people see it, as it is in the very commit that did it: nothing that happens a moment
-//! later, such as a waiting worker's claim, shows in the answer.
+//! Variants of commands that return a snapshot of the job as of the commit itself: later changes, such as a waiting
+//! worker's claim, do not show in the answer.
 
 use crate::error::{ActError, StoreError, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob, Seq, Spec};
@@ -14,18 +14,18 @@ use crate::store::query::snapshot::{self, Snapshot};
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// A job of a submission, and whether it was there before.
+/// A job of a submission, and whether it existed before.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 pub struct SubmitReport {
-    /// The job: the new one, or the one that has had this idempotency key before.
+    /// The new job, or the earlier job with this idempotency key.
     pub snapshot: Snapshot,
     /// Whether it is an earlier job with the same idempotency key (M13).
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
     pub payload_differs: bool,
-    /// Whether that earlier job was deleted since: the snapshot then has only what
-    /// [`Receipt::job`](submit::Receipt::job) says is known.
+    /// Whether that earlier job was deleted since: the snapshot then only has the fields listed at
+    /// [`Receipt::job`](submit::Receipt::job).
     pub is_deleted: bool,
     /// Whether it is a waiting job with the same debounce key, whose payload and delay were replaced.
     pub is_debounced: bool,
@@ -34,14 +34,14 @@ pub struct SubmitReport {
 /// A job after an action, and whether the action changed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionSnapshot {
-    /// The job as it is now.
+    /// The current job.
     pub snapshot: Snapshot,
-    /// Whether anything changed; if not, nothing was audited either.
+    /// Whether anything changed. If not, no audit record was written.
     pub is_changed: bool,
 }
 
 impl Store {
-    /// As [`submit`](Store::submit), answering with snapshots.
+    /// Like [`submit`](Store::submit), but returns snapshots.
     pub async fn submit_shown(
         &self,
         caller: &Caller,
@@ -73,7 +73,7 @@ impl Store {
         .await
     }
 
-    /// As [`act_with`](Store::act_with), answering with a snapshot.
+    /// Like [`act_with`](Store::act_with), but returns a snapshot.
     pub async fn act_shown(
         &self,
         caller: &Caller,
@@ -90,7 +90,7 @@ impl Store {
         .await
     }
 
-    /// As [`redrive_if`](Store::redrive_if), answering with a snapshot of the new job.
+    /// Like [`redrive_if`](Store::redrive_if), but returns a snapshot of the new job.
     pub async fn redrive_shown(
         &self,
         caller: &Caller,
@@ -107,7 +107,7 @@ impl Store {
     }
 }
 
-/// The jobs of receipts as this commit leaves them, in their order; deleted ones with what is known of them.
+/// The jobs of receipts as of this commit, in their order; deleted ones with what is known of them.
 fn shown_receipts(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -134,7 +134,7 @@ fn snapshot(tx: &mut WriteTx<'_>, caller: &Caller, job: JobRecord) -> Result<Sna
     Ok(snapshots(tx, caller, vec![job])?.pop().expect("one job has one snapshot"))
 }
 
-/// Jobs as this commit leaves them, with what was submitted and why they do not run; as this caller sees them.
+/// Jobs as of this commit, with their specs and why they do not run, as this caller sees them.
 fn snapshots(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -146,7 +146,7 @@ fn snapshots(
     let mut reader = PayloadReader::new(caller);
     let mut shown = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         // Two jobs of a batch with one idempotency key are one job.
         let spec = specs.get(&job.seq).cloned().ok_or_else(lost)?;
         shown.push(snapshot::seen(&mut view, &mut reader, job, spec)?);

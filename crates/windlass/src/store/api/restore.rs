@@ -1,5 +1,5 @@
-//! A backup becomes a store again: copied, checked, and fenced. Between the backup and the loss jobs were claimed that the
-//! copy knows nothing of, and their workers may still be there: a new generation makes every fence of theirs stale.
+//! Turns a backup into a store: copies, checks and fences it. Between the backup and the loss, jobs were claimed that
+//! the copy does not know of, and their workers may still run: a new generation makes all their fences stale.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,43 +16,43 @@ use crate::store::engines::sqlite::{backup, migrate};
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::tx::read_tx::ReadTx;
 
-/// What is being done.
+/// The current phase of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restoring {
-    /// The file is copied.
+    /// Copying the file.
     Copying,
-    /// The copy is checked.
+    /// Checking the copy.
     Checking,
-    /// A new generation begins, and jobs that were running are released.
+    /// Beginning a new generation and releasing jobs that were running.
     Fencing,
 }
 
-/// What a restoration came to.
+/// The result of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restored {
-    /// How many jobs there are.
+    /// Total number of jobs.
     pub jobs: u64,
-    /// How many are not final.
+    /// Number of jobs that are not final.
     pub open: u64,
-    /// The generation that began.
+    /// The new generation.
     pub generation: u64,
-    /// How many were running in the backup, and run again.
+    /// Number of jobs that were running in the backup and are claimable again.
     pub released: u64,
-    /// How many invariants hold.
+    /// Number of invariants that were checked.
     pub invariants: usize,
 }
 
-/// What stands beside a database.
+/// Suffixes of the files that belong to a database.
 const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-head", "-reserve"];
 
-/// Makes a store at `to` of the backup at `from`.
+/// Creates a store at `to` from the backup at `from`.
 ///
 /// # Errors
-/// [`RestoreError`] says what is in the way or wrong with the backup; there is nothing at `to` then.
+/// [`RestoreError`] says what is in the way or wrong with the backup; nothing is created at `to` then.
 pub async fn restore(
     from: &Path,
     to: &Path,
-    mut told: impl FnMut(Restoring),
+    mut progress: impl FnMut(Restoring),
 ) -> Result<Restored, RestoreError> {
     refuse_leftovers(to)?;
     if !from.is_file() {
@@ -61,17 +61,17 @@ pub async fn restore(
     if migrate::is_blank_file(from)? {
         return Err(RestoreError::NotAStore(from.display().to_string()));
     }
-    // Under another name until it is whole: a store that was not checked must never pass for one.
+    // Uses another name until it is complete: a store that was not checked must never be mistaken for one.
     let draft = beside(to, "-restoring");
     clear(&draft)?;
-    told(Restoring::Copying);
+    progress(Restoring::Copying);
     copy(from, &draft)?;
-    let outcome = check_and_fence(&draft, &mut told).await.and_then(|restored| {
+    let outcome = check_and_fence(&draft, &mut progress).await.and_then(|restored| {
         refuse_leftovers(to)?;
         for ending in BESIDE.into_iter().rev() {
             let part = beside(&draft, ending);
             if part.exists() {
-                std::fs::rename(&part, beside(to, ending)).map_err(|error| trouble(&part, &error))?;
+                std::fs::rename(&part, beside(to, ending)).map_err(|error| io_error(&part, &error))?;
             }
         }
         backup::keep_name(to)?;
@@ -83,39 +83,42 @@ pub async fn restore(
     outcome
 }
 
-async fn check_and_fence(draft: &Path, told: &mut impl FnMut(Restoring)) -> Result<Restored, RestoreError> {
-    told(Restoring::Checking);
+async fn check_and_fence(
+    draft: &Path,
+    progress: &mut impl FnMut(Restoring),
+) -> Result<Restored, RestoreError> {
+    progress(Restoring::Checking);
     let store = open(draft, Arc::new(SystemClock::new()))?;
     let written = store.read::<_, StoreError>("restore", last_moment).await?;
     store.close();
-    // As of when it was written: what should have happened since has not, and is no fault of the copy.
+    // As of the time of the backup: timers due since then have not run, which is not an error in the copy.
     let store = open(draft, Arc::new(ManualClock::new(written.unwrap_or(Timestamp::MIN))))?;
-    let verdicts = store.verify().await?;
+    let reports = store.verify().await?;
     store.close();
-    let broken = verdicts.iter().filter(|verdict| !verdict.holds());
+    let broken = reports.iter().filter(|report| !report.holds());
     let broken: Vec<String> =
-        broken.map(|verdict| format!("{}: {}", verdict.promise, verdict.findings.join(", "))).collect();
+        broken.map(|report| format!("{}: {}", report.promise, report.findings.join(", "))).collect();
     if !broken.is_empty() {
         return Err(RestoreError::Broken { promises: broken });
     }
     let store = open(draft, Arc::new(SystemClock::new()))?;
-    told(Restoring::Fencing);
+    progress(Restoring::Fencing);
     let begun = store.begin_generation(&Caller::system(), "restored from a backup").await;
     let counted = store.read::<_, StoreError>("restore", |view| Ok(count(view.db.counts()?))).await;
     store.close();
-    let (begun, (jobs, open)) = (begun.map_err(store_trouble)?, counted?);
+    let (begun, (jobs, open)) = (begun.map_err(store_error)?, counted?);
     let (generation, released) = (begun.number, begun.released);
-    Ok(Restored { jobs, open, generation, released, invariants: verdicts.len() })
+    Ok(Restored { jobs, open, generation, released, invariants: reports.len() })
 }
 
-/// How many jobs there are, and how many of them are not final.
+/// Total number of jobs, and number of jobs that are not final.
 fn count(counts: &Counts) -> (u64, u64) {
     let by_state = |state: JobState| counts.lanes.values().map(|lane| lane[state as usize]).sum::<u64>();
     let open = JobState::ALL.into_iter().filter(|state| !state.is_final()).map(by_state).sum();
     (JobState::ALL.into_iter().map(by_state).sum(), open)
 }
 
-fn store_trouble(error: ActError) -> StoreError {
+fn store_error(error: ActError) -> StoreError {
     match error {
         ActError::Store(error) => error,
         other => StoreError::Database(other.to_string()),
@@ -136,10 +139,10 @@ fn last_moment(view: &mut ReadTx<'_>) -> Result<Option<Timestamp>, StoreError> {
 
 fn copy(from: &Path, draft: &Path) -> Result<(), RestoreError> {
     if beside(from, "-wal").exists() {
-        // It was not closed, or is in use: what is in its log belongs to it.
+        // The database was not closed, or is in use: its log belongs to it.
         return Ok(backup::backup(from, draft)?);
     }
-    std::fs::copy(from, draft).map_err(|error| trouble(from, &error))?;
+    std::fs::copy(from, draft).map_err(|error| io_error(from, &error))?;
     Ok(())
 }
 
@@ -152,7 +155,7 @@ fn refuse_leftovers(to: &Path) -> Result<(), RestoreError> {
 fn clear(draft: &Path) -> Result<(), RestoreError> {
     for part in BESIDE.map(|ending| beside(draft, ending)) {
         if part.exists() {
-            std::fs::remove_file(&part).map_err(|error| trouble(&part, &error))?;
+            std::fs::remove_file(&part).map_err(|error| io_error(&part, &error))?;
         }
     }
     Ok(())
@@ -164,6 +167,6 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn trouble(path: &Path, error: &std::io::Error) -> StoreError {
+fn io_error(path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Database(format!("cannot copy, name or remove `{}`: {error}", path.display()))
 }

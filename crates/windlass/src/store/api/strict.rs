@@ -1,4 +1,4 @@
-//! The strict forms of pausing and resuming, and what belongs to the end of a pause.
+//! Strict variants of pause and resume, and resuming the jobs that a pause suspended.
 
 use crate::error::ActError;
 use crate::job::{JobState, QueueName};
@@ -10,10 +10,10 @@ use crate::store::command::pause::{Pause, Target};
 use crate::store::filter::Filter;
 
 impl Store {
-    /// As [`pause`](Store::pause), but what is paused already is an error.
+    /// Like [`pause`](Store::pause), but it is an error if the scope is already paused.
     ///
     /// # Errors
-    /// [`ActError::AlreadyPaused`] if it is; the pause in force stays as it is.
+    /// [`ActError::AlreadyPaused`] if it is; the existing pause does not change.
     pub async fn pause_strictly(
         &self,
         caller: &Caller,
@@ -25,7 +25,7 @@ impl Store {
         if is_changed { Ok(()) } else { Err(ActError::AlreadyPaused(what)) }
     }
 
-    /// As [`resume`](Store::resume), but what is not paused is an error.
+    /// Like [`resume`](Store::resume), but it is an error if the scope is not paused.
     ///
     /// # Errors
     /// [`ActError::NotPaused`] if it is not.
@@ -40,8 +40,8 @@ impl Store {
         if is_changed { Ok(()) } else { Err(ActError::NotPaused(what)) }
     }
 
-    /// Resumes the jobs that aggressive pauses of a queue have suspended, in bounded commits; whether the queue itself is
-    /// paused does not matter. Jobs that somebody suspended one by one stay suspended.
+    /// Resumes the jobs that aggressive pauses of a queue have suspended, in bounded commits, whether or not the queue
+    /// is still paused. Jobs that were suspended individually stay suspended.
     pub async fn resume_paused_jobs(
         &self,
         caller: &Caller,

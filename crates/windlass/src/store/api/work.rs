@@ -1,4 +1,4 @@
-//! What workers ask of a store: register, claim, beat, note, spawn, finish, leave.
+//! Operations for workers: register, claim, heartbeat, record, spawn, finish, deregister.
 
 use std::future::Future;
 use std::time::Duration;
@@ -22,21 +22,21 @@ use crate::store::tx::write_tx::WriteTx;
 use crate::store::{Store, ask_server};
 
 impl Store {
-    /// Registers a worker under a new identity.
+    /// Registers a worker under a new id.
     pub async fn register(&self, caller: &Caller, new: NewWorker) -> Result<Worker, WorkError> {
         ask_server!(self.register(new));
         let caller = caller.clone();
         self.write("register", Kind::Ordinary, move |tx| worker::register(tx, &caller, &new)).await
     }
 
-    /// A worker leaves; its jobs go back without being counted as failed. Says how many.
+    /// Deregisters a worker; its jobs are released without counting as failed. Returns how many.
     pub async fn deregister(&self, caller: &Caller, worker: WorkerId) -> Result<usize, WorkError> {
         ask_server!(self.deregister(worker));
         let caller = caller.clone();
         self.write("deregister", Kind::Ordinary, move |tx| worker::deregister(tx, &caller, worker)).await
     }
 
-    /// A worker's own program has paused it, or lets it go on. A server is not told.
+    /// Records that a worker's own program paused or resumed it. Does nothing on a remote store.
     pub(crate) async fn tell_paused(
         &self,
         caller: &Caller,
@@ -51,7 +51,7 @@ impl Store {
         self.write("tell_paused", Kind::Ordinary, tell).await
     }
 
-    /// Claims jobs; if there are none, waits for some for up to `wait`, woken as soon as there may be.
+    /// Claims jobs; if there are none, waits for up to `wait`, and is woken as soon as there may be some.
     pub async fn claim(
         &self,
         caller: &Caller,
@@ -61,10 +61,11 @@ impl Store {
         self.claim_until(caller, request, wait, std::future::pending()).await
     }
 
-    /// The same, but stops waiting once `gone` is over, as when whoever asked has hung up.
+    /// Like [`claim`](Store::claim), but stops waiting once `gone` completes, for example when the client has
+    /// disconnected.
     ///
-    /// A claim that is on its way is never dropped half-way: its jobs would be held unheard until their leases end. So it
-    /// may still answer with jobs, which are then to be given back.
+    /// A claim in progress is never dropped: its jobs would be leased without a worker until their leases end. So it
+    /// may still return jobs, which must then be released.
     pub async fn claim_until(
         &self,
         caller: &Caller,
@@ -75,9 +76,10 @@ impl Store {
         self.claim_ahead(caller, request, || usize::MAX, wait, gone).await
     }
 
-    /// The same, but of the jobs beyond the first `starts`, asked for again whenever it looks, no attempt counts yet: each starts with the first thing that
-    /// its worker reports or saves for it, or by [`start`](Store::start); given back or lost before, it is as if it had
-    /// not been claimed (M5). At a server every claim is a start.
+    /// Like [`claim_until`](Store::claim_until), but jobs beyond the first `starts` (evaluated at each query) are
+    /// claimed ahead: their attempt does not count yet. Each starts with the first report or write of its worker, or by
+    /// [`start`](Store::start). If it is released or lost before, it counts as never claimed (M5). On a remote store
+    /// every claim is a start.
     pub(crate) async fn claim_ahead(
         &self,
         caller: &Caller,
@@ -90,34 +92,36 @@ impl Store {
         ask_server!(self.claim_until(request, wait, gone));
         let mut gone = std::pin::pin!(gone);
         let patience = WaitLimit::for_duration(wait);
-        // The news that the last wait was for, if it ended without any.
-        let mut unheard: Option<WorkListener> = None;
+        // The subscription of the last wait, if it timed out without a notification.
+        let mut timed_out: Option<WorkListener> = None;
         loop {
-            // Listening starts before looking: work that arrives in between is not missed.
+            // Subscribing comes before the query: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
             let (caller, request, starts) = (caller.clone(), request.clone(), starts());
             let kind = Kind::Claim(request.limit.clamp(1, limits::CLAIM_JOBS_MAX));
             let answer =
                 self.write("claim", kind, move |tx| claim::claim(tx, &caller, &request, starts)).await?;
             if !answer.jobs.is_empty() || patience.is_over() {
-                if unheard.is_some_and(|work| !work.has_news()) && answer.has_waited(self.env.clock.now()) {
+                if timed_out.is_some_and(|work| !work.is_notified())
+                    && answer.has_waited(self.env.clock.now())
+                {
                     self.env.meters.fell_back(Fallback::Claim);
                 }
                 return Ok(answer);
             }
             work.narrow(answer.interest.clone());
             let backstop = answer.poll_interval(self.env.timing.backstop_every, self.env.wakeups.waiters());
-            let has_news = tokio::select! {
+            let is_notified = tokio::select! {
                 biased;
                 () = &mut gone => return Ok(answer),
-                has_news = patience.wait_for(work.news(), backstop) => has_news,
+                is_notified = patience.wait_for(work.notified(), backstop) => is_notified,
             };
-            // What a rate or a budget held back is waited for by time.
-            unheard = (!has_news && answer.throttled_for.is_none()).then_some(work);
+            // Jobs held back by a rate limit or a budget are waited for by time.
+            timed_out = (!is_notified && answer.throttled_for.is_none()).then_some(work);
         }
     }
 
-    /// Takes signs of life and says what to do about each job.
+    /// Processes heartbeats and returns a directive for each job.
     pub async fn heartbeat(
         &self,
         caller: &Caller,
@@ -130,8 +134,8 @@ impl Store {
             .await
     }
 
-    /// The same, but while there is nothing to be done waits for up to `wait` until running jobs may have been cut off:
-    /// their worker then hears of it at once.
+    /// Like [`heartbeat`](Store::heartbeat), but while there is nothing to do, waits for up to `wait` until running
+    /// jobs may have been interrupted: the worker learns of it immediately.
     pub async fn heartbeat_wait(
         &self,
         caller: &Caller,
@@ -140,20 +144,20 @@ impl Store {
         wait: Duration,
     ) -> Result<HeartbeatReply, WorkError> {
         ask_server!(self.heartbeat(worker, beats, wait.min(limits::SERVER_WAIT_MAX)));
-        // Listening starts before looking: what is cut off in between is not missed.
+        // Subscribing comes before the query: an interruption in between is not missed.
         let mut interrupts = self.env.wakeups.interrupts();
-        // What it has to tell is told once.
+        // Progress and logs are sent only once.
         let again = beats.iter().map(|beat| HeartbeatItem::new(beat.job, beat.fence)).collect();
         let pulse = self.heartbeat(caller, worker, beats).await?;
         if wait.is_zero() || pulse.directives.iter().any(|(_, directive)| *directive != Directive::Continue) {
             return Ok(pulse);
         }
         let wait = wait.min(limits::SERVER_WAIT_MAX);
-        WaitLimit::for_duration(wait).wait_for(interrupts.news(), wait).await;
+        WaitLimit::for_duration(wait).wait_for(interrupts.notified(), wait).await;
         self.heartbeat(caller, worker, again).await
     }
 
-    /// Notes that jobs which were claimed ahead have started.
+    /// Marks jobs that were claimed ahead as started.
     pub(crate) async fn start(
         &self,
         caller: &Caller,
@@ -168,7 +172,7 @@ impl Store {
         self.write("start", kind, move |tx| attempt_writes::start(tx, &caller, worker, &started)).await
     }
 
-    /// Takes reports of how attempts ended; the answers are in their order.
+    /// Processes reports of how attempts ended; the answers are in their order.
     pub async fn finish(
         &self,
         caller: &Caller,
@@ -203,7 +207,7 @@ impl Store {
         self.spawn_beside(caller, hand, group, Vec::new()).await
     }
 
-    /// The same, but the job is also woken by the first of `beside`, before the group is decided.
+    /// Like [`spawn`](Store::spawn), but the job is also woken by the first of `beside`, before the group is decided.
     pub async fn spawn_beside(
         &self,
         caller: &Caller,
@@ -218,28 +222,28 @@ impl Store {
         self.write("spawn", kind, spawn).await
     }
 
-    /// News of jobs that were cut off, from now on.
+    /// Subscribes to notifications of interrupted jobs.
     pub(crate) fn interrupts(&self) -> Interrupts {
         Interrupts { store: self.clone(), here: self.env.wakeups.interrupts() }
     }
 }
 
-/// Whoever waits for news of jobs that were cut off, here or at the server that keeps the store.
+/// A subscription to interrupted jobs, local or on the server of a remote store.
 pub(crate) struct Interrupts {
     store: Store,
     here: Listener,
 }
 
 impl Interrupts {
-    /// Whether there were news since this was made or last returned; a server is not asked.
+    /// Whether there was a notification since this was created or last returned; a server is not queried.
     pub(crate) fn has_news(&self) -> bool {
-        self.store.is_remote() || self.here.has_news()
+        self.store.is_remote() || self.here.is_notified()
     }
 
-    /// Returns when running jobs may have been cut off since this was made or last returned.
+    /// Returns when running jobs may have been interrupted since this was created or last returned.
     ///
-    /// A server is asked by a heartbeat that it answers late, for those of `beats`: of jobs that begin meanwhile it says
-    /// nothing, but it answers at once when any job is cut off.
+    /// On a remote store this sends a heartbeat for `beats` that the server answers late. The answer does not cover
+    /// jobs that start meanwhile, but it comes as soon as any job is interrupted.
     pub(crate) async fn news(
         &mut self,
         caller: &Caller,
@@ -248,12 +252,12 @@ impl Interrupts {
         wait: Duration,
     ) {
         if !self.store.is_remote() {
-            return self.here.news().await;
+            return self.here.notified().await;
         }
         let mut beats = beats();
         beats.truncate(limits::OUTCOMES_PER_CALL_MAX);
         if self.store.heartbeat_wait(caller, worker, beats, wait).await.is_err() {
-            // The next ordinary heartbeat meets the same trouble, and deals with it.
+            // The next regular heartbeat meets the same error and handles it.
             std::future::pending::<()>().await;
         }
     }

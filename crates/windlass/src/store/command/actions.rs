@@ -1,4 +1,4 @@
-//! What people do to one job: submit a held one, suspend, resume, cancel, change priority and labels, delete. Each says
+//! Actions on one job: submit a held job, suspend, resume, cancel, change priority and metadata, delete. Each reports
 //! whether it changed anything (M51).
 
 use std::collections::BTreeMap;
@@ -22,84 +22,84 @@ use crate::store::tx::write_tx::WriteTx;
 /// A job after an action, and whether the action changed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionReport {
-    /// The job as it is now.
+    /// The current job record.
     pub job: JobRecord,
-    /// Whether anything changed; if not, nothing was audited either.
+    /// Whether anything changed. If not, no audit record was written.
     pub is_changed: bool,
 }
 
-/// How a job is to be suspended (M50).
+/// Options for suspending a job (M50).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Suspend {
     /// What happens to a running attempt.
     pub mode: SuspendMode,
-    /// Why.
+    /// The reason, for the audit trail.
     pub reason: Option<String>,
-    /// When it lifts itself, from now (M57).
+    /// How long until the job resumes by itself (M57).
     pub expires: Option<Duration>,
 }
 
 impl Suspend {
-    /// A running attempt ends by itself first.
+    /// A running attempt may finish first.
     pub fn graceful() -> Suspend {
         Suspend { mode: SuspendMode::Graceful, ..Suspend::default() }
     }
 
-    /// A running attempt is cut off now, which is no failure.
+    /// A running attempt is stopped now; this does not count as a failure.
     pub fn aggressive() -> Suspend {
         Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() }
     }
 
-    /// The same with a reason.
+    /// Sets the reason.
     #[must_use]
     pub fn reason(self, reason: &str) -> Suspend {
         Suspend { reason: Some(reason.to_owned()), ..self }
     }
 
-    /// The same, but it lifts itself after this long.
+    /// Resumes the job automatically after this long.
     #[must_use]
     pub fn expires_in(self, time: Duration) -> Suspend {
         Suspend { expires: Some(time), ..self }
     }
 }
 
-/// What is to be done to a job.
+/// An action on a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobAction {
-    /// Let go of a held job.
+    /// Release a held job.
     Submit,
-    /// Hold it.
+    /// Suspend the job.
     Suspend(Suspend),
-    /// Let go of a suspended job.
+    /// Resume a suspended job.
     Resume {
-        /// Why.
+        /// The reason, for the audit trail.
         reason: Option<String>,
     },
-    /// Do not run it any more; its children go with it.
+    /// Cancel the job and its children.
     Cancel {
-        /// Why.
+        /// The reason, for the audit trail.
         reason: Option<String>,
     },
-    /// Change how urgent it is.
+    /// Change the priority.
     Priority(Priority),
-    /// Change what clients may change.
+    /// Change the metadata that clients may change.
     Patch(Patch),
 }
 
-/// What is to be changed; what is not named stays (M16).
+/// Changes to a job; fields that are `None` stay as they are (M16).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patch {
-    /// How urgent it is.
+    /// The new priority.
     pub priority: Option<Priority>,
-    /// All tags.
+    /// The new tags; replaces all tags.
     pub tags: Option<BTreeMap<String, String>>,
-    /// The caller's own name for what this belongs to; `Some(None)` clears it.
+    /// The new correlation id; `Some(None)` clears it.
     pub correlation_id: Option<Option<String>>,
-    /// Where to report the end; `Some(None)` clears it.
+    /// The new callback URL; `Some(None)` clears it.
     pub callback_url: Option<Option<String>>,
 }
 
-/// Does something to a job.
+/// Applies an action to a job.
 pub(crate) fn act(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -109,7 +109,7 @@ pub(crate) fn act(
     act_with(tx, caller, id, act, &ActOptions::default())
 }
 
-/// The same, as the options say.
+/// Like [`act`], with options.
 pub(crate) fn act_with(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -148,7 +148,7 @@ fn check(act: &JobAction) -> Result<(), ActError> {
     Ok(check_text("reason", reason, limits::REASON_CHARS_MAX)?)
 }
 
-/// Does it; the job was found and the caller may.
+/// Applies the action. The job was found and the caller's permission checked.
 pub(crate) fn do_to(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -206,7 +206,7 @@ fn set_priority(
     let mut after = before.clone();
     after.priority = priority;
     after.updated_at = tx.now;
-    // Its place among those set aside for a key changes; the next claim decides anew.
+    // The order among the jobs blocked on a key changes; the next claim decides again.
     after.is_blocked = false;
     after.details_mut().priority_updated_at = Some(tx.now);
     let context = json!({
@@ -258,7 +258,7 @@ fn patch(tx: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) 
     Ok(is_changed)
 }
 
-/// Removes a final job with everything that hangs on it; its audit records stay. Refused while another job needs it.
+/// Deletes a final job with its data; its audit records are kept. Refused while another job depends on it.
 pub(crate) fn delete(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -270,7 +270,7 @@ pub(crate) fn delete(
     if !job.state.is_final() {
         return Err(InvalidTransition { state: job.state, action: Action::Delete }.into());
     }
-    // What time did to the job stands, whether or not it may be deleted.
+    // Timer effects on the job are kept, whether or not it may be deleted.
     tx.begin();
     if let Some(by) = needed_by(tx, &job)? {
         return Err(ActError::Needed { id, state: job.state, by });
@@ -278,12 +278,12 @@ pub(crate) fn delete(
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "state": job.state.as_str()});
     tx.record_job(AuditEvent::Deleted, &job, &job, &RecordActor::caller(caller, None), Some(context))?;
     tx.remove(job.seq);
-    // At once, so that nobody else in this commit finds it any more.
+    // Flush now, so that no other command in this commit finds the job.
     Ok(tx.flush()?)
 }
 
 impl WriteTx<'_> {
-    /// The job, if it exists for this caller and the caller may manage it; time acts on it first.
+    /// The job, if the caller can see and manage it. Applies due timers first.
     pub(crate) fn managed(&mut self, caller: &Caller, id: JobId) -> Result<JobRecord, ActError> {
         let seq = self.find(&[id])?[0].ok_or(ActError::NotFound(id))?;
         self.apply_due_timers(seq)?;
@@ -299,7 +299,7 @@ impl WriteTx<'_> {
     }
 }
 
-/// Whether a suspension or a resume found the job as it was asked to be, for callers that want to know (M51).
+/// Returns an error if a suspend or resume found the job already in the requested state; for strict callers (M51).
 pub fn require_change(acted: &ActionReport, act: &JobAction) -> Result<(), ActError> {
     match act {
         JobAction::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {

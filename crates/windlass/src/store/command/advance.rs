@@ -1,5 +1,5 @@
-//! Moving a job and what follows from it: attempts, dependents, child groups, freed keys. The consequences are worked off a
-//! list, never by recursion, and as far as one commit may go (see `cascade.rs`).
+//! Moves a job and applies the consequences: attempts, dependents, child groups, freed keys. Consequences are processed
+//! from a list, never by recursion, and within the bounds of one commit (see `cascade.rs`).
 
 use super::audit::RecordActor;
 use super::cascade::Consequences;
@@ -15,7 +15,7 @@ use crate::store::engine::{EngineResult, JobData, JobDataKind, JobDataWrite, Key
 use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
-    /// Lets an event happen to a job, with all that follows. Says whether the job changed.
+    /// Applies an event to a job, with all consequences. Returns whether the job changed.
     pub(crate) fn apply(
         &mut self,
         seq: Seq,
@@ -28,7 +28,7 @@ impl WriteTx<'_> {
         Ok(result)
     }
 
-    /// Lets an event happen to a job; what follows is added to `todo`.
+    /// Applies an event to a job; consequences are added to `todo`.
     pub(super) fn step(
         &mut self,
         seq: Seq,
@@ -47,15 +47,15 @@ impl WriteTx<'_> {
         if *event == Event::Resume {
             after = self.with_renewed_ticket(after)?;
         }
-        // Only a claimable job can be set aside.
+        // Only a claimable job can be blocked.
         after.is_blocked &= after.state == JobState::Scheduled && before.state == JobState::Scheduled;
-        // The attempt that completed a job follows from the job itself.
+        // The attempt that completed a job is derived from the job itself.
         if let Some(outcome) = change.attempt
             && after.completed_by.is_none()
         {
             self.keep_attempt(&before, &after, outcome);
         }
-        // Whoever runs it does not know yet: it was not its own report that ended the attempt.
+        // The worker does not know yet: the attempt was not ended by its own report.
         if change.attempt.is_some() && cause.kind != "worker" {
             self.interrupt();
         }
@@ -70,11 +70,12 @@ impl WriteTx<'_> {
             todo.ended.push_back(seq);
         }
         if before.state == JobState::Running && after.state != JobState::Running {
-            // Whoever did not end the attempt itself must hear of it, or two would run for a while.
+            // A worker that did not end the attempt itself must be notified, or two workers would run the job for a
+            // while.
             if cause.kind != "worker" {
                 self.interrupt();
             }
-            // Others may have waited for this one's place.
+            // Other jobs may have waited for the slot that this one frees.
             if !self.config()?.running_limits(&after.lane).is_empty() {
                 self.wake();
             }
@@ -92,7 +93,7 @@ impl WriteTx<'_> {
             outcome,
             error,
         };
-        self.write_facet(JobDataWrite::Put(JobData {
+        self.write_job_data(JobDataWrite::Put(JobData {
             seq: before.seq,
             kind: JobDataKind::Attempt,
             name: String::new(),
@@ -101,7 +102,8 @@ impl WriteTx<'_> {
         }));
     }
 
-    /// Does what follows from the end of a job for itself and its parent; what follows for others is added to `todo`.
+    /// Applies the consequences of a job's end for itself and its parent; consequences for other jobs are added to
+    /// `todo`.
     pub(super) fn ended(&mut self, seq: Seq, todo: &mut Consequences) -> EngineResult<()> {
         let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
         if job.has.unique_key {
@@ -146,7 +148,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Wakes a parent that parked on a group which was decided before it parked.
+    /// Wakes a parent whose group was decided before it parked.
     pub(crate) fn wake_if_decided(&mut self, parent: Seq, number: u64) -> EngineResult<()> {
         let group = self.child_group(parent, number)?.filter(|group| group.decided.is_some());
         let Some(group) = group else { return Ok(()) };
@@ -156,7 +158,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Wakes the parent that waits for a group, and cancels the children nobody waits for any more.
+    /// Wakes the parent that waits for a group, and cancels the children that are no longer needed.
     fn group_decided(
         &mut self,
         parent: Seq,
@@ -184,8 +186,8 @@ impl WriteTx<'_> {
         todo.add(self.now, parent.depth, task);
     }
 
-    /// Gives the next job of each lane that was set aside for this key its chance at the coming claims; of each, since a
-    /// lane that is paused must not keep the others from their turn.
+    /// Unblocks the next job of each lane that is blocked on this key. It does so in every lane, because a paused lane
+    /// must not block the others.
     pub(super) fn unblock(&mut self, key: ConcurrencyKey) -> EngineResult<()> {
         for job in self.db()?.set_aside(key)? {
             let seq = self.cache_job(job);
@@ -194,7 +196,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Sets a claimable job aside, or gives it its chance again.
+    /// Blocks a claimable job, or unblocks it.
     pub(crate) fn set_blocked(&mut self, seq: Seq, is_blocked: bool) -> EngineResult<()> {
         if let Some(job) = self.job(seq)?.cloned()
             && job.state == JobState::Scheduled
@@ -206,13 +208,13 @@ impl WriteTx<'_> {
 
     /// A group of children.
     pub(crate) fn child_group(&mut self, parent: Seq, group: u64) -> EngineResult<Option<ChildGroup>> {
-        let found = self.facet(parent, JobDataKind::Group, "", group)?;
+        let found = self.job_data(parent, JobDataKind::Group, "", group)?;
         found.map(|body| parse(&body)).transpose()
     }
 
-    /// Keeps a group of children.
+    /// Stores a group of children.
     pub(crate) fn put_child_group(&mut self, parent: Seq, number: u64, group: &ChildGroup) {
-        self.write_facet(JobDataWrite::Put(JobData {
+        self.write_job_data(JobDataWrite::Put(JobData {
             seq: parent,
             kind: JobDataKind::Group,
             name: String::new(),
@@ -221,13 +223,13 @@ impl WriteTx<'_> {
         }));
     }
 
-    /// Lets time act on a job before anybody else does, so that no answer depends on when maintenance last ran.
+    /// Applies due timers to a job before a command uses it, so that no answer depends on when maintenance last ran.
     pub(crate) fn apply_due_timers(&mut self, seq: Seq) -> EngineResult<()> {
         if self.release_if_older(seq)? {
-            // The lease is over, whatever becomes of the command that met it.
+            // The lease has expired, even if the command that triggered this fails.
             self.begin();
         }
-        // Each step moves the job on; a resume may be followed by a wake or a promotion.
+        // Each step advances the job; a resume may be followed by a wake or a promotion.
         for _ in 0..4 {
             let (now, env, grace) = (self.now, self.env, self.grace);
             let Some(job) = self.job(seq)? else { return Ok(()) };
@@ -244,7 +246,7 @@ impl WriteTx<'_> {
                 self.keep_timeout_of_wait(seq)?;
             }
             let _refused = self.apply(seq, &event, &RecordActor::system())?;
-            // What time has done stands, whatever becomes of the command that met it.
+            // Timer effects are committed even if the command that triggered them fails.
             self.begin();
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! What a running attempt writes beside its outcome: checkpoints, progress and log lines. Every write names job and fence;
-//! a stale one changes nothing (M5).
+//! What a running attempt writes besides its outcome: checkpoints, progress and log lines. Every write names job and
+//! fence; a stale write changes nothing (M5).
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,15 @@ use crate::store::documents::config::encode;
 use crate::store::engine::{JobData, JobDataKind, JobDataWrite};
 use crate::store::tx::write_tx::WriteTx;
 
-/// The right to write for a job: who holds it, with which fence.
+/// Identifies the claim on whose behalf a worker writes: job, fence and worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseRef {
-    /// Which job.
+    /// The claimed job.
     pub job: JobId,
     /// The fence it was claimed with.
     pub fence: Fence,
-    /// The worker that claimed it. None only for HTTP calls that name no worker: the fence alone identifies the claim then.
+    /// The worker that claimed it. `None` only for HTTP calls that name no worker; the fence alone identifies the claim
+    /// then.
     pub worker: Option<WorkerId>,
 }
 
@@ -38,29 +39,29 @@ impl LeaseRef {
 pub struct LogLine {
     /// When it was written.
     pub at: Timestamp,
-    /// In which attempt.
+    /// The attempt that wrote it.
     pub attempt: u32,
-    /// What it says.
+    /// The text of the line.
     pub text: String,
 }
 
-/// Something to write for a running job.
+/// A write for a running job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttemptWrite {
-    /// A step's result, or progress state (M70, M73).
+    /// A step's result, or a checkpoint of progress (M70, M73).
     Checkpoint {
-        /// Its name.
+        /// The step's name.
         step: String,
-        /// Its value, JSON.
+        /// The value, as JSON.
         value: Vec<u8>,
     },
-    /// How far it is.
+    /// The progress of the job.
     Progress(Progress),
-    /// Lines for its log.
+    /// Lines for the job's log.
     Logs(Vec<String>),
 }
 
-/// Writes notes for a running job, all or none.
+/// Applies writes for a running job, all or none.
 pub(crate) fn note(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -85,7 +86,7 @@ pub(crate) fn note(
     Ok(())
 }
 
-/// Notes that jobs which were claimed ahead have started; one that is not held any more is left alone.
+/// Marks jobs that were claimed ahead as started; jobs that are no longer held are skipped.
 pub(crate) fn start(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -124,8 +125,8 @@ fn check(note: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
     }
 }
 
-/// Refuses more checkpoints than a job may have, or larger ones, before the first is written: it could not be taken back
-/// alone.
+/// Refuses checkpoints beyond the allowed number or size before the first one is written: a single write could not be
+/// undone.
 fn check_room(tx: &mut WriteTx<'_>, job: &JobRecord, notes: &[AttemptWrite]) -> Result<(), WorkError> {
     let named: BTreeMap<&str, usize> = notes
         .iter()
@@ -157,7 +158,7 @@ fn check_room(tx: &mut WriteTx<'_>, job: &JobRecord, notes: &[AttemptWrite]) -> 
     Ok(())
 }
 
-/// Whether the name of a step or signal is within its limits.
+/// Checks that the name of a step or signal is within its limits.
 pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
     if name.is_empty() {
         return Err(Invalid::new(field, FieldProblem::Missing));
@@ -166,28 +167,28 @@ pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
 }
 
 impl WriteTx<'_> {
-    /// The job this hand holds right now.
+    /// The job that this claim currently holds.
     pub(crate) fn in_hand(&mut self, caller: &Caller, hand: LeaseRef) -> Result<JobRecord, WorkError> {
         let Some(seq) = self.find(&[hand.job])?[0] else { return Err(WorkError::NoSuchJob(hand.job)) };
         self.apply_due_timers(seq)?;
         let job = self.job(seq)?.filter(|job| caller.can_see(&job.lane.tenant));
         let Some(job) = job.cloned() else { return Err(WorkError::NoSuchJob(hand.job)) };
         if let Some(worker) = hand.worker {
-            // Before the fence is looked at: whoever may not act for this worker learns nothing about its fences.
+            // Checked before the fence: a caller that may not act for this worker learns nothing about its fences.
             self.known_worker(caller, worker)?;
         }
         let stale = WorkError::Stale(hand.job);
         let holder = job.lease.map(|lease| lease.worker).filter(|_| job.is_held_with(hand.fence));
         let Some(worker) = holder else { return Err(stale) };
         match self.worker_calls(caller, hand.worker.unwrap_or(worker)) {
-            // The lease is that of a worker whom this caller may not act for.
+            // The lease belongs to a worker that this caller may not act for.
             Err(WorkError::NoSuchWorker(_)) if hand.worker.is_none() => return Err(stale),
             answer => answer?,
         };
         self.held(seq, hand.worker.unwrap_or(worker), hand.fence)?.ok_or(stale)
     }
 
-    /// The job, started if it was only claimed ahead: its worker does something for it.
+    /// Starts the job if it was only claimed ahead: its worker is working on it.
     pub(crate) fn started(&mut self, mut job: JobRecord) -> JobRecord {
         if job.has.claim_ahead {
             start_job(&mut job, self.now);
@@ -196,7 +197,7 @@ impl WriteTx<'_> {
         job
     }
 
-    /// Keeps a checkpoint; the caller puts the job.
+    /// Saves a checkpoint; the caller puts the job.
     pub(crate) fn save_checkpoint(
         &mut self,
         job: &mut JobRecord,
@@ -221,7 +222,7 @@ impl WriteTx<'_> {
             details.checkpoint_bytes = bytes;
             job.has.checkpoints = true;
         }
-        self.write_facet(JobDataWrite::Put(JobData {
+        self.write_job_data(JobDataWrite::Put(JobData {
             seq: job.seq,
             kind: JobDataKind::Checkpoint,
             name: step.to_owned(),
@@ -231,7 +232,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Adds lines to a job's log, the oldest making room for the newest; the caller puts the job.
+    /// Appends lines to a job's log and drops the oldest lines beyond the limit; the caller puts the job.
     pub(crate) fn append_logs(&mut self, job: &mut JobRecord, lines: &[String]) {
         for line in lines {
             let mut text = line.clone();
@@ -241,9 +242,9 @@ impl WriteTx<'_> {
             let details = job.details_mut();
             details.log_lines += 1;
             let number = details.log_lines;
-            self.write_facet(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body }));
+            self.write_job_data(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body }));
             if let Some(oldest) = number.checked_sub(limits::LOG_LINES_MAX).filter(|oldest| *oldest > 0) {
-                self.write_facet(JobDataWrite::Drop { seq, kind, name, number: oldest });
+                self.write_job_data(JobDataWrite::Drop { seq, kind, name, number: oldest });
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What the audit trail says about a change. Which event a transition is, and what goes into its context, is decided here
-//! for all commands.
+//! Audit records of changes. Decides, for all commands, which audit event a transition is and what its context
+//! contains.
 
 use serde_json::json;
 
@@ -13,23 +13,23 @@ use crate::store::caller::Caller;
 use crate::store::documents::config::TypeSettings;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Who or what is behind a change, and why.
+/// The actor of a change, and the reason.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordActor {
     /// Kind of actor: `user`, `worker` or `system`.
     pub(crate) kind: &'static str,
-    /// Who.
+    /// The actor's id.
     pub(crate) id: String,
-    /// Why.
+    /// The reason given.
     pub(crate) reason: Option<String>,
-    /// The trace it belongs to.
+    /// The trace the change belongs to.
     pub(crate) trace_id: Option<String>,
-    /// The API key that a worker came with.
+    /// The API key the worker used.
     pub(crate) key: Option<KeyId>,
 }
 
 impl RecordActor {
-    /// Whoever asked for a suspension, when it comes into force after the request.
+    /// The actor that requested a suspension which takes effect after the request.
     pub(crate) fn suspension(how: &Suspension) -> RecordActor {
         RecordActor {
             kind: "user",
@@ -40,12 +40,12 @@ impl RecordActor {
         }
     }
 
-    /// The store itself, as time passes or other jobs end.
+    /// The store itself, for timers and consequences of other jobs.
     pub(crate) fn system() -> RecordActor {
         RecordActor { kind: "system", id: "windlass".into(), reason: None, trace_id: None, key: None }
     }
 
-    /// A worker that calls with this caller's key.
+    /// A worker that uses this caller's API key.
     pub(crate) fn worker(caller: &Caller, worker: WorkerId) -> RecordActor {
         RecordActor {
             kind: "worker",
@@ -68,7 +68,7 @@ impl RecordActor {
     }
 }
 
-/// What an operator's action is about, as far as records can be searched by it.
+/// The object of an operator's action, for searching records.
 pub(crate) struct Subject {
     pub(crate) tenant: Tenant,
     pub(crate) queue: Option<QueueName>,
@@ -81,7 +81,7 @@ impl From<Tenant> for Subject {
     }
 }
 
-/// The audit event that a transition is.
+/// The audit event for a transition.
 fn event_of(event: &Event, after: &JobRecord) -> AuditEvent {
     match (event, after.state) {
         (Event::Submit, JobState::Pending | JobState::Delayed | JobState::Scheduled) => AuditEvent::Submitted,
@@ -105,7 +105,7 @@ fn event_of(event: &Event, after: &JobRecord) -> AuditEvent {
         (_, JobState::Completed) => AuditEvent::Completed,
         (Event::Fail { .. } | Event::LeaseExpired { .. }, JobState::DeadLetter) => AuditEvent::Exhausted,
         (_, JobState::Failed | JobState::DeadLetter) => AuditEvent::Failed,
-        // The second is one that was claimed ahead and never started.
+        // The second case is a job that was claimed ahead and never started.
         (Event::Release, _) | (Event::Fail { .. } | Event::LeaseExpired { .. }, JobState::Scheduled) => {
             AuditEvent::Released
         }
@@ -124,7 +124,7 @@ fn event_of(event: &Event, after: &JobRecord) -> AuditEvent {
 }
 
 impl WriteTx<'_> {
-    /// Records a transition, if anybody is to know.
+    /// Records a transition, if it is an audited one.
     pub(crate) fn record_transition(
         &mut self,
         event: &Event,
@@ -136,7 +136,7 @@ impl WriteTx<'_> {
             self.record_job(AuditEvent::Reaped, before, after, cause, None)?;
         }
         let kind = event_of(event, after);
-        // A suspension that was asked for before is its operator's, not the worker's whose attempt ended.
+        // The actor of a suspension that was requested earlier is its operator, not the worker whose attempt ended.
         if kind == AuditEvent::Suspended
             && let Some(how) = &before.details.suspend_requested
             && !matches!(event, Event::Suspend { .. })
@@ -146,8 +146,9 @@ impl WriteTx<'_> {
         self.record_job(kind, before, after, cause, None)
     }
 
-    /// The trace of a record: of an operator's action the request's, of what happens in a job's life the job's own; else
-    /// that of the call, which has one made for it. What time alone does to a job without a trace has none.
+    /// The trace of a record: the request's trace for an operator's action, the job's own trace for events of the job;
+    /// otherwise the trace of the call, which is generated if missing. Timer effects on a job without a trace have
+    /// none.
     fn trace_of(&mut self, cause: &RecordActor, job: Option<&JobRecord>) -> Option<String> {
         let own = job.and_then(|job| job.trace).map(|trace| trace.to_string());
         let given = cause.trace_id.clone();
@@ -161,7 +162,7 @@ impl WriteTx<'_> {
         found.or_else(|| self.call_trace.clone())
     }
 
-    /// Records what happened to a job; `extra` replaces the usual context.
+    /// Records an event of a job; `extra` replaces the usual context.
     pub(crate) fn record_job(
         &mut self,
         event: AuditEvent,
@@ -232,7 +233,7 @@ impl WriteTx<'_> {
     }
 }
 
-/// The same context with the key that the worker came with. A key's id needs no escaping.
+/// Adds the worker's API key to the context. A key id needs no escaping.
 fn with_key(context: String, key: Option<&KeyId>) -> String {
     match (context.strip_suffix('}'), key) {
         (Some(fields), Some(key)) => format!(r#"{fields},"key":"{key}"}}"#),
@@ -272,7 +273,7 @@ fn context_of(event: AuditEvent, before: &JobRecord, after: &JobRecord, cause: &
             })
             .to_string()
         }
-        // The words of states need no escaping, and this is written for every job: no JSON tree is built for it.
+        // State names need no escaping. This is written for every job, so no JSON tree is built.
         _ => format!(
             r#"{{"previous_state":"{}","state":"{}","attempt":{}}}"#,
             before.state, after.state, after.attempt
@@ -280,7 +281,7 @@ fn context_of(event: AuditEvent, before: &JobRecord, after: &JobRecord, cause: &
     }
 }
 
-/// The mode of the suspension that a record is about.
+/// The mode of the suspension that a record describes.
 fn mode_of(event: AuditEvent, before: &JobRecord, after: &JobRecord) -> Option<SuspendMode> {
     let (before, after) = (&before.details, &after.details);
     let suspension = match event {

@@ -1,5 +1,6 @@
-//! Sealing the audit trail (M93). Records are read and hashed on a snapshot, beside whatever is being written; a commit
-//! only adds the new points of the chain, and only if nobody else has gone on from the same point meanwhile.
+//! Sealing the audit trail (M93). Records are read and hashed on a snapshot, concurrently with writes. A commit only
+//! adds the new checkpoints of the chain, and only if no other process has continued from the same checkpoint
+//! meanwhile.
 
 use crate::audit::{Seal, SealPoint};
 use crate::error::StoreError;
@@ -9,35 +10,35 @@ use crate::store::engine::{DocumentKind, Read, RecordQuery};
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Records between two points of the chain that are kept; between them only the newest is.
+/// Number of records between two retained checkpoints of the chain; in between only the newest is retained.
 const SEAL_EVERY: u64 = 10_000;
 
-/// The name of the document that says how far the trail is sealed.
+/// The key of the document that stores how far the audit trail is sealed.
 const HEAD: &str = "head";
 
-/// What one round of sealing did.
+/// The result of one sealing round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealReport {
-    /// Up to where the trail is sealed.
+    /// The newest checkpoint of the audit trail.
     pub seal: Seal,
-    /// Whether there is more to seal at once.
+    /// Whether there is more to seal immediately.
     pub has_more: bool,
-    /// Whether nothing was done because somebody else is at it.
+    /// Whether nothing was done because another process is sealing.
     pub is_left_to_others: bool,
 }
 
-/// The chain as it was found, and as it goes on.
+/// The chain as it was read, and its continuation.
 #[derive(Debug, Clone)]
 pub(crate) struct SealBacklog {
     from: Seal,
-    /// The points to be kept; none if everything is sealed.
+    /// The checkpoints to store; empty if everything is sealed.
     points: Vec<Seal>,
     has_more: bool,
     is_left_to_others: bool,
 }
 
 impl SealBacklog {
-    /// What there is to say if nothing is to be written.
+    /// The report if nothing needs to be written.
     pub(crate) fn nothing(&self) -> Option<SealReport> {
         let is_left_to_others = self.is_left_to_others;
         self.points.is_empty().then(|| SealReport {
@@ -48,8 +49,8 @@ impl SealBacklog {
     }
 }
 
-/// Hashes records that are not sealed yet: one bounded round. None are read if the trail is not sealed up to where it was
-/// `left`, when that is given: somebody else goes on with it, and only one of them can.
+/// Hashes records that are not sealed yet, in one bounded round. Reads none if `left` is given and the newest
+/// checkpoint is not `left`: another process is sealing, and only one of them can continue the chain.
 pub(crate) fn read_backlog(view: &mut ReadTx<'_>, left: Option<&Seal>) -> Result<SealBacklog, StoreError> {
     let newest = newest_point(view.db)?;
     check_head(view.db, newest.as_ref())?;
@@ -79,32 +80,32 @@ pub(crate) fn read_backlog(view: &mut ReadTx<'_>, left: Option<&Seal>) -> Result
     Ok(SealBacklog { from, points, has_more, is_left_to_others: false })
 }
 
-/// The newest point that is kept, if the trail was ever sealed.
+/// The newest stored checkpoint, if the audit trail was ever sealed.
 pub(crate) fn newest_point(db: &mut dyn Read) -> Result<Option<SealPoint>, StoreError> {
     db.documents(DocumentKind::Seal)?.last().map(|document| parse(&document.body)).transpose()
 }
 
-/// How far the trail was sealed, as it is said apart from the points.
+/// The newest checkpoint as stored apart from the checkpoints.
 pub(crate) fn kept_head(db: &mut dyn Read) -> Result<Option<Seal>, StoreError> {
     db.document(DocumentKind::AuditHead, HEAD)?.map(|document| parse(&document.body)).transpose()
 }
 
-/// Refuses to seal a trail whose newest seal is missing or was replaced: sealing it again from an earlier point would hide
-/// that.
+/// Refuses to seal an audit trail whose newest checkpoint is missing or was replaced: sealing it again from an earlier
+/// checkpoint would hide that.
 fn check_head(db: &mut dyn Read, newest: Option<&SealPoint>) -> Result<(), StoreError> {
     match kept_head(db)? {
         Some(head) if newest.is_none_or(|point| point.seal != head) => {
             let through = head.through;
             Err(StoreError::Damaged(format!(
-                "the audit trail was sealed up to record {through}, and that seal is missing or was changed: \
-                 it is not sealed further, `windlass audit verify` says more"
+                "the audit trail was sealed up to record {through}, but that seal is missing or was changed: \
+                 sealing has stopped, see `windlass audit verify`"
             )))
         }
         _ => Ok(()),
     }
 }
 
-/// Writes the new points, unless somebody else has sealed meanwhile.
+/// Writes the new checkpoints, unless another process has sealed meanwhile.
 pub(crate) fn put(tx: &mut WriteTx<'_>, found: &SealBacklog) -> Result<SealReport, StoreError> {
     let SealBacklog { from, points, has_more, .. } = found;
     if !is_last(tx, from)? {
@@ -122,7 +123,7 @@ pub(crate) fn put(tx: &mut WriteTx<'_>, found: &SealBacklog) -> Result<SealRepor
     Ok(SealReport { seal, has_more: *has_more, is_left_to_others: false })
 }
 
-/// Whether this is still the newest point.
+/// Whether this is still the newest checkpoint.
 fn is_last(tx: &mut WriteTx<'_>, point: &Seal) -> Result<bool, StoreError> {
     let next = key(&Seal { through: point.through + 1, hash: String::new() });
     let (here, after) = (
@@ -134,7 +135,7 @@ fn is_last(tx: &mut WriteTx<'_>, point: &Seal) -> Result<bool, StoreError> {
     Ok(is_here && after.is_none())
 }
 
-/// Under which the newest point of its stretch of the chain is kept.
+/// The document key of the newest checkpoint of this section of the chain.
 fn key(point: &Seal) -> String {
     format!("{:020}", point.through.div_ceil(SEAL_EVERY) * SEAL_EVERY)
 }
@@ -148,14 +149,14 @@ mod tests {
     use crate::store::command::pause::{Pause, Target};
     use crate::store::environment::StoreOptions;
 
-    /// Does something that is recorded.
+    /// Does something that is audited.
     async fn pause(store: &Store, queue: &str) {
         let target = Target::Queue(QueueName::new(queue).unwrap());
         store.pause(&Caller::local(), target, Pause::default()).await.unwrap();
     }
 
-    /// M93: whoever finds that another has gone on with the chain leaves it to that one, and goes on itself once it stands
-    /// still.
+    /// M93: a process that finds another one continuing the chain stops sealing, and resumes once the chain stops
+    /// growing.
     #[tokio::test]
     async fn what_another_seals_is_left_to_it_as_long_as_it_does() {
         let store = Store::open("memory:", StoreOptions::default()).unwrap();

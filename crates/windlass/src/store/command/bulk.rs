@@ -1,4 +1,4 @@
-//! Actions on all jobs that fit a filter, in bounded commits, so that claims get their turn in between.
+//! Actions on all jobs that match a filter, in bounded commits, so that claims run in between.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,33 +16,33 @@ use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::query::list::Cursor;
 use crate::store::tx::write_tx::WriteTx;
 
-/// What is to be done to each job.
+/// The action to apply to each job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BulkAction {
-    /// As to a single job.
+    /// An action on a single job.
     JobAction(JobAction),
-    /// Submit it again.
+    /// Submit a copy as a new job.
     Redrive(Redrive),
-    /// Remove it.
+    /// Delete the job.
     Delete,
 }
 
-/// What a bulk action did.
+/// The result of a bulk action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BulkReport {
-    /// Jobs that fit the filter.
+    /// Jobs that matched the filter.
     pub matched: u64,
-    /// Jobs that were changed; the others could not be, or were so already.
+    /// Jobs that were changed. The others could not be changed or needed no change.
     pub changed: u64,
-    /// Jobs that fit but were refused, for example because of their state or because another job needs them.
+    /// Jobs that matched but were refused, for example because of their state or because another job depends on them.
     pub skipped: u64,
 }
 
-/// A place in a bulk action, to go on from. Its text is for passing back, not for reading.
+/// A cursor for continuing a bulk action. Its text form is opaque.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BulkCursor {
     pub(crate) after: ClaimOrder,
-    /// The last job there was when it began: what it submits itself is not its business.
+    /// The newest job at the start of the action. Jobs that the action submits itself are excluded.
     pub(crate) last: Seq,
 }
 
@@ -63,7 +63,7 @@ impl FromStr for BulkCursor {
         };
         parse().ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
-            allowed: "the cursors that a bulk action gave out",
+            allowed: "a cursor returned by a bulk action",
         })
     }
 }
@@ -72,18 +72,18 @@ impl FromStr for BulkCursor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round {
     pub(crate) bulk: BulkReport,
-    /// Where to go on; none when done.
+    /// Where to continue; `None` when done.
     pub(crate) next: Option<ClaimOrder>,
 }
 
-/// The id of no job: nothing fits a filter for its children.
+/// An id that no job has: a filter for its children matches nothing.
 const NOBODY: [u8; 16] = [0; 16];
 
-/// The filter over what exists for this caller: its own tenant's jobs.
+/// Restricts the filter to jobs the caller can see: those of its own tenant.
 pub(crate) fn seen(caller: &Caller, filter: &Filter) -> Filter {
     let mut filter = filter.clone();
     if let Some(tenant) = &caller.tenant {
-        // Another tenant's jobs do not exist for this caller: the filter then fits nothing.
+        // Another tenant's jobs do not exist for this caller: the filter matches nothing.
         if filter.tenant.as_ref().is_some_and(|wanted| wanted != tenant) {
             filter.parent = Some(JobId::from_bytes(NOBODY));
         }
@@ -92,11 +92,11 @@ pub(crate) fn seen(caller: &Caller, filter: &Filter) -> Filter {
     filter
 }
 
-/// The filter over what this caller may act on: of those, a submitter's own.
+/// Restricts the filter to jobs the caller may act on: for a submitter, its own jobs.
 pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
     let mut filter = seen(caller, filter);
     if caller.role.manages_own_jobs_only() {
-        // Asking for another's jobs must not end with the own ones.
+        // A filter for another owner's jobs must not select the caller's own.
         if filter.owner.as_ref().is_some_and(|wanted| *wanted != caller.id) {
             filter.parent = Some(JobId::from_bytes(NOBODY));
         }
@@ -105,7 +105,7 @@ pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
     filter
 }
 
-/// Acts on the next jobs that fit, at most `max` of them, up to and including `last`.
+/// Acts on the next matching jobs, at most `max` of them, up to and including `last`.
 pub(crate) fn round(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -117,12 +117,12 @@ pub(crate) fn round(
     caller.require(Permission::ManageJob)?;
     let limit = usize::try_from(max).unwrap_or(usize::MAX).clamp(1, limits::BULK_JOBS_PER_COMMIT);
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
-    // Where no index leads to the jobs that fit, a round looks at a bounded number of others.
+    // If no index matches the filter, a round reads a bounded number of other jobs.
     let Found { jobs: page, stopped } = tx.db()?.search(&scan, limits::LIST_SCAN_MAX)?;
     let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten().or(stopped);
     let mut bulk = BulkReport::default();
     for job in page {
-        // Jobs that this very action submitted are not its business.
+        // Excludes jobs that this action submitted itself.
         if job.seq > last {
             next = None;
             break;
@@ -142,7 +142,7 @@ pub(crate) fn round(
     Ok(Round { bulk, next })
 }
 
-/// Whether the job changed; none if the action was refused.
+/// Whether the job changed; `None` if the action was refused.
 fn act_on_job(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -157,7 +157,7 @@ fn act_on_job(
     match result {
         Ok(is_changed) => Ok(Some(is_changed)),
         Err(ActError::Store(error)) => Err(error),
-        // A job that cannot be acted on is left alone: every refusal comes before the first write.
+        // A job that cannot be acted on is skipped: every refusal comes before the first write.
         Err(_) => Ok(None),
     }
 }

@@ -1,5 +1,5 @@
-//! Reporting an end to a callback address: the report is a job of its own, submitted in the commit that ends the job, so
-//! that neither is without the other (M95).
+//! Callbacks: a callback is a job of its own, submitted in the commit that ends the job, so that one never exists
+//! without the other (M95).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -18,29 +18,29 @@ use crate::store::engine::{DocumentKind, JobDataKind, JobDataQuery};
 use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
-    /// Submits the report of a job's end.
+    /// Submits the callback job for a job that has ended.
     pub(super) fn call_back(&mut self, job: &JobRecord) -> Result<(), StoreError> {
         let Some(spec) = self.spec(job.seq)? else { return Ok(()) };
         let result = if job.has.result { self.result_of(job)? } else { None };
         let Some(delivery) = callback::delivery(job, &spec, result.as_deref()) else { return Ok(()) };
-        // It belongs to whoever owns the job, who may then cancel it or have it sent again.
+        // The callback belongs to the owner of the job, who may cancel it or retry it.
         let caller = Caller { id: spec.owner, ..Caller::system() };
         match submit::submit(self, &caller, &[delivery], SubmitOptions::default(), None) {
             Ok(_) => Ok(()),
             Err(SubmitError::Store(error)) => Err(error),
-            // It has no key, no dependency and no limit by which it could be refused.
-            Err(refused) => Err(StoreError::Database(format!("the report of job {}: {refused}", job.id))),
+            // A callback has no key, no dependency and no limit that could cause a refusal.
+            Err(refused) => Err(StoreError::Database(format!("the callback of job {}: {refused}", job.id))),
         }
     }
 
     fn result_of(&mut self, job: &JobRecord) -> Result<Option<Vec<u8>>, StoreError> {
         let query =
             JobDataQuery { seq: job.seq, kind: JobDataKind::Result, name: None, above: None, limit: 1 };
-        Ok(self.db()?.facets(query)?.pop().map(|facet| facet.body.to_vec()))
+        Ok(self.db()?.job_data(query)?.pop().map(|data| data.body.to_vec()))
     }
 }
 
-/// The secrets that a tenant's webhooks are signed with, made now if there is none.
+/// The signing secrets of a tenant's webhooks; creates one if there is none.
 pub(crate) fn webhook_secrets(
     tx: &mut WriteTx<'_>,
     tenant: &Tenant,
@@ -53,7 +53,7 @@ pub(crate) fn webhook_secrets(
     Ok(secrets.in_force(tx.now))
 }
 
-/// Makes a new secret, beside which the one before signs for a while.
+/// Creates a new secret. The previous one stays valid for a while.
 pub(crate) fn rotate_webhook_secret(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -85,7 +85,7 @@ fn put(
     Ok(secrets)
 }
 
-/// The key under which a tenant's secret is kept.
+/// The document key of a tenant's secret.
 pub(crate) fn secret_key(tenant: &Tenant) -> String {
     format!("webhook {tenant}")
 }

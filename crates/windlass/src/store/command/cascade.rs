@@ -1,7 +1,7 @@
-//! Working off what follows from a change: dependents are told of an end, priorities passed on, children cancelled, leases of
-//! lost workers ended, running jobs of a paused queue suspended. A commit does as much as its budget allows, level by level
-//! of the dependency graph; the rest is kept as cursors, which [`continue_cascades`](Unit::continue_cascades) goes on from. It
-//! decides nothing about single jobs.
+//! Processes the consequences of a change: notifies dependents of an end, propagates priorities, cancels children, ends
+//! leases of lost workers, suspends running jobs of a paused queue. A commit does as much as its budget allows, level
+//! by level of the dependency graph. The rest is stored as cursors, from which
+//! [`continue_cascades`](WriteTx::continue_cascades) continues. No decisions about single jobs are made here.
 
 mod leases;
 mod priority;
@@ -18,26 +18,26 @@ use crate::store::engine::{ClaimOrder, Document, DocumentKind, Edge, EngineResul
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::tx::write_tx::WriteTx;
 
-/// What follows from the changes made so far.
+/// Consequences of the changes made so far.
 #[derive(Default)]
 pub(super) struct Consequences {
     /// Jobs that became final.
     pub(super) ended: VecDeque<Seq>,
-    /// Concurrency keys of which a holder, or a candidate, went.
+    /// Concurrency keys that lost a holder or a candidate.
     pub(super) freed: VecDeque<ConcurrencyKey>,
-    /// By key, so that shallower levels come first.
+    /// By key; keys sort shallower levels first.
     cascades: BTreeMap<String, Cascade>,
-    /// Cascades of earlier commits, not begun yet in this one; by key.
+    /// Cascades of earlier commits that were not started in this one; by key.
     stored: VecDeque<Document>,
     /// Whether there are stored cascades that were not read.
     has_unread: bool,
-    /// Which budget of the unit is used.
+    /// The budget of the transaction to charge.
     source: Source,
     /// Jobs that were changed.
     changed: usize,
 }
 
-/// Whose consequences they are.
+/// The origin of the consequences.
 #[derive(Clone, Copy, Default)]
 enum Source {
     #[default]
@@ -51,7 +51,7 @@ type Rest = Option<Task>;
 /// Jobs of a cascade that are read together.
 struct Page {
     seqs: Vec<Seq>,
-    /// After which job to go on, if there may be more.
+    /// The job to continue after, if there may be more.
     next: Option<Seq>,
 }
 
@@ -61,7 +61,7 @@ impl Consequences {
         self.cascades.insert(cascade.key(), cascade);
     }
 
-    /// The key of the next stored cascade, if it comes before everything new.
+    /// Whether the next stored cascade sorts before all new ones.
     fn is_stored_next(&self) -> bool {
         match (self.stored.front(), self.cascades.first_key_value()) {
             (Some(stored), Some((key, _))) => stored.key <= *key,
@@ -72,7 +72,7 @@ impl Consequences {
 }
 
 impl WriteTx<'_> {
-    /// Does what follows, as far as the budget allows, and keeps the rest.
+    /// Processes consequences as far as the budget allows, and stores the rest.
     pub(super) fn drain(&mut self, mut todo: Consequences) -> EngineResult<Consequences> {
         loop {
             self.apply_consequences(&mut todo)?;
@@ -92,7 +92,7 @@ impl WriteTx<'_> {
         Ok(todo)
     }
 
-    /// What concerns only the jobs that ended and those whose turn it is for a key.
+    /// Handles the jobs that ended and the jobs that are next for a freed key.
     fn apply_consequences(&mut self, todo: &mut Consequences) -> EngineResult<()> {
         while let Some(seq) = todo.ended.pop_front() {
             self.ended(seq, todo)?;
@@ -108,11 +108,11 @@ impl WriteTx<'_> {
             && let Some(document) = todo.stored.pop_front()
         {
             self.put_document(DocumentKind::Cascade, &document.key, None, |_| {})?;
-            // One that began again in this commit starts from the front.
+            // A cascade that was started again in this commit begins from the front.
             let again = todo.cascades.remove(&document.key);
             return again.map_or_else(|| Cascade::parse(&document), Ok).map(Some);
         }
-        // Those that were not read may come before what is new.
+        // Cascades that were not read may sort before new ones.
         if todo.has_unread {
             return Ok(None);
         }
@@ -131,12 +131,12 @@ impl WriteTx<'_> {
         }
     }
 
-    /// How many jobs the next page of a cascade may hold; one at least.
+    /// How many jobs the next page of a cascade may hold; at least one.
     fn page_of(&self, todo: &Consequences) -> usize {
         self.budgets[todo.source as usize].left().clamp(1, limits::CASCADE_PAGE)
     }
 
-    /// Lets an event happen to a job of a cascade.
+    /// Applies an event to a job of a cascade.
     fn step_in_cascade(
         &mut self,
         job: &JobRecord,
@@ -145,10 +145,10 @@ impl WriteTx<'_> {
         todo: &mut Consequences,
     ) -> EngineResult<()> {
         self.budgets[todo.source as usize].change(job);
-        // A job that has moved on by itself (cancelled, or content with another dependency) does not listen any more.
+        // Jobs that have moved on (cancelled, or satisfied by another dependency) ignore the event.
         let is_changed = self.step(job.seq, event, cause, todo)?.unwrap_or(false);
         todo.changed += usize::from(is_changed);
-        // At once, so that what follows directly counts before the budget is looked at again.
+        // Apply now, so that direct consequences count before the budget is checked again.
         self.apply_consequences(todo)
     }
 
@@ -183,7 +183,7 @@ impl WriteTx<'_> {
                 return Ok(Some(Task::Dependents { job, after, last }));
             }
             after = Some((edge.dependent, edge.need));
-            // An end may overtake a priority that is still being passed on.
+            // An end may overtake a priority change that is still being propagated.
             self.inherit(edge.dependent, ended.effective_priority())?;
             if let Some(dependent) = self.job(edge.dependent)?.cloned() {
                 let event = Event::DependencyEnded { need: edge.need, state: ended.state };
@@ -193,7 +193,7 @@ impl WriteTx<'_> {
         Ok(has_more.then_some(Task::Dependents { job, after, last }))
     }
 
-    /// Raises what a job inherits to this at least, if it still waits for others.
+    /// Raises a job's inherited priority to at least this, if it still waits for other jobs.
     fn inherit(&mut self, seq: Seq, priority: Priority) -> EngineResult<()> {
         if let Some(job) = self.job(seq)?
             && job.inherited < priority
@@ -233,28 +233,28 @@ impl WriteTx<'_> {
         Ok(after.is_some().then_some(Task::Children { parent, id, group, reason, after }))
     }
 
-    /// The next jobs that fit, first submitted first.
+    /// The next matching jobs, first submitted first.
     fn scan_page(&mut self, filter: Filter, after: Option<Seq>, todo: &Consequences) -> EngineResult<Page> {
         let limit = self.page_of(todo);
         let reach = self.budgets[todo.source as usize].reach();
         let after = after.map(|seq| ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq });
         let scan = Scan { filter, order: Order::Oldest, after, limit };
         let Found { jobs, stopped } = self.db()?.search(&scan, reach)?;
-        let looked_at = if stopped.is_some() { reach } else { jobs.len() };
-        self.budgets[todo.source as usize].look_at(looked_at);
+        let scanned = if stopped.is_some() { reach } else { jobs.len() };
+        self.budgets[todo.source as usize].charge_rows(scanned);
         let last = jobs.last().filter(|_| jobs.len() == limit).map(|job| job.seq);
         let next = stopped.map(|place| place.seq).or(last);
         Ok(Page { seqs: jobs.into_iter().map(|job| self.cache_job(job)).collect(), next })
     }
 
-    /// Begins a cascade: does what the budget allows and keeps the rest. Says how many jobs were changed.
+    /// Starts a cascade: does what the budget allows and stores the rest. Returns how many jobs were changed.
     pub(crate) fn cascade(&mut self, depth: u32, task: Task) -> EngineResult<usize> {
         let mut todo = Consequences::default();
         todo.add(self.now, depth, task);
         Ok(self.drain(todo)?.changed)
     }
 
-    /// Goes on with what earlier commits left to do; says whether there is more.
+    /// Continues the cascades that earlier commits left; returns whether there is more.
     pub(crate) fn continue_cascades(&mut self) -> EngineResult<bool> {
         if self.knows_no_cascades() {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! Child groups: a running job spawns others and parks until the group is decided (M64). The children, the group and the
-//! parking are one commit.
+//! Child groups: a running job spawns children and parks until the group is decided (M64). The children, the group and
+//! the parking are one commit.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use crate::store::engine::{JobDataKind, JobDataQuery};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::write_tx::WriteTx;
 
-/// Children to be spawned.
+/// Children to spawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewGroup {
-    /// A name within the parent; a second call with the same name finds the first one's group.
+    /// A name within the parent. A second call with the same name returns the existing group.
     pub name: String,
     /// When the group is decided.
     pub strategy: GroupStrategy,
@@ -27,20 +27,21 @@ pub struct NewGroup {
     pub jobs: Vec<NewJob>,
 }
 
-/// What became of a spawning.
+/// The result of spawning children.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spawned {
     /// The group's number within the parent.
     pub group: u64,
-    /// Whether it was there already, from an earlier attempt.
+    /// Whether the group existed already, from an earlier attempt.
     pub is_known: bool,
     /// The children, in input order.
     pub children: Vec<JobRecord>,
-    /// The parent as it is now.
+    /// The current record of the parent.
     pub parent: JobRecord,
 }
 
-/// Spawns children and parks their parent; what it waits for `beside` them wakes it before their group is decided, too.
+/// Spawns children and parks their parent. The conditions in `beside` can also wake the parent before the group is
+/// decided.
 pub(crate) fn spawn(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -83,7 +84,7 @@ pub(crate) fn spawn(
     Ok(Spawned { group: number, is_known: false, children, parent })
 }
 
-/// The children, in the trace of their parent unless they name their own.
+/// The children, in their parent's trace unless they set their own.
 fn in_trace_of<'a>(
     tx: &mut WriteTx<'_>,
     parent: &JobRecord,
@@ -110,26 +111,26 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
         return Err(Invalid::new("strategy.threshold", FieldProblem::OutOfRange { value, min, max }));
     }
     if group.jobs.iter().any(|job| job.idempotency_key.is_some()) {
-        // A duplicate would be another parent's child, and its end would never reach this one.
+        // A duplicate would be another parent's child, and its end would never reach this parent.
         let problem = FieldProblem::Contradiction(
-            "children cannot have idempotency keys: the group's name is theirs".into(),
+            "children cannot have idempotency keys: the group's name serves as one".into(),
         );
         return Err(Invalid::new("jobs.idempotency_key", problem));
     }
     Ok(())
 }
 
-/// Refuses children of another tenant, whoever the worker is: no parent crosses tenants (M90).
+/// Refuses children of another tenant, for any worker: parents and children share a tenant (M90).
 fn check_tenant(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), Invalid> {
-    let is_elsewhere = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
-    if jobs.iter().any(is_elsewhere) {
+    let is_foreign = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
+    if jobs.iter().any(is_foreign) {
         let problem = FieldProblem::Contradiction("children belong to the tenant of their parent".into());
         return Err(Invalid::new("jobs.tenant", problem));
     }
     Ok(())
 }
 
-/// A child that waits for its own parent, which waits for it, would wait for ever.
+/// Refuses a child that depends on its own parent: each would wait for the other forever.
 fn check_parent(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), WorkError> {
     let is_parent = |dependency: &Dependency| *dependency == Dependency::Job(parent.id);
     for (index, job) in jobs.iter().enumerate() {
@@ -152,16 +153,16 @@ fn find_group(
     let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
     let query =
         JobDataQuery { seq: parent.seq, kind: JobDataKind::Group, name: Some(""), above: None, limit };
-    for facet in tx.db()?.facets(query)? {
-        let group: ChildGroup = parse(&facet.body)?;
+    for data in tx.db()?.job_data(query)? {
+        let group: ChildGroup = parse(&data.body)?;
         if group.name == name {
-            return Ok(Some((facet.number, group)));
+            return Ok(Some((data.number, group)));
         }
     }
     Ok(None)
 }
 
-/// A replay asks again for a group it has: it parks once more, unless the group is decided.
+/// A replay requests a group that exists: it parks again, unless the group is decided.
 fn again(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -199,7 +200,7 @@ fn keep_group(
         completed: 0,
         decided: (total == 0).then_some(Decided::Well),
     };
-    // A child may have ended at once, with a dependency that had ended badly before.
+    // A child may have ended immediately, because a dependency had already failed.
     for receipt in receipts {
         if let Some(child) = tx.job(receipt.job.seq)?
             && child.state.is_final()

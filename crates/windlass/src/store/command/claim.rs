@@ -1,5 +1,5 @@
-//! Claiming: the most urgent jobs a worker may run, as many as it asks for. Pauses, limits and promotion are consulted
-//! here, inside the commit, so that no claim ever sees an older pause (M57) or exceeds a limit (M110).
+//! Claiming: the most urgent jobs a worker may run, up to the number it requests. Pauses, limits and promotion are
+//! evaluated inside the commit, so that no claim ever uses an outdated pause (M57) or exceeds a limit (M110).
 
 mod aging;
 mod candidates;
@@ -27,26 +27,26 @@ use crate::ticket::Ticket;
 pub(in crate::store) use aging::AgingTurns;
 use candidates::Search;
 
-/// What a worker asks for.
+/// A worker's claim request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRequest {
-    /// Who asks.
+    /// The claiming worker.
     pub worker: WorkerId,
-    /// From which queues; as registered if none.
+    /// The queues to claim from; those registered if `None`.
     pub queues: Option<Vec<QueueName>>,
-    /// Which types; as registered if none.
+    /// The types to claim; those registered if `None`.
     pub types: Option<Vec<JobType>>,
-    /// How many at most.
+    /// Maximum number of jobs.
     pub limit: usize,
 }
 
 impl ClaimRequest {
-    /// `limit` jobs of whatever the worker registered for.
+    /// Claims up to `limit` jobs of any queue and type the worker is registered for.
     pub fn new(worker: WorkerId, limit: usize) -> ClaimRequest {
         ClaimRequest { worker, queues: None, types: None, limit }
     }
 
-    /// What it waits for: as asked for, or else as registered.
+    /// The queues and types of the request, or else those registered.
     fn interest(&self, worker: &Worker) -> WorkFilter {
         let registered = |any: bool| (!any).then_some(worker);
         WorkFilter {
@@ -70,62 +70,63 @@ impl ClaimRequest {
 /// A saved step (M70, M73).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Its name.
+    /// The step's name.
     pub step: String,
-    /// Its value, JSON.
+    /// The value, as JSON.
     pub value: Arc<[u8]>,
 }
 
-/// A job that is the worker's to run.
+/// A claimed job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimed {
     /// The job, with its lease.
     pub job: JobRecord,
-    /// What was submitted.
+    /// The job as submitted.
     pub spec: Spec,
-    /// What earlier attempts saved.
+    /// Checkpoints saved by earlier attempts.
     pub checkpoints: Vec<Checkpoint>,
 }
 
 impl Claimed {
-    /// Bytes of its payload and checkpoints.
+    /// Size of the payload and checkpoints in bytes.
     fn bytes(&self) -> usize {
         let saved = self.checkpoints.iter().map(|checkpoint| checkpoint.value.len());
         self.spec.payload.bytes.len() + saved.sum::<usize>()
     }
 
-    /// Its ticket, where tickets are on: verified by the store already, and offered to workers that verify it themselves
+    /// The job's ticket, if tickets are enabled. The store has already verified it; workers can verify it themselves
     /// (M94).
     pub fn ticket(&self) -> Option<&Ticket> {
         self.job.details.ticket.as_deref()
     }
 }
 
-/// What a claim answers.
+/// The result of a claim.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClaimAnswer {
     /// The jobs, most urgent first.
     pub jobs: Vec<Claimed>,
     /// Whether the worker is paused.
     pub is_paused: bool,
-    /// How long until a rate or a budget may let jobs start that it kept back from this claim (M111).
+    /// How long until a rate limit or a budget may admit jobs that it held back from this claim (M111).
     pub throttled_for: Option<Duration>,
-    /// Which jobs this claim is for: news of others are none for it.
+    /// Queues and types this claim matches; used to filter wake-ups.
     pub interest: WorkFilter,
 }
 
 impl ClaimAnswer {
-    /// How long to wait for news of work before it is worth looking again anyway, beside so many others who wait and look
-    /// every `backstop`.
+    /// How long to wait for a wake-up before polling again, given the number of `others` that wait and poll every
+    /// `backstop`.
     pub(crate) fn poll_interval(&self, backstop: Duration, others: usize) -> Duration {
-        // Whatever a wake-up missed, one of many finds soon; all of them every second would be the polling they avoid.
+        // A missed wake-up is soon found by one of many waiters. Polling by all of them every second would be the load
+        // that wake-ups avoid.
         let crowd = u32::try_from(others / limits::POLL_CROWD).unwrap_or(u32::MAX);
         let most = limits::HEARTBEAT_EVERY.max(backstop);
         let every = backstop.saturating_mul(crowd.saturating_add(1)).min(most);
         self.throttled_for.map_or(every, |wait| wait.min(every))
     }
 
-    /// Whether one of its jobs had been claimable for so long that somebody should have been told.
+    /// Whether one of its jobs had been claimable for so long that a wake-up should have been sent.
     pub(crate) fn has_waited(&self, now: Timestamp) -> bool {
         let waited = |claimed: &Claimed| {
             claimed.job.scheduled_at.is_some_and(|since| now.since(since) >= limits::NOTICE_MAX)
@@ -134,8 +135,8 @@ impl ClaimAnswer {
     }
 }
 
-/// Claims jobs. Those beyond the first `starts` are claimed ahead, if they may be: their worker starts them later, or gives
-/// them back.
+/// Claims jobs. Those beyond the first `starts` are claimed ahead, if allowed: the worker starts them later or returns
+/// them.
 pub(crate) fn claim(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -146,7 +147,7 @@ pub(crate) fn claim(
     let worker = tx.touch_worker(caller, request.worker)?;
     let has_more_due = tx.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT;
     if has_more_due {
-        // More are due than one commit moves: whoever finds nothing now looks again at once.
+        // More jobs are due than one commit moves: a claim that finds nothing now retries immediately.
         tx.wake();
     }
     tx.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
@@ -169,7 +170,7 @@ pub(crate) fn claim(
         tx.raw(|db| db.expect_specs(&front))?;
     }
     while jobs.len() < limit && bytes < limits::CLAIM_BYTES_MAX {
-        // So many that their payloads fit, however large each of them is.
+        // So many that their payloads fit at the maximum payload size.
         let fitting = (limits::CLAIM_BYTES_MAX - bytes) / tx.env.options.payload_bytes_max.max(1);
         let wanted = fitting.clamp(1, limit - jobs.len());
         let left = ByteBudget { jobs: wanted, bytes: limits::CLAIM_BYTES_MAX - bytes };
@@ -182,21 +183,22 @@ pub(crate) fn claim(
         }
     }
     if !jobs.is_empty() {
-        // From now on its silence ends leases: it counts from here.
+        // From now on the worker's silence ends leases; the period starts here.
         tx.mark_seen(worker, limits::POLL_INTERVAL)?;
     }
     let throttled_for = search.commit_claims(tx)?.map(|at| at.since(tx.now).max(Duration::from_millis(1)));
     Ok(ClaimAnswer { jobs, is_paused: false, throttled_for, interest })
 }
 
-/// What a claim may still take.
+/// The remaining capacity of a claim.
 #[derive(Clone, Copy)]
 struct ByteBudget {
     jobs: usize,
     bytes: usize,
 }
 
-/// Takes jobs until so many are taken, or their checkpoints have so many bytes; `starts` of them are started now.
+/// Takes jobs until the number or the size of their checkpoints reaches the limit; the first `starts` of them are
+/// started now.
 fn take(
     tx: &mut WriteTx<'_>,
     search: &mut Search,
@@ -230,15 +232,15 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
     if taken.is_empty() {
         return Ok(Vec::new());
     }
-    // The search has written what was decided before; claims change nothing of what was submitted.
+    // The search has flushed earlier changes; claims do not change specs.
     let specs = tx.raw(|db| db.specs(taken))?;
     let mut claimed = Vec::with_capacity(taken.len());
     for (seq, spec) in taken.iter().zip(specs) {
         let spec =
-            spec.ok_or_else(|| StoreError::Damaged(format!("job {seq:?} has lost what was submitted")))?;
+            spec.ok_or_else(|| StoreError::Damaged(format!("the submission of job {seq:?} is missing")))?;
         let job = tx.job(*seq)?.expect("a claimed job is at hand").clone();
         let checkpoints = if job.has.checkpoints { checkpoints(tx, *seq)? } else { Vec::new() };
-        // A step whose checkpoint was lost would be done twice.
+        // A step whose checkpoint was lost would run twice.
         all_there(&job, "checkpoints", checkpoints.len(), job.details.checkpoints)?;
         claimed.push(Claimed { job, spec, checkpoints });
     }
@@ -248,7 +250,7 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
 fn checkpoints(tx: &mut WriteTx<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
     let query = JobDataQuery { seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
-    let facets = tx.db()?.facets(query)?;
-    tx.learn_steps(seq, &facets);
-    Ok(facets.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect())
+    let job_data = tx.db()?.job_data(query)?;
+    tx.learn_steps(seq, &job_data);
+    Ok(job_data.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect())
 }

@@ -1,4 +1,5 @@
-//! Accepting the wall clock after it jumped: kept in the store, so that every process on it believes its own reading too.
+//! Accepting the wall clock after it jumped. The acceptance is stored, so that every process on the store also trusts
+//! its own clock again.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -14,14 +15,14 @@ use crate::store::documents::config::{Worker, encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
 use crate::store::tx::write_tx::WriteTx;
 
-/// The only document of its kind.
+/// The key of the only document of its kind.
 const KEY: &str = "accepted";
-/// The only document of its kind, too.
+/// The key of the document with gaps and skipped periods.
 const GRACE_KEY: &str = "grace";
-/// When maintenance last showed that the store is served.
+/// The key of the document that records when maintenance last ran.
 const SERVED_KEY: &str = "served";
 
-/// How often the wall clock was accepted, and the last time.
+/// How often the wall clock was accepted, and when last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accepted {
     pub(crate) number: u64,
@@ -31,7 +32,7 @@ pub(crate) struct Accepted {
     by: String,
 }
 
-/// Notes that an operator accepts the wall clock as it was read for this commit.
+/// Records that an operator accepts the wall clock as read for this commit.
 pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<Accepted, ActError> {
     caller.require(Permission::Administer)?;
     let ClockReport { wall, ahead_ms, is_believed, .. } = tx.env.clock.report();
@@ -56,8 +57,8 @@ impl WriteTx<'_> {
         found.map_or(Ok(Accepted::default()), |document| parse(&document.body))
     }
 
-    /// Takes in what other nodes know of gaps and leaps, and tells them what this one knows, before anything else is done in
-    /// this commit: a node that is started next goes by the time of this commit.
+    /// Merges what other nodes recorded about gaps and clock jumps with what this node knows, before anything else in
+    /// this commit: a node started next uses the time of this commit.
     pub(crate) fn share_grace(&mut self) -> EngineResult<()> {
         let known = self.config()?.grace;
         let shared;
@@ -69,8 +70,8 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Commits now and then although nothing happens, while there are workers whose silence counts: a process that looks at
-    /// the store for the first time in a while knows by the last commit whether it was served meanwhile.
+    /// Commits periodically even if nothing happens, while there are workers with heartbeats. A process that reads the
+    /// store for the first time in a while can tell from the last commit whether it was being served.
     pub(crate) fn show_service(&mut self) -> Result<(), StoreError> {
         let counts = |worker: &Worker| worker.heartbeats && !worker.is_lost;
         if self.env.clock.since_last_commit() < limits::SERVICE_SHOWN_EVERY
@@ -82,7 +83,8 @@ impl WriteTx<'_> {
         self.put_document(DocumentKind::Clock, SERVED_KEY, Some(&at), |_| {})
     }
 
-    /// Looks whether an operator accepted the wall clock through another process. Not worth a question while it is believed.
+    /// Checks whether an operator accepted the wall clock through another process. Reads nothing while the clock is
+    /// trusted.
     pub(crate) fn learn_accepted_clock(&mut self) -> Result<(), StoreError> {
         if self.env.clock.report().is_off() {
             let number = self.accepted_clock()?.number;

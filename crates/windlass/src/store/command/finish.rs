@@ -1,5 +1,5 @@
-//! Finishing: workers report how attempts ended, many at once. Each item stands for itself; one that is stale or bad does
-//! not touch the others.
+//! Finishing: workers report how attempts ended, many at once. Items are independent; a stale or invalid one does not
+//! affect the others.
 
 use std::time::Duration;
 
@@ -15,52 +15,52 @@ use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{DocumentKind, JobData, JobDataKind, JobDataWrite};
 use crate::store::tx::write_tx::WriteTx;
 
-/// How an attempt ended, in its worker's words.
+/// How an attempt ended, as reported by its worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It succeeded.
+    /// The attempt succeeded.
     Completed {
-        /// Its result, JSON (M18).
+        /// Its result, as JSON (M18).
         result: Option<Vec<u8>>,
     },
-    /// It failed.
+    /// The attempt failed.
     Failed(Failure),
-    /// It is given back unfinished; not a failure.
+    /// The job is returned unfinished; this is not a failure.
     Released,
-    /// It waits without holding a slot.
+    /// The job waits without holding a slot.
     Parked(Park),
 }
 
 /// What a parked attempt waits for (M72).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Park {
-    /// A moment.
+    /// A point in time.
     Until(Timestamp),
-    /// Some time from now.
+    /// A duration from now.
     For(Duration),
     /// A signal.
     Signal {
-        /// Its name.
+        /// The signal's name.
         name: String,
-        /// The checkpoint its value is saved under; `signal:NAME` if none.
+        /// The checkpoint that stores its value; `signal:NAME` if `None`.
         step: Option<String>,
-        /// How long at most.
+        /// Maximum time to wait.
         timeout: Option<Duration>,
     },
-    /// The first of several moments and signals.
+    /// The first of several times and signals.
     Any(Vec<Park>),
 }
 
-/// One report.
+/// The report of one attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Which job.
+    /// The job.
     pub job: JobId,
     /// The fence it was claimed with.
     pub fence: Fence,
     /// How the attempt ended.
     pub outcome: Outcome,
-    /// What it cost (M18).
+    /// The cost of the attempt in cents (M18).
     pub cost_cents: i64,
 }
 
@@ -71,18 +71,18 @@ impl Report {
     }
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// It was written; the job is in this state now.
+    /// It was stored; the job is now in this state.
     Applied(JobState),
-    /// The lease was not held any more; nothing was written (M5).
+    /// The lease was no longer held; nothing was written (M5).
     Stale,
-    /// The report itself is not allowed; the lease goes on.
+    /// The report is invalid; the lease continues.
     Rejected(Invalid),
 }
 
-/// Takes reports; the answers are in their order.
+/// Processes reports; the answers are in their order.
 pub(crate) fn finish(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -139,7 +139,7 @@ fn finish_one(
     Ok(Finish::Applied(tx.job(seq)?.map_or(job.state, |job| job.state)))
 }
 
-/// Books costs and keeps the result.
+/// Books costs and stores the result.
 fn book(tx: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), StoreError> {
     let result = match &report.outcome {
         Outcome::Completed { result } => result.as_ref(),
@@ -152,7 +152,7 @@ fn book(tx: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), St
     next.cost_cents = next.cost_cents.saturating_add(report.cost_cents);
     if let Some(result) = result {
         next.has.result = true;
-        tx.write_facet(JobDataWrite::Put(JobData {
+        tx.write_job_data(JobDataWrite::Put(JobData {
             seq: job.seq,
             kind: JobDataKind::Result,
             name: String::new(),
@@ -185,7 +185,7 @@ fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
     }
 }
 
-/// Whether a job can wait for this.
+/// Checks that a job can wait for this.
 pub(crate) fn check_park(field: &str, park: &Park) -> Result<(), Invalid> {
     match park {
         Park::Signal { name, step, .. } => {
@@ -197,7 +197,7 @@ pub(crate) fn check_park(field: &str, park: &Park) -> Result<(), Invalid> {
     }
 }
 
-/// Whether a job can wait for the first of these.
+/// Checks that a job can wait for the first of these.
 pub(crate) fn check_parks(field: &str, parks: &[Park]) -> Result<(), Invalid> {
     if parks.len() > limits::PARK_WAITS_MAX {
         let problem = FieldProblem::TooLong { length: parks.len(), limit: limits::PARK_WAITS_MAX };
@@ -224,7 +224,7 @@ pub(crate) fn wait_of(park: &Park, now: Timestamp) -> Wait {
 }
 
 impl WriteTx<'_> {
-    /// The job, if this worker holds it with this fence right now; time acts on it first (M101).
+    /// The job, if this worker currently holds it with this fence. Applies due timers first (M101).
     pub(crate) fn held(
         &mut self,
         seq: Seq,
@@ -238,7 +238,7 @@ impl WriteTx<'_> {
         Ok(self.job(seq)?.filter(is_theirs).cloned())
     }
 
-    /// Adds up costs per tenant and type (M18), and per tenant what its budget counts.
+    /// Adds to the costs per tenant and type (M18), and to the tenant's budget usage.
     fn add_cost(&mut self, job: &JobRecord, cents: i64) -> Result<(), StoreError> {
         let key = format!("{} {}", job.lane.tenant, job.lane.job_type);
         let known = self.document(DocumentKind::Cost, &key)?;

@@ -1,6 +1,6 @@
-//! The store's generation (M8). It is part of every fence and changes when the store may have lost acknowledged commits:
-//! after a restore, a failover, or when a node finds commits missing. Leases of an earlier generation are worth nothing;
-//! their jobs are claimable again, and the interruption counts neither as a failure nor as a crash.
+//! The store's generation (M8). It is part of every fence and changes when the store may have lost acknowledged
+//! commits: after a restore, a failover, or when a node finds commits missing. Leases of an earlier generation are
+//! invalid. Their jobs become claimable again, and the interruption counts neither as a failure nor as a crash.
 
 use serde_json::json;
 
@@ -15,31 +15,31 @@ use crate::store::filter::{Filter, Order, Scan};
 use crate::store::move_store::rows::SequenceNumbers;
 use crate::store::tx::write_tx::WriteTx;
 
-/// A generation of the store that was begun.
+/// A new generation of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewGeneration {
     /// Its number.
     pub number: u64,
-    /// How many jobs were running, and are claimable again.
+    /// How many running jobs became claimable again.
     pub released: u64,
 }
 
-/// How far the running jobs were searched for leases of an earlier generation.
+/// How far the running jobs were scanned for leases of an earlier generation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LeaseSweep {
-    /// The generation that was searched for.
+    /// The current generation during the scan.
     generation: u64,
-    /// The last job looked at.
+    /// The last job scanned.
     after: Option<ClaimOrder>,
     is_done: bool,
 }
 
-/// What a page of the search came to.
+/// The result of one page of the scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LeaseSweepReport {
-    /// Jobs whose lease was of an earlier generation, and which are claimable again.
+    /// Jobs whose lease was of an earlier generation and that are claimable again.
     pub(crate) released: usize,
-    /// Whether there are more running jobs to look at.
+    /// Whether there are more running jobs to scan.
     pub(crate) has_more: bool,
 }
 
@@ -55,8 +55,8 @@ impl WriteTx<'_> {
         Ok(self.raw(|db| db.numbers())?.generation)
     }
 
-    /// Begins a new generation: from this commit on no fence given out before is accepted. One commit begins one at most,
-    /// for however many reasons.
+    /// Begins a new generation: from this commit on, earlier fences are refused. One commit begins at most one
+    /// generation, for any number of reasons.
     pub(crate) fn begin_generation(&mut self, cause: &RecordActor) -> Result<u64, StoreError> {
         let numbers = self.db()?.numbers()?;
         let previous = self.generation_before.unwrap_or(numbers.generation);
@@ -72,7 +72,7 @@ impl WriteTx<'_> {
         tracing::warn!(
             generation,
             reason = cause.reason.as_deref().unwrap_or_default(),
-            "the store begins a new generation: leases given out before are not accepted any more"
+            "a new generation of the store begins: earlier leases are refused"
         );
         self.interrupt();
         Ok(generation)
@@ -85,15 +85,15 @@ impl WriteTx<'_> {
             .job(seq)?
             .is_some_and(|job| job.state == JobState::Running && job.fence.generation() < generation);
         if is_older {
-            let reason = "its lease was given out before the store's generation changed".to_owned();
+            let reason = "its lease was issued before the store's generation changed".to_owned();
             let cause = RecordActor { reason: Some(reason), ..RecordActor::system() };
             let _always_allowed = self.apply(seq, &Event::Release, &cause)?;
         }
         Ok(is_older)
     }
 
-    /// Releases jobs whose leases are of an earlier generation: one bounded page of the running jobs, in the order of
-    /// submission. Once all were looked at in a generation, nothing is read any more.
+    /// Releases jobs whose leases are of an earlier generation: one bounded page of the running jobs, in order of
+    /// submission. Reads nothing once all were scanned in this generation.
     pub(crate) fn sweep_leases(&mut self) -> Result<LeaseSweepReport, StoreError> {
         let generation = self.generation()?;
         let mut sweep = self.lease_sweep();

@@ -1,4 +1,4 @@
-//! Heartbeats: a worker says that it lives and what its jobs are doing, and hears what it should do about each.
+//! Heartbeats: a worker reports that it is alive and what its jobs are doing, and receives a directive for each job.
 
 use std::time::Duration;
 
@@ -9,40 +9,40 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::PauseMode;
 use crate::store::tx::write_tx::WriteTx;
 
-/// A sign of life for one job.
+/// The heartbeat of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeartbeatItem {
-    /// Which job.
+    /// The job.
     pub job: JobId,
     /// The fence it was claimed with.
     pub fence: Fence,
-    /// How far it is.
+    /// The progress of the job.
     pub progress: Option<Progress>,
-    /// Lines for its log.
+    /// Lines for the job's log.
     pub logs: Vec<String>,
-    /// A shorter limit for this attempt, from now; a longer one changes nothing (M30).
+    /// A shorter time limit for this attempt, from now; a longer one is ignored (M30).
     pub timeout: Option<Duration>,
 }
 
 impl HeartbeatItem {
-    /// Only the sign of life.
+    /// A heartbeat without progress, logs or timeout.
     pub fn new(job: JobId, fence: Fence) -> HeartbeatItem {
         HeartbeatItem { job, fence, progress: None, logs: Vec::new(), timeout: None }
     }
 }
 
-/// What a worker should do about a job.
+/// What a worker should do with a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directive {
-    /// Go on; the lease was extended.
+    /// Continue; the lease was extended.
     Continue,
-    /// Stop: it was suspended.
+    /// Stop: the job was suspended.
     Suspend,
-    /// Stop: it was cancelled.
+    /// Stop: the job was cancelled.
     Cancel,
-    /// Stop: the lease is not held any more.
+    /// Stop: the lease is no longer held.
     Lost,
-    /// Stop: it took too long.
+    /// Stop: the attempt timed out.
     Timeout,
 }
 
@@ -51,7 +51,7 @@ impl Directive {
     pub const ALL: [Directive; 5] =
         [Directive::Continue, Directive::Suspend, Directive::Cancel, Directive::Lost, Directive::Timeout];
 
-    /// The word for it.
+    /// The directive's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Directive::Continue => "continue",
@@ -63,16 +63,16 @@ impl Directive {
     }
 }
 
-/// What a heartbeat answers.
+/// The response to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeartbeatReply {
-    /// For each job, in order.
+    /// The directive for each job, in order.
     pub directives: Vec<(JobId, Directive)>,
     /// Whether and how the worker is paused (M55).
     pub paused: Option<PauseMode>,
 }
 
-/// Takes signs of life.
+/// Processes heartbeats.
 pub(crate) fn heartbeat(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -116,7 +116,7 @@ fn check(beats: &[HeartbeatItem]) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Whether a progress report is within its limits (M18).
+/// Checks that a progress report is within its limits (M18).
 pub(crate) fn check_progress(field: &str, progress: &Progress) -> Result<(), Invalid> {
     if !(0.0..=100.0).contains(&progress.percent) {
         let (value, min) = (progress.percent.to_string(), "0".into());
@@ -137,7 +137,8 @@ fn beat_one(
         return Ok(tx.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
     };
     let (mut job, now) = (held.clone(), tx.now);
-    // Other processes are woken by every commit and beat in turn: a lease that was just extended is left as it is.
+    // Every commit wakes other processes, which then send heartbeats: a lease that was just extended is not extended
+    // again.
     let length = job.policy.timeouts.lease;
     let step = limits::LEASE_STEP.min(length / 10);
     let extended = |lease: &Lease| Some(now.plus(length)).filter(|at| *at >= lease.expires_at.plus(step));
@@ -158,9 +159,9 @@ fn beat_one(
     Ok(Directive::Continue)
 }
 
-/// Why a worker does not hold a job any more.
+/// Why a worker no longer holds a job.
 fn why_lost(job: &JobRecord, fence: Fence) -> Directive {
-    // Compared first: a fence that was never given out may be the last number there is, which none follows.
+    // Compared first: a fence that was never issued may be the maximum number, which has no successor.
     let was_theirs_last = job.fence == fence || (fence < job.fence && fence.next() == job.fence);
     let timed_out = job
         .details

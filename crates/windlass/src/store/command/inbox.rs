@@ -1,5 +1,5 @@
-//! Submissions that callers left in their own transactions, where nothing can be asked of the store: each becomes the job
-//! whose id its caller was given. What is refused after all becomes a job that failed, so that nobody looks for it in vain.
+//! Jobs that callers submitted in their own transactions, where the store cannot be queried: each becomes the job whose
+//! id its caller already has. A refused submission becomes a failed job, so that its id can be looked up.
 
 use std::slice;
 
@@ -11,35 +11,35 @@ use crate::store::caller::{Caller, Role};
 use crate::store::engine::InboxEntry;
 use crate::store::tx::write_tx::WriteTx;
 
-/// The code of a job that was refused after its caller had been given its id.
+/// The error code of a job that was refused after its caller had received its id.
 pub const REFUSED: &str = "refused_at_door";
 
-/// Makes a job of a submission.
-pub(crate) fn deliver(tx: &mut WriteTx<'_>, letter: &InboxEntry) -> Result<(), StoreError> {
-    let caller = Caller::new(letter.owner.clone(), Role::Admin, None);
+/// Creates the job of an inbox entry.
+pub(crate) fn deliver(tx: &mut WriteTx<'_>, entry: &InboxEntry) -> Result<(), StoreError> {
+    let caller = Caller::new(entry.owner.clone(), Role::Admin, None);
     tx.begin();
-    let refusal = match submit(tx, &caller, letter, &letter.job) {
+    let refusal = match submit(tx, &caller, entry, &entry.job) {
         Ok(()) => return Ok(()),
-        Err(SubmitError::Store(trouble)) => return Err(trouble),
+        Err(SubmitError::Store(error)) => return Err(error),
         Err(refusal) => refusal,
     };
     tx.undo();
-    if let Some(trouble) = tx.trouble() {
-        return Err(trouble.clone());
+    if let Some(error) = tx.error() {
+        return Err(error.clone());
     }
     tx.begin();
-    refuse(tx, &caller, letter, &refusal)
+    refuse(tx, &caller, entry, &refusal)
 }
 
 fn submit(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
-    letter: &InboxEntry,
+    entry: &InboxEntry,
     job: &NewJob,
 ) -> Result<(), SubmitError> {
     let options = &tx.env.options;
     submit::check(slice::from_ref(job), options.payload_bytes_max, &options.targets)?;
-    let receipt = submit::submit_as(tx, caller, job, letter.id)?;
+    let receipt = submit::submit_as(tx, caller, job, entry.id)?;
     match receipt {
         Receipt { is_duplicate: true, job, .. } => {
             let problem = FieldProblem::Contradiction(format!("belongs to job {} already", job.id));
@@ -49,14 +49,14 @@ fn submit(
     }
 }
 
-/// Keeps what was refused as a job that failed, without anything that could be refused again.
+/// Stores a refused submission as a failed job, without anything that could be refused again.
 fn refuse(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
-    letter: &InboxEntry,
+    entry: &InboxEntry,
     refusal: &SubmitError,
 ) -> Result<(), StoreError> {
-    let given = &letter.job;
+    let given = &entry.job;
     let is_small = given.payload.bytes.len() <= tx.env.options.payload_bytes_max;
     let payload =
         if is_small { given.payload.clone() } else { Payload::bytes([], &given.payload.content_type) };
@@ -68,12 +68,12 @@ fn refuse(
         traceparent: given.traceparent.clone(),
         ..NewJob::new(given.job_type.clone(), payload)
     };
-    submit(tx, caller, letter, &job).map_err(|again| match again {
-        SubmitError::Store(trouble) => trouble,
-        other => StoreError::Database(format!("a submission through SQL cannot be kept: {other}")),
+    submit(tx, caller, entry, &job).map_err(|again| match again {
+        SubmitError::Store(error) => error,
+        other => StoreError::Database(format!("a submission through SQL cannot be stored: {other}")),
     })?;
     let failure = Failure::permanent(REFUSED, refusal.to_string());
-    if let Some(seq) = tx.find(&[letter.id])?.pop().flatten() {
+    if let Some(seq) = tx.find(&[entry.id])?.pop().flatten() {
         let _not_scheduled = tx.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
     }
     Ok(())

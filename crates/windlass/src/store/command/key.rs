@@ -1,4 +1,4 @@
-//! API keys: made, revoked, used. The secret leaves with the answer that made it; only its hash is kept.
+//! API keys: create, revoke, record use. The secret is returned once, on creation; only its hash is stored.
 
 use std::time::Duration;
 
@@ -17,24 +17,25 @@ use crate::store::documents::config::encode;
 use crate::store::engine::DocumentKind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// The name of the key that a server makes of a given secret.
+/// The name of the key that a server creates from a given secret.
 const BOOTSTRAP_NAME: &str = "bootstrap";
 
-/// A key to be made.
+/// An API key to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
-    /// Who its holder is.
+    /// The holder's name.
     pub name: String,
-    /// What it may do.
+    /// The role of the key.
     pub role: Role,
-    /// Whose jobs it reaches: `default` unless set. An admin's key is for all tenants and must not name one (M91).
+    /// The tenant whose jobs it can access; `default` unless set. An admin's key applies to all tenants and must not
+    /// name one (M91).
     pub tenant: Option<Tenant>,
-    /// When it ends by itself, from now.
+    /// How long until it expires.
     pub expires: Option<Duration>,
 }
 
 impl NewKey {
-    /// A key for somebody in the default tenant, without an end.
+    /// A key in the default tenant that does not expire.
     pub fn new(name: impl Into<String>, role: Role) -> NewKey {
         NewKey { name: name.into(), role, tenant: None, expires: None }
     }
@@ -47,12 +48,11 @@ impl NewKey {
         if self.name.chars().any(char::is_control) {
             return Err(Invalid::new(
                 "name",
-                FieldProblem::Contradiction("holds a control character".into()),
+                FieldProblem::Contradiction("contains a control character".into()),
             ));
         }
         if self.role == Role::Admin && self.tenant.is_some() {
-            let problem =
-                "an admin's key is for all tenants: leave the tenant out, or make an operator's key";
+            let problem = "an admin key applies to all tenants: omit the tenant, or create an operator key";
             return Err(Invalid::new("tenant", FieldProblem::Contradiction(problem.into())));
         }
         match self.expires {
@@ -65,7 +65,7 @@ impl NewKey {
     }
 }
 
-/// Makes a key.
+/// Creates a key.
 pub(crate) fn create(tx: &mut WriteTx<'_>, caller: &Caller, new: &NewKey) -> Result<CreatedKey, ActError> {
     caller.require(Permission::Administer)?;
     new.check()?;
@@ -79,8 +79,8 @@ pub(crate) fn create(tx: &mut WriteTx<'_>, caller: &Caller, new: &NewKey) -> Res
     Ok(CreatedKey { key, secret })
 }
 
-/// Makes the admin key `bootstrap` of a secret that was made beforehand, if the store never had a key. A key that was revoked
-/// does not come back.
+/// Creates the admin key `bootstrap` from an existing secret, if the store never had a key. A revoked key is not
+/// restored.
 pub(crate) fn bootstrap(tx: &mut WriteTx<'_>, caller: &Caller, secret: &KeySecret) -> Result<bool, ActError> {
     caller.require(Permission::Administer)?;
     if tx.config()?.had_keys {
@@ -118,7 +118,7 @@ fn insert(
     Ok(key)
 }
 
-/// Makes a key worthless.
+/// Revokes a key.
 pub(crate) fn revoke(tx: &mut WriteTx<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActError> {
     caller.require(Permission::Administer)?;
     let (config, now) = (tx.config()?, tx.now);
@@ -135,13 +135,13 @@ pub(crate) fn revoke(tx: &mut WriteTx<'_>, caller: &Caller, id: &KeyId) -> Resul
     Ok(())
 }
 
-/// Records that keys were shown which are not valid, so many from one address since that was last recorded.
+/// Records `count` uses of invalid API keys from one address since the last such record.
 pub(crate) fn record_refused(tx: &mut WriteTx<'_>, from: &str, count: u32) {
     let context = json!({"address": from, "count": count});
     tx.record_operation(AuditEvent::KeyRefused, Tenant::default(), &RecordActor::system(), &context);
 }
 
-/// Notes that a key was used, if nobody else has just done so.
+/// Records the use of a key, unless that was just done.
 pub(crate) fn note_use(tx: &mut WriteTx<'_>, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
     let Some(key) = tx.config()?.keys.get(id).cloned() else { return Ok(()) };
     if key.last_used_at.is_some_and(|last| at.since(last) < limits::KEY_USE_WRITTEN_EVERY) {
@@ -163,7 +163,7 @@ fn record(tx: &mut WriteTx<'_>, caller: &Caller, event: AuditEvent, key: &ApiKey
 }
 
 impl WriteTx<'_> {
-    /// Notes that keys were made: when none is left, the store lets nobody in instead of everybody.
+    /// Records that API keys exist: when none is left, the store refuses all requests instead of accepting all.
     fn stay_closed(&mut self) -> Result<(), StoreError> {
         if self.config()?.had_keys {
             return Ok(());

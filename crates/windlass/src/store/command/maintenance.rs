@@ -1,5 +1,5 @@
-//! What the store does by itself as time passes: promote, reap, expire, lift, forget, prune. Each is a conditional
-//! change like any other, so two processes doing it at once do it once.
+//! Maintenance over time: promote due jobs, end leases of silent workers, expire jobs, resume expired pauses, forget
+//! old workers, prune. Each is a conditional change, so two processes doing it at once do it only once.
 
 use std::collections::BTreeSet;
 
@@ -17,34 +17,34 @@ use crate::store::engine::{ClaimOrder, DocumentKind};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::write_tx::WriteTx;
 
-/// What one round of maintenance did.
+/// The result of one maintenance round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TickReport {
-    /// Jobs that time moved.
+    /// Jobs moved by timers.
     pub jobs: usize,
-    /// Leases that ended with a silent worker.
+    /// Leases ended because their worker fell silent.
     pub leases: usize,
-    /// Pauses that lifted themselves.
+    /// Pauses that expired.
     pub holds: usize,
-    /// Jobs that schedules submitted.
+    /// Jobs submitted by schedules.
     pub scheduled: usize,
     /// Whether schedules are due.
     pub(crate) has_due_schedules: bool,
-    /// Whether there is more to do at once.
+    /// Whether there is more to do immediately.
     pub has_more: bool,
-    /// When time changes something next.
+    /// When the next timer is due.
     pub next_at: Option<Timestamp>,
 }
 
-/// Lets time act: one bounded round.
+/// Applies due timers: one bounded round.
 pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
     tx.learn_accepted_clock()?;
     tx.show_service()?;
-    // Before anything ends those leases as losses.
+    // Before those leases are ended as lost.
     let swept = tx.sweep_leases()?;
     let (leases, has_silent) = tx.reap_silent_workers()?;
     let jobs = tx.promote(limits::TICK_JOBS_PER_COMMIT)?;
-    let holds = tx.lift_expired_holds(limits::EXPIRED_PAUSES_PER_COMMIT)?;
+    let holds = tx.end_expired_pauses(limits::EXPIRED_PAUSES_PER_COMMIT)?;
     let throttled = tx.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     tx.drop_old_rates()?;
     let has_cascades = tx.continue_cascades()?;
@@ -58,7 +58,7 @@ pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
 }
 
 impl WriteTx<'_> {
-    /// Moves up to `max` jobs whose time has come; says how many.
+    /// Moves up to `max` due jobs; returns how many.
     pub(crate) fn promote(&mut self, max: usize) -> Result<usize, StoreError> {
         let due: Vec<Seq> = self.due(max)?;
         for seq in &due {
@@ -67,8 +67,8 @@ impl WriteTx<'_> {
         Ok(due.len())
     }
 
-    /// Ends the leases of workers that fell silent, and forgets those silent for long (M31). Returns how many leases, and
-    /// whether there are more such workers than one commit deals with.
+    /// Ends the leases of workers that fell silent, and removes those silent for long (M31). Returns how many leases,
+    /// and whether there are more such workers than one commit handles.
     fn reap_silent_workers(&mut self) -> Result<(usize, bool), StoreError> {
         let (now, grace, max) = (self.now, self.grace, limits::SILENT_WORKERS_PER_COMMIT);
         let config = self.config()?;
@@ -83,10 +83,10 @@ impl WriteTx<'_> {
             self.note_lost(worker)?;
         }
         let mut ended = 0;
-        // All of them together: what runs is looked through once.
-        let (crashed, unheard): (Vec<&Worker>, Vec<&Worker>) =
+        // All of them together, so that the running jobs are scanned once.
+        let (crashed, unserved): (Vec<&Worker>, Vec<&Worker>) =
             silent.iter().partition(|worker| grace.is_crash(worker.seen_at));
-        for (workers, end) in [(crashed, LeaseEnd::Crash), (unheard, LeaseEnd::Gap)] {
+        for (workers, end) in [(crashed, LeaseEnd::Crash), (unserved, LeaseEnd::Gap)] {
             if !workers.is_empty() {
                 let ids = workers.iter().map(|worker| worker.id).collect();
                 ended += self.workers_gone(ids, now, end, None)?;
@@ -96,7 +96,7 @@ impl WriteTx<'_> {
         Ok((ended, silent.len() == max))
     }
 
-    /// Forgets workers that were not heard of for long and run nothing.
+    /// Removes workers that have been silent for long and run nothing.
     fn forget_old_workers(&mut self, max: usize) -> Result<(), StoreError> {
         let (now, grace, config) = (self.now, self.grace, self.config()?);
         let liveness = self.liveness()?;
@@ -107,7 +107,7 @@ impl WriteTx<'_> {
         });
         let old: Vec<(WorkerId, bool)> = old.map(|worker| (worker.id, worker.is_lost)).take(max).collect();
         drop(config);
-        // Those that were lost have no leases; only those that do not beat may run something all the same.
+        // Lost workers have no leases; only workers without heartbeats may still run something.
         let quiet = old.iter().filter(|(_, is_lost)| !is_lost).map(|(worker, _)| *worker).collect();
         let busy = self.busy(quiet)?;
         for (worker, is_lost) in old {
@@ -118,7 +118,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Which of these workers run something; none if they run too many jobs to look at all of them.
+    /// The workers among these that run something; `None` if they run too many jobs to scan.
     fn busy(&mut self, workers: Vec<WorkerId>) -> Result<Option<BTreeSet<WorkerId>>, StoreError> {
         if workers.is_empty() {
             return Ok(Some(BTreeSet::new()));
@@ -132,45 +132,45 @@ impl WriteTx<'_> {
 
     fn drop_old_rates(&mut self) -> Result<(), StoreError> {
         let oldest = format!("{:012}", minute_of(self.now) - limits::RATE_MINUTES_KEPT);
-        // Only those, and not all at once: there is one for each lane and minute, and this is asked every second.
+        // Only old ones, and a bounded number: there is one per lane and minute, and this runs every second.
         for old in self.db()?.documents_before(DocumentKind::Rate, &oldest, limits::TICK_JOBS_PER_COMMIT)? {
             self.put_document(DocumentKind::Rate, &old.key, None, |_| {})?;
         }
         Ok(())
     }
 
-    /// The next moment at which time changes anything.
+    /// When the next timer of any kind is due.
     fn next_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let (config, grace) = (self.config()?, self.grace);
         let liveness = self.liveness()?;
         let workers = config.workers.values().filter(|worker| worker.heartbeats && !worker.is_lost);
         let silent = workers.map(|worker| Worker::silent_when(liveness.seen_at(worker), &grace)).min();
-        let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
+        let expiring = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
         let throttled = self.first_timer()?;
         let scheduled = next_run(&config, self.now);
-        Ok([silent, lifted, due, throttled, scheduled].into_iter().flatten().min())
+        Ok([silent, expiring, due, throttled, scheduled].into_iter().flatten().min())
     }
 }
 
-/// What one round of pruning did.
+/// The result of one pruning round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PruneReport {
-    /// Jobs removed.
+    /// Number of jobs removed.
     pub jobs: usize,
-    /// Where to go on; none when this part of the state is done.
+    /// Where to continue; `None` when this part of the state is done.
     pub next: Option<ClaimOrder>,
-    /// Jobs looked at and left.
+    /// Number of jobs scanned and not removed.
     pub left: usize,
-    /// The last job looked at.
+    /// The last job scanned.
     pub last: Option<Seq>,
-    /// When the first of those left is to be removed.
+    /// When the first of the remaining jobs is to be removed.
     pub next_at: Option<Timestamp>,
-    /// Whether nothing was looked at, because the time is not to be acted on yet.
+    /// Whether nothing was scanned because the store time is not safe to act on yet.
     pub is_deferred: bool,
 }
 
-/// Removes jobs that ended in `state` longer ago than they are kept, among those in `part` of it: one bounded round (M96).
+/// Removes jobs in `part` that ended in `state` and exceeded their retention: one bounded round (M96).
 pub(crate) fn prune(
     tx: &mut WriteTx<'_>,
     state: JobState,
@@ -189,7 +189,7 @@ pub(crate) fn prune(
     let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten();
     let mut pruned = PruneReport { next, ..PruneReport::default() };
     for job in page {
-        // Jobs are in the order of submission, and none ends before it is submitted: the rest is younger still.
+        // Jobs are in order of submission and end after they are submitted: the remaining ones are younger.
         if !part.holds(job.seq) || (part.is_open() && job.created_at > young) {
             pruned.next = None;
             break;
@@ -211,7 +211,7 @@ pub(crate) fn prune(
             break;
         }
     }
-    // At once, so that nobody else in this commit finds them any more.
+    // Flush now, so that no other command in this commit finds the jobs.
     tx.flush()?;
     Ok(pruned)
 }

@@ -1,12 +1,12 @@
-//! Which final jobs other jobs still need. Deleting and pruning both ask here, so that no job loses a result it has yet
-//! to read or a dependency it has yet to start after.
+//! Which final jobs other jobs still need. Deleting and pruning both check this, so that no job loses a result it has
+//! yet to read or a dependency it has yet to start after.
 
 use crate::error::StoreError;
 use crate::job::{JobRecord, NeededBy, Seq};
 use crate::limits;
 use crate::store::tx::write_tx::WriteTx;
 
-/// The first job that still needs this one, if any does.
+/// The first job that still needs this one, if any.
 pub(crate) fn needed_by(tx: &mut WriteTx<'_>, job: &JobRecord) -> Result<Option<NeededBy>, StoreError> {
     if let Some(parent) = job.parent
         && let Some(parent) = tx.job(parent.seq)?.filter(|parent| !parent.state.is_final())
@@ -18,7 +18,7 @@ pub(crate) fn needed_by(tx: &mut WriteTx<'_>, job: &JobRecord) -> Result<Option<
     }
     let (mut after, mut left) = (None, limits::DEPENDENTS_LOOKED_AT);
     loop {
-        // Read past the unit, which would remember every dependent of a job that has very many.
+        // Read directly from the engine: the transaction would cache every dependent of a job that has very many.
         let db = tx.db()?;
         let page = db.dependents(job.seq, after, limits::CASCADE_PAGE)?;
         let seqs: Vec<Seq> = page.iter().map(|edge| edge.dependent).collect();
@@ -41,7 +41,7 @@ pub(crate) fn needed_by(tx: &mut WriteTx<'_>, job: &JobRecord) -> Result<Option<
     }
 }
 
-/// Whether a commit that removes jobs one after the other has looked at as many dependents as it may.
+/// Whether a commit that removes jobs one by one has scanned as many dependents as it may.
 pub(crate) fn has_looked_at_enough(tx: &WriteTx<'_>) -> bool {
     tx.dependents_seen >= limits::DEPENDENTS_LOOKED_AT
 }

@@ -1,4 +1,4 @@
-//! Pauses: the gate, tenants, types, queues and workers, each with who, since when, why and until when (M54–M57).
+//! Pauses of all processing, tenants, types, queues and workers, each with actor, start, reason and end (M54–M57).
 
 use std::fmt;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::store::documents::config::{PauseMode, PauseRecord, Resumption, Scope,
 use crate::store::engine::DocumentKind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// What to pause or resume.
+/// The scope to pause or resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Everything; admins only.
+    /// All processing; admins only.
     Gate,
     /// A tenant; admins only.
     Tenant(Tenant),
-    /// A type: of the caller's tenant, or of all for an admin (M90).
+    /// A type: in the caller's tenant, or in all tenants for an admin (M90).
     Type(JobType),
-    /// A queue: of the caller's tenant, or of all for an admin (M90).
+    /// A queue: in the caller's tenant, or in all tenants for an admin (M90).
     Queue(QueueName),
     /// A worker.
     Worker(WorkerId),
@@ -34,7 +34,7 @@ pub enum Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Gate => f.write_str("the gate"),
+            Target::Gate => f.write_str("all processing"),
             Target::Tenant(tenant) => write!(f, "tenant {tenant}"),
             Target::Type(job_type) => write!(f, "type {job_type}"),
             Target::Queue(queue) => write!(f, "queue {queue}"),
@@ -43,42 +43,42 @@ impl fmt::Display for Target {
     }
 }
 
-/// How to pause.
+/// Options for a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pause {
     /// What happens to running jobs.
     pub mode: PauseMode,
-    /// Why.
+    /// The reason, for the audit trail.
     pub reason: Option<String>,
-    /// When it lifts itself, from now.
+    /// How long until it ends by itself.
     pub expires: Option<Duration>,
 }
 
 impl Pause {
-    /// Running jobs end by themselves.
+    /// Running jobs may finish.
     pub fn graceful() -> Pause {
         Pause::default()
     }
 
-    /// Running jobs are cut off now, which is no failure.
+    /// Running jobs are stopped now; this does not count as a failure.
     pub fn aggressive() -> Pause {
         Pause { mode: PauseMode::Aggressive, ..Pause::default() }
     }
 
-    /// The same with a reason.
+    /// Sets the reason.
     #[must_use]
     pub fn reason(self, reason: &str) -> Pause {
         Pause { reason: Some(reason.to_owned()), ..self }
     }
 
-    /// The same, but it lifts itself after this long.
+    /// Resumes automatically after this long.
     #[must_use]
     pub fn expires_in(self, time: Duration) -> Pause {
         Pause { expires: Some(time), ..self }
     }
 }
 
-/// Pauses something; says whether it was not paused before. A second pause keeps the first one's reason.
+/// Pauses a scope; returns whether it was not paused before. A second pause keeps the first one's reason.
 pub(crate) fn pause(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -88,8 +88,8 @@ pub(crate) fn pause(
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
     let scope = scope_for(tx, caller, target)?;
     let now = tx.now;
-    // One whose time is over has lifted itself, whether or not maintenance has come by.
-    tx.lift_if_expired(&scope)?;
+    // An expired pause has ended, even if maintenance has not removed it yet.
+    tx.end_if_expired(&scope)?;
     if tx.config()?.holds.contains_key(&scope) {
         return Ok(false);
     }
@@ -113,7 +113,7 @@ pub(crate) fn pause(
     Ok(true)
 }
 
-/// Lifts a pause; says whether there was one.
+/// Ends a pause; returns whether there was one.
 pub(crate) fn resume(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -122,7 +122,7 @@ pub(crate) fn resume(
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
     let scope = scope_for(tx, caller, target)?;
-    tx.lift_if_expired(&scope)?;
+    tx.end_if_expired(&scope)?;
     let Some(hold) = tx.config()?.holds.get(&scope).cloned() else { return Ok(false) };
     tx.drop_hold(&scope)?;
     tx.keep_resumption(caller, &scope, reason)?;
@@ -132,7 +132,7 @@ pub(crate) fn resume(
     Ok(true)
 }
 
-/// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
+/// The scope for this caller: for anyone but an admin, it is limited to the caller's own tenant (M90).
 fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
     match target {
         Target::Gate => {
@@ -145,7 +145,7 @@ fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<S
         }
         Target::Worker(worker) => {
             caller.require(Permission::Pause)?;
-            // One that works for everybody is not a tenant's to stop; nor does it learn whether there is such a worker.
+            // A tenant cannot pause a worker that serves all tenants, and does not learn whether it exists.
             let is_theirs =
                 tx.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
             if caller.tenant.is_some() && !is_theirs {
@@ -171,7 +171,7 @@ fn hold_key(scope: &Scope) -> String {
     serde_json::to_string(scope).expect("a scope is plain data")
 }
 
-/// Records a pause, or its end; both name its mode.
+/// Records the start or end of a pause; both records name its mode.
 fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: bool, reason: Option<&str>) {
     let scope = &hold.scope;
     let event = match (scope, is_paused) {
@@ -200,12 +200,12 @@ fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: 
     tx.record_operation(event, subject, &RecordActor::caller(caller, reason), &context);
 }
 
-/// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55); as many as one commit may,
-/// the rest by maintenance.
+/// Applies an aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55), as many as
+/// one commit may; maintenance handles the rest.
 fn interrupt(tx: &mut WriteTx<'_>, hold: &PauseRecord) -> Result<(), StoreError> {
     match &hold.scope {
         Scope::Worker(worker) => {
-            // Leases of this very moment too: the pause came after them.
+            // Includes leases of the same instant: the pause came after them.
             let before = tx.now.plus(Duration::from_millis(1));
             let trace_id = tx.call_trace.clone();
             tx.workers_gone([*worker].into(), before, LeaseEnd::Release, trace_id)?;
@@ -217,7 +217,7 @@ fn interrupt(tx: &mut WriteTx<'_>, hold: &PauseRecord) -> Result<(), StoreError>
 }
 
 impl WriteTx<'_> {
-    /// Keeps who resumed a queue last, and when; of what else can be paused the audit trail says it.
+    /// Stores who last resumed a queue, and when. For other scopes only the audit trail has this.
     fn keep_resumption(
         &mut self,
         caller: &Caller,
@@ -239,7 +239,7 @@ impl WriteTx<'_> {
         })
     }
 
-    /// Removes a pause without a word.
+    /// Removes a pause without an audit record.
     pub(crate) fn drop_hold(&mut self, scope: &Scope) -> Result<(), StoreError> {
         if !self.config()?.holds.contains_key(scope) {
             return Ok(());
@@ -249,30 +249,30 @@ impl WriteTx<'_> {
         })
     }
 
-    /// Lifts up to `max` pauses whose time is over (M57); says how many.
-    pub(crate) fn lift_expired_holds(&mut self, max: usize) -> Result<usize, StoreError> {
+    /// Ends up to `max` expired pauses (M57); returns how many.
+    pub(crate) fn end_expired_pauses(&mut self, max: usize) -> Result<usize, StoreError> {
         let now = self.now;
         let config = self.config()?;
         let expired = config.holds.values().filter(|hold| !hold.is_active(now)).take(max);
         let expired: Vec<PauseRecord> = expired.cloned().collect();
         drop(config);
         for hold in &expired {
-            self.lift_expired(hold)?;
+            self.end_expired(hold)?;
         }
         Ok(expired.len())
     }
 
-    /// The same for one of them.
-    fn lift_if_expired(&mut self, scope: &Scope) -> Result<(), StoreError> {
+    /// Ends the pause of one scope if it has expired.
+    fn end_if_expired(&mut self, scope: &Scope) -> Result<(), StoreError> {
         let now = self.now;
         let hold = self.config()?.holds.get(scope).filter(|hold| !hold.is_active(now)).cloned();
-        hold.map_or(Ok(()), |hold| self.lift_expired(&hold))
+        hold.map_or(Ok(()), |hold| self.end_expired(&hold))
     }
 
-    fn lift_expired(&mut self, hold: &PauseRecord) -> Result<(), StoreError> {
+    fn end_expired(&mut self, hold: &PauseRecord) -> Result<(), StoreError> {
         self.drop_hold(&hold.scope)?;
-        self.keep_resumption(&Caller::system(), &hold.scope, Some("its time was over"))?;
-        record(self, &Caller::system(), hold, false, Some("its time was over"));
+        self.keep_resumption(&Caller::system(), &hold.scope, Some("it expired"))?;
+        record(self, &Caller::system(), hold, false, Some("it expired"));
         self.wake();
         self.interrupt();
         Ok(())

@@ -1,6 +1,6 @@
-//! Rates per concurrency key (M111). Jobs whose key has no token are set aside, as those whose key is held; a timer gives them
-//! their chance when the next token is due. A bucket that is full again is forgotten, so old keys leave nothing behind. The
-//! same timers forget debounce keys.
+//! Rate limits per concurrency key (M111). Jobs whose key has no token are blocked, like jobs whose key is held; a
+//! timer unblocks them when the next token is due. A full bucket is removed, so old keys leave nothing behind. The same
+//! timers remove debounce keys.
 
 #[cfg(test)]
 mod tests;
@@ -19,33 +19,33 @@ use crate::store::engine::{ClaimOrder, DocumentKind};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::write_tx::WriteTx;
 
-/// How much of its rate a concurrency key has used in one queue.
+/// The rate limit usage of a concurrency key in one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KeyBucket {
     pub(crate) bucket: Bucket,
-    /// Whether jobs may have been set aside for want of a token.
+    /// Whether jobs may be blocked because there was no token.
     pub(crate) has_waiting: bool,
-    /// When its timer is due; none is later than the moment at which there is something to do.
+    /// When its timer is due; never later than the time at which there is something to do.
     timer_at: Option<Timestamp>,
 }
 
-/// The document of a key's bucket.
+/// The document key of a concurrency key's bucket.
 pub(crate) fn key_bucket_key(queue: &QueueName, key: ConcurrencyKey) -> String {
     format!("key {queue} {:016x}", key.0)
 }
 
-/// What is due at a moment. Documents come in the order of their keys, and digits come before letters: all timers stand
-/// before every bucket, the earliest first.
+/// A timer entry. Documents are ordered by key, and digits sort before alphabetic characters: all timers come before
+/// all buckets, the earliest first.
 enum Timer {
-    /// A key has a token again, or can be forgotten.
+    /// A key has a token again, or can be removed.
     Key(QueueName, ConcurrencyKey),
-    /// What was set aside in a queue is to have its chance.
+    /// Blocked jobs of a queue are to be unblocked.
     Queue(QueueName),
-    /// The job that has a debounce key may have started; the document is the key's.
+    /// The job that has a debounce key may have started; the value is the document key.
     Debounce(String),
 }
 
-/// After every timer, before every bucket.
+/// Sorts after every timer and before every bucket.
 const TIMERS_END: &str = "a";
 
 impl Timer {
@@ -73,17 +73,17 @@ impl Timer {
     }
 }
 
-/// How long a full bucket is kept while jobs that were given their chance have not taken it.
+/// How long a full bucket is kept while unblocked jobs have not been claimed.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether a job that is due and has a debounce key has started.
+/// How often to check whether a due job with a debounce key has started.
 const DEBOUNCED_EVERY: Duration = Duration::from_secs(60);
 
-/// Candidates of one key and lane that are given their chance at once; more follow when these are gone.
+/// Candidates of one key and lane that are unblocked at once; more follow when these are claimed.
 const CHANCES_MAX: u64 = 16;
 
 impl WriteTx<'_> {
-    /// A key's bucket as it is now under this rate.
+    /// A key's current bucket under this rate limit.
     pub(crate) fn key_bucket(
         &mut self,
         queue: &QueueName,
@@ -98,7 +98,7 @@ impl WriteTx<'_> {
         ))
     }
 
-    /// Keeps the bucket of a key of which a job was just started or set aside.
+    /// Stores the bucket of a key after one of its jobs was started or blocked.
     pub(crate) fn put_key_bucket(
         &mut self,
         queue: &QueueName,
@@ -109,7 +109,7 @@ impl WriteTx<'_> {
         self.keep_key_bucket(queue, key, kept, next)
     }
 
-    /// Keeps a bucket with a timer that is due at `next`, or forgets it if it is full and nobody waits.
+    /// Stores a bucket with a timer due at `next`, or removes it if it is full and no job waits.
     fn keep_key_bucket(
         &mut self,
         queue: &QueueName,
@@ -142,7 +142,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Gives those their chance whose key has a token again; says how many timers were due.
+    /// Unblocks jobs whose key has a token again; returns how many timers were due.
     pub(crate) fn wake_throttled(&mut self, max: usize) -> Result<usize, StoreError> {
         if self.no_timer_before().is_some_and(|at| at > self.now) {
             return Ok(0);
@@ -176,7 +176,7 @@ impl WriteTx<'_> {
         Ok(due.len())
     }
 
-    /// Sees to it that a debounce key is forgotten some time after its job has started.
+    /// Sets a timer that removes a debounce key after its job has started.
     pub(crate) fn watch_debounced(&mut self, document: String, at: Timestamp) -> Result<(), StoreError> {
         self.put_timer(&Timer::Debounce(document), at, b"null")
     }
@@ -197,7 +197,7 @@ impl WriteTx<'_> {
             let config = self.config()?;
             let aside = self.db()?.set_aside(key)?;
             let own: Vec<JobRecord> = aside.into_iter().filter(|job| job.lane.queue == *queue).collect();
-            // One who finds the key held waits for its holder, not for a token.
+            // A job whose key is held waits for the holder, not for a token.
             let free = own.into_iter().filter(|job| running + given < config.running_per_key(&job.lane));
             let free: Vec<Seq> = free.map(|job| self.cache_job(job)).collect();
             kept.has_waiting = !free.is_empty();
@@ -206,15 +206,14 @@ impl WriteTx<'_> {
             }
             given += 1;
         }
-        // Those who have their chance now set the timer when they take it, or lose it. The other one is for what nobody
-        // thought of.
+        // The unblocked jobs set the timer when they are claimed or blocked again. The other timer is a fallback.
         let lacks_token = kept.has_waiting && kept.bucket.tokens() == 0;
         let next =
             if lacks_token { kept.bucket.next_at() } else { kept.bucket.full_at().max(now.plus(IDLE)) };
         self.keep_key_bucket(queue, key, kept, next)
     }
 
-    /// How many jobs with a concurrency key run, as far as that can matter.
+    /// How many jobs with a concurrency key run, counted up to the highest limit.
     pub(crate) fn running_with(&mut self, key: ConcurrencyKey) -> Result<u64, StoreError> {
         let config = self.config()?;
         // Counted for all lanes at once: one lane's queue may allow more than another's.
@@ -223,8 +222,8 @@ impl WriteTx<'_> {
         Ok(self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() as u64)
     }
 
-    /// More jobs with one concurrency key may be allowed now: those set aside get their chance, some at once, the others
-    /// as maintenance and claims get to it. Until then the end of a holder gives it to them, as before.
+    /// Called when more jobs per concurrency key may be allowed. Unblocks some blocked jobs at once, the others through
+    /// maintenance and claims. Until then the end of a holder unblocks them as before.
     pub(crate) fn unblock_queue(&mut self, queue: &QueueName) -> Result<(), StoreError> {
         if let Some(next) = self.unblock_some(queue, None)? {
             let body = encode(&parts(next));
@@ -233,7 +232,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Gives jobs of a queue their chance, no more of each key than may run; says where to go on, if these were not all.
+    /// Unblocks jobs of a queue, no more per key than may run; returns where to continue, if these were not all.
     fn unblock_some(
         &mut self,
         queue: &QueueName,
@@ -263,7 +262,7 @@ impl WriteTx<'_> {
     }
 }
 
-/// A place as plain numbers, to be kept in a document.
+/// A claim position as plain numbers, for storing in a document.
 fn parts(place: ClaimOrder) -> (u8, Timestamp, i64) {
     (place.rank, place.eligible_at, place.seq.0)
 }

@@ -1,4 +1,4 @@
-//! Redriving: a final job is submitted again as a new one. The old one stays as it is and names its successor (M2).
+//! Redriving: a final job is submitted again as a new job. The old one stays unchanged and names its successor (M2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::store::caller::Caller;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind};
 use crate::store::tx::write_tx::WriteTx;
 
-/// How a job is submitted again.
+/// Options for a redrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Redrive {
-    /// Run every step again instead of going on after the last one that was saved.
+    /// Run every step again instead of continuing after the last saved one.
     pub reset_checkpoints: bool,
-    /// Refuse if another job was submitted in its place already: of two who redrive at once only one does.
+    /// Refuse if the job was already redriven: of two concurrent redrives only one succeeds.
     pub only_once: bool,
 }
 
-/// Submits a final job again.
+/// Submits a final job again as a new one.
 pub(crate) fn redrive(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -81,7 +81,7 @@ fn free_unique_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result
     }
 }
 
-/// The job as it was first submitted, now, without its dependencies and its parent.
+/// The job as first submitted, created now, without its dependencies and parent.
 fn renewed(tx: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
     let id = JobId::new(tx.now, tx.env.entropy.bits());
     JobRecord {
@@ -101,8 +101,8 @@ fn renewed(tx: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
 fn copy_checkpoints(tx: &mut WriteTx<'_>, old: &JobRecord, new: &mut JobRecord) -> Result<(), StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
     let query = JobDataQuery { seq: old.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
-    for facet in tx.db()?.facets(query)? {
-        tx.write_facet(JobDataWrite::Put(JobData { seq: new.seq, ..facet }));
+    for data in tx.db()?.job_data(query)? {
+        tx.write_job_data(JobDataWrite::Put(JobData { seq: new.seq, ..data }));
     }
     new.has.checkpoints = true;
     let details = new.details_mut();

@@ -1,4 +1,4 @@
-//! For how long jobs are kept: one setting per store, whichever and however many processes serve it.
+//! Retention of jobs: one setting per store, regardless of how many processes serve it.
 
 use serde_json::json;
 
@@ -13,16 +13,16 @@ use crate::store::documents::settings::patch::RetentionPatch;
 use crate::store::engine::DocumentKind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// What a change of the retention came to.
+/// The result of changing the retention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionSet {
-    /// The retention after it; all states are set.
+    /// The new retention; all states are set.
     pub retention: Retention,
-    /// Whether it differs from the one before.
+    /// Whether it differs from the previous one.
     pub is_changed: bool,
 }
 
-/// Keeps what this process was started with, if nobody has said anything yet; the answer is what counts.
+/// Stores the retention this process was started with, if none is stored yet; returns the effective one.
 pub(crate) fn seed(tx: &mut WriteTx<'_>) -> Result<Retention, StoreError> {
     let stored = tx.config()?.retention;
     let retention = stored.or(tx.env.options.retention());
@@ -35,7 +35,7 @@ pub(crate) fn seed(tx: &mut WriteTx<'_>) -> Result<Retention, StoreError> {
     Ok(retention)
 }
 
-/// Changes the retention; what is cleared goes back to what this process was started with.
+/// Changes the retention. Cleared values revert to those this process was started with.
 pub(crate) fn set(
     tx: &mut WriteTx<'_>,
     caller: &Caller,

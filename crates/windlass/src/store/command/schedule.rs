@@ -1,5 +1,4 @@
-//! Schedules: put in place, paused, resumed, triggered, deleted (M81). What happens when their time comes has its own
-//! module.
+//! Schedules: create, pause, resume, trigger, delete (M81). Firing is in its own module.
 
 pub(crate) mod fire;
 
@@ -23,7 +22,7 @@ use crate::store::query::schedules::find;
 use crate::store::tx::write_tx::WriteTx;
 use crate::webhook_url::TargetPolicy;
 
-/// Checks everything about a schedule that can be seen without the store.
+/// Checks everything about a schedule that needs no store access.
 pub(crate) fn check(
     new: &NewSchedule,
     payload_bytes_max: usize,
@@ -32,8 +31,8 @@ pub(crate) fn check(
     new.timing.check()?;
     let bytes_max = payload_bytes_max.min(limits::SCHEDULE_PAYLOAD_BYTES_MAX);
     submit::check(std::slice::from_ref(&new.job), bytes_max, targets)?;
-    let own = "is given by the schedule, anew for each run";
-    let none = "a job of a schedule waits for its time alone";
+    let own = "is set by the schedule for each run";
+    let none = "the job of a schedule cannot have dependencies";
     let NewJob { idempotency_key, run_at, after, after_any, name, .. } = &new.job;
     let fields = [
         ("job.idempotency_key", idempotency_key.is_some(), own),
@@ -50,7 +49,7 @@ pub(crate) fn check(
     }
 }
 
-/// Puts a schedule in place.
+/// Creates or replaces a schedule.
 pub(crate) fn put(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -83,7 +82,7 @@ pub(crate) fn put(
     };
     let will_run = schedule.timing.next_after(schedule.start, schedule.start).is_some();
     if before.as_ref().is_none_or(|before| before.timing != new.timing) && !will_run {
-        let problem = FieldProblem::Contradiction("is over: it would never run".into());
+        let problem = FieldProblem::Contradiction("is in the past: it would never run".into());
         return Err(Invalid::new("at", problem).into());
     }
     let event = if before.is_some() { AuditEvent::ScheduleUpdated } else { AuditEvent::ScheduleCreated };
@@ -121,7 +120,7 @@ fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, tx: &WriteTx<'_>, c
     schedule
 }
 
-/// The schedule with what was asked for; a new timing counts from now, a pause goes on.
+/// The schedule with the requested changes. A new timing counts from now; a pause continues.
 fn changed(before: &Schedule, new: &NewSchedule, job: NewJob, tx: &WriteTx<'_>, caller: &Caller) -> Schedule {
     let mut schedule = Schedule {
         timing: new.timing.clone(),
@@ -134,7 +133,7 @@ fn changed(before: &Schedule, new: &NewSchedule, job: NewJob, tx: &WriteTx<'_>, 
     };
     if schedule.timing != before.timing {
         schedule.start = tx.now;
-        // A pause that lifts itself has dealt with the runs up to its end already.
+        // A pause with an end has already handled the runs up to its end.
         schedule.done_through = schedule.done_through.max(tx.now);
         schedule.next_at = schedule.first_run();
     }
@@ -156,7 +155,7 @@ pub(crate) fn delete(
     Ok(())
 }
 
-/// Pauses a schedule; says whether it was not paused before.
+/// Pauses a schedule; returns whether it was not paused before.
 pub(crate) fn pause(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -172,7 +171,7 @@ pub(crate) fn pause(
     let expires_at = how.expires.map(|after| now.plus(after));
     let pause = SchedulePause { by: caller.id.clone(), since: now, reason: how.reason.clone(), expires_at };
     let mut next = Schedule { paused: Some(pause), ..Schedule::clone(&schedule) };
-    // What comes while it is paused is left out for good, not missed.
+    // Runs during a pause are skipped for good; they do not count as missed.
     next.done_through = next.done_through.max(expires_at.unwrap_or(now));
     next.next_at = next.first_run();
     record(tx, AuditEvent::SchedulePaused, &next, &RecordActor::caller(caller, how.reason.as_deref()));
@@ -180,7 +179,7 @@ pub(crate) fn pause(
     Ok(true)
 }
 
-/// Resumes a schedule; says whether it was paused.
+/// Resumes a schedule; returns whether it was paused.
 pub(crate) fn resume(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -205,7 +204,7 @@ pub(crate) fn trigger(
     which: &ScheduleRef,
 ) -> Result<JobRecord, ScheduleError> {
     let mut schedule = Schedule::clone(&*tx.managed_schedule(caller, which)?);
-    // Whoever asks by name means it: only what must not run beside another is ended.
+    // A manual trigger always runs; only overlapping jobs that must not run in parallel are ended.
     tx.end_overlapped(&mut schedule)?;
     let job = tx.submit_run(&mut schedule, None, caller.trace_id.clone())?;
     record(tx, AuditEvent::ScheduleTriggered, &schedule, &RecordActor::caller(caller, None));
@@ -213,7 +212,7 @@ pub(crate) fn trigger(
     Ok(job)
 }
 
-/// Records what happened to a schedule.
+/// Records an event of a schedule.
 pub(super) fn record(tx: &mut WriteTx<'_>, event: AuditEvent, schedule: &Schedule, cause: &RecordActor) {
     let mut context = json!({
         "actor_id": cause.id,
@@ -245,7 +244,7 @@ impl From<SubmitError> for ScheduleError {
 }
 
 impl WriteTx<'_> {
-    /// The schedule that is meant, if it exists for this caller and the caller may change it.
+    /// The schedule, if the caller can see and change it.
     fn managed_schedule(
         &mut self,
         caller: &Caller,

@@ -1,5 +1,5 @@
-//! Settings of queues, types and tenants. They count from the next submission or claim on; policies of jobs that were
-//! submitted before stay as they are.
+//! Settings of queues, types and tenants. They apply from the next submission or claim on; policies of jobs submitted
+//! before do not change.
 
 use serde::Serialize;
 use serde_json::json;
@@ -21,15 +21,15 @@ use crate::store::tx::write_tx::WriteTx;
 /// All settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Settings {
-    /// A queue's: the caller's tenant's own, or everybody's if the caller has none (M90).
+    /// A queue's settings: those of the caller's tenant, or of all tenants if the caller has none (M90).
     Queue(QueueName, QueueSettings),
-    /// A type's.
+    /// A type's settings.
     Type(JobType, TypeSettings),
-    /// A tenant's.
+    /// A tenant's settings.
     Tenant(Tenant, TenantSettings),
 }
 
-/// Settings as a change that leaves nothing of those before.
+/// Turns full settings into a change that replaces all fields.
 impl From<Settings> for SettingsPatch {
     fn from(settings: Settings) -> SettingsPatch {
         match settings {
@@ -40,12 +40,12 @@ impl From<Settings> for SettingsPatch {
     }
 }
 
-/// What a change of settings came to.
+/// The result of changing settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configured {
-    /// The settings after it.
+    /// The new settings.
     pub settings: Settings,
-    /// Whether they differ from those before.
+    /// Whether they differ from the previous ones.
     pub is_changed: bool,
 }
 
@@ -135,7 +135,7 @@ fn configure_queue(
     tx.put_document(DocumentKind::Queue, &text, Some(&encode(&settings)), |config| {
         config.queues.insert(key, settings.clone());
     })?;
-    // Everybody in the tenant reads the trail, but not the query of an address.
+    // Everyone in the tenant can read the audit trail, but must not see the query of a URL.
     let mut recorded = settings.clone();
     if let Some(push) = &mut recorded.push {
         push.url = without_query(&push.url);
@@ -148,10 +148,10 @@ fn configure_queue(
     Ok((settings, true))
 }
 
-/// Whether jobs may be sent there: by the address, and by how many such targets there are already.
+/// Checks a push target: its URL, and the number of existing targets.
 fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Push) -> Result<(), ActError> {
     if key.0.as_str() == callback::QUEUE {
-        let problem = FieldProblem::Contradiction("the jobs of this queue are the system's own".into());
+        let problem = FieldProblem::Contradiction("this queue is reserved for the system".into());
         return Err(Invalid::new("push", problem).into());
     }
     push.check_target(&tx.env.options.targets)?;
@@ -159,13 +159,13 @@ fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Pu
     let others = config.queues.iter().filter(|(other, settings)| *other != key && settings.push.is_some());
     let limit = limits::PUSH_TARGETS_MAX;
     if others.count() >= limit {
-        let problem = FieldProblem::Contradiction(format!("{limit} queues have a push target already"));
+        let problem = FieldProblem::Contradiction(format!("{limit} queues already have a push target"));
         return Err(Invalid::new("push", problem).into());
     }
     Ok(())
 }
 
-/// Records what was set, for the tenant it is about: another's settings are nobody's business (M90).
+/// Records the new settings under the tenant they belong to: other tenants must not see them (M90).
 fn record<T: Serialize>(
     tx: &mut WriteTx<'_>,
     caller: &Caller,

@@ -1,5 +1,5 @@
-//! Signals: values sent to a job from outside. One sent early is kept; each is consumed once, in the commit that saves it
-//! as a checkpoint (M72).
+//! Signals: values sent to a job from outside. A signal sent early is stored; each is consumed once, in the commit that
+//! saves it as a checkpoint (M72).
 
 use serde_json::json;
 
@@ -31,14 +31,20 @@ pub(crate) fn signal(
     }
     let limit = limits::SIGNALS_KEPT_MAX;
     let kept = JobDataQuery { seq: job.seq, kind: JobDataKind::Signal, name: None, above: None, limit };
-    if job.details.signals > 0 && tx.db()?.facets(kept)?.len() >= limit {
+    if job.details.signals > 0 && tx.db()?.job_data(kept)?.len() >= limit {
         return Err(Invalid::new("signals", FieldProblem::TooLong { length: limit + 1, limit }).into());
     }
     let details = job.details_mut();
     details.signals += 1;
     let number = details.signals;
     let (seq, kind, name) = (job.seq, JobDataKind::Signal, name.to_owned());
-    tx.write_facet(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body: value.into() }));
+    tx.write_job_data(JobDataWrite::Put(JobData {
+        seq,
+        kind,
+        name: name.clone(),
+        number,
+        body: value.into(),
+    }));
     let cause = RecordActor::caller(caller, None);
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "signal": name});
     tx.record_job(AuditEvent::Signalled, &job, &job, &cause, Some(context))?;
@@ -48,7 +54,7 @@ pub(crate) fn signal(
 }
 
 impl WriteTx<'_> {
-    /// Gives a job that waits for signals the oldest one with a name it waits for, and wakes it.
+    /// Delivers the oldest signal with a name that the job waits for, and wakes the job.
     pub(crate) fn deliver_signal(&mut self, seq: Seq) -> Result<(), StoreError> {
         let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
         let Some(wait) = job.details.wait.clone() else { return Ok(()) };
@@ -60,20 +66,20 @@ impl WriteTx<'_> {
             let Wait::Signal { name, step, .. } = wait else { continue };
             let query =
                 JobDataQuery { seq, kind: JobDataKind::Signal, name: Some(name), above: None, limit: 1 };
-            let Some(kept) = self.db()?.facets(query)?.pop() else { continue };
+            let Some(kept) = self.db()?.job_data(query)?.pop() else { continue };
             if oldest.as_ref().is_none_or(|(other, _)| kept.number < other.number) {
                 oldest = Some((kept, step));
             }
         }
         let Some((kept, step)) = oldest else { return Ok(()) };
         let JobData { name, number, body, .. } = kept;
-        self.write_facet(JobDataWrite::Drop { seq, kind: JobDataKind::Signal, name, number });
+        self.write_job_data(JobDataWrite::Drop { seq, kind: JobDataKind::Signal, name, number });
         self.keep_wait_result(job, step, &received(&body))?;
         let _refused = self.apply(seq, &Event::Wake, &RecordActor::system())?;
         Ok(())
     }
 
-    /// A job that waited for signals until its time was over finds that in the checkpoint of each whose time is.
+    /// Saves the timeout in the checkpoint of each expired signal wait of a job.
     pub(crate) fn keep_timeout_of_wait(&mut self, seq: Seq) -> Result<(), StoreError> {
         let Some(wait) = self.job(seq)?.and_then(|job| job.details.wait.clone()) else { return Ok(()) };
         for wait in wait.each() {
@@ -86,7 +92,7 @@ impl WriteTx<'_> {
 
     fn keep_wait_result(&mut self, mut job: JobRecord, step: &str, value: &[u8]) -> Result<(), StoreError> {
         match self.save_checkpoint(&mut job, step, value) {
-            // A job with too many checkpoints is woken all the same: it must not wait for ever.
+            // A job with too many checkpoints is still woken: it must not wait forever.
             Ok(()) | Err(WorkError::Invalid(_)) => {}
             Err(WorkError::Store(error)) => return Err(error),
             Err(other) => return Err(StoreError::Database(other.to_string())),
@@ -96,7 +102,7 @@ impl WriteTx<'_> {
     }
 }
 
-/// The checkpoint of a signal that came: `{"signal": VALUE}`, the value's bytes as they are.
+/// The checkpoint of a received signal: `{"signal": VALUE}`, with the value's bytes unchanged.
 fn received(value: &[u8]) -> Vec<u8> {
     let value = if value.is_empty() { b"null" } else { value };
     [b"{\"signal\":", value, b"}"].concat()

@@ -1,5 +1,4 @@
-//! Submitting: one job or a whole graph, all or nothing (M63). Everything that can be refused is refused before the first
-//! job is added.
+//! Submitting: one job or a whole graph, all or nothing (M63). Every refusal happens before the first job is added.
 
 mod backlog;
 mod debounce;
@@ -20,31 +19,31 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::tx::write_tx::WriteTx;
 use crate::webhook_url::TargetPolicy;
 
-/// What became of one job of a submission.
+/// The result for one job of a submission.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 pub struct Receipt {
-    /// The job: the new one, or the one that has had this idempotency key before. Of one that was deleted only its id,
-    /// tenant, type, final state and time of submission are known; everything else is at its default.
+    /// The new job, or the earlier job with this idempotency key. For a deleted job only the id, tenant, type, final
+    /// state and time of submission are known; all other fields have their defaults.
     pub job: JobRecord,
     /// Whether it is an earlier job with the same idempotency key (M13).
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
     pub payload_differs: bool,
-    /// Whether that earlier job was deleted since; its key answers for it until the end of the window (M13).
+    /// Whether that earlier job was deleted since; its key still refers to it until the end of the window (M13).
     pub is_deleted: bool,
-    /// Whether it is an earlier job with the same debounce key, which has this payload and delay from now on.
+    /// Whether it is an earlier job with the same debounce key, which now has this payload and delay.
     pub is_debounced: bool,
 }
 
-/// How a submission is made.
+/// Options for a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SubmitOptions {
     /// Refuse an idempotency key that was used with another payload (M13).
     pub strict: bool,
 }
 
-/// The parent of jobs that are spawned.
+/// The parent of spawned jobs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spawning {
     pub(crate) seq: Seq,
@@ -52,7 +51,7 @@ pub(crate) struct Spawning {
     pub(crate) group: u64,
 }
 
-/// Checks everything about a submission that can be seen without the store.
+/// Checks everything about a submission that needs no store access.
 pub(crate) fn check(
     jobs: &[NewJob],
     payload_bytes_max: usize,
@@ -72,7 +71,7 @@ pub(crate) fn check(
         if size > payload_bytes_max {
             return Err(SubmitError::PayloadTooLarge { index, size, limit: payload_bytes_max });
         }
-        // One payload alone may be as large as the store allows.
+        // A single payload may be as large as the store allows.
         if all > limits::BATCH_BYTES_MAX && index > 0 {
             let problem = FieldProblem::TooManyBytes { length: all, limit: limits::BATCH_BYTES_MAX };
             return Err(invalid(index, "jobs", problem));
@@ -80,19 +79,19 @@ pub(crate) fn check(
         let checked = job.check().and_then(|()| job.labels.check_callback(targets));
         checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;
         if job.queue.as_str() == callback::QUEUE {
-            let problem = FieldProblem::Contradiction("is the system's own: choose another".into());
+            let problem = FieldProblem::Contradiction("is reserved for the system: choose another".into());
             return Err(invalid(index, "queue", problem));
         }
         if job.job_type.as_str() == callback::TYPE {
             let problem =
-                FieldProblem::Contradiction("is the system's own; set `callback_url` instead".into());
+                FieldProblem::Contradiction("is reserved for the system; set `callback_url` instead".into());
             return Err(invalid(index, "type", problem));
         }
     }
     Ok(())
 }
 
-/// Submits jobs, all or none; the receipts are in the jobs' order.
+/// Submits jobs, all or none. Receipts are in the order of the jobs.
 pub(crate) fn submit(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -104,8 +103,8 @@ pub(crate) fn submit(
     submit_batch(tx, batch, options)
 }
 
-/// Submits a job whose caller was given its id before, when it could not be asked for more (M10). It was taken in then,
-/// whatever the depth of its queue is by now.
+/// Submits a job whose id its caller received earlier, when the store could not be queried (M10). It was accepted then,
+/// so the current depth of its queue does not matter.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn submit_as(
     tx: &mut WriteTx<'_>,
@@ -140,21 +139,21 @@ struct Batch<'a> {
     caller: &'a Caller,
     jobs: &'a [NewJob],
     spawning: Option<Spawning>,
-    /// The id of its only job, if that was given out before.
+    /// The id of its only job, if the caller already has it.
     given_id: Option<JobId>,
     lanes: Vec<Arc<Lane>>,
-    /// For each job, what it waits for.
+    /// The dependencies of each job.
     needs: Vec<Vec<(Need, Target)>>,
-    /// The jobs in an order in which each comes after those it waits for.
+    /// The jobs in topological order: each comes after its dependencies.
     order: Vec<usize>,
 }
 
-/// A job that is waited for.
+/// A dependency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
-    /// One that exists.
+    /// An existing job.
     Stored(Seq),
-    /// One of the same batch.
+    /// A job of the same batch.
     InBatch(usize),
 }
 

@@ -1,5 +1,5 @@
-//! When tickets are issued and asked for: at submission, again at resume and redrive, and before every run (M94). All of it
-//! is nothing while tickets are off.
+//! When tickets are issued and checked: issued at submission and again at resume and redrive, checked before every run
+//! (M94). Does nothing while tickets are disabled.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ fn subject<'a>(job: &'a JobRecord, spec: &'a Spec) -> Subject<'a> {
 }
 
 impl WriteTx<'_> {
-    /// The job with a ticket, if tickets are on.
+    /// The job with a ticket, if tickets are enabled.
     pub(crate) fn with_ticket(&self, job: JobRecord, spec: &Spec) -> JobRecord {
         let Some(options) = &self.env.options.tickets else { return job };
-        // Past its lifetime a job does not run anyway; if somebody lengthens that, the ticket says so.
+        // A job does not run after its expiry anyway; if that is extended, the ticket shows it.
         let expires = options.lifetime.map_or(job.expires_at, |time| self.now.plus(time).min(job.expires_at));
         let nonce = self.env.entropy.bits();
         let ticket = Ticket::issue(&options.key, subject(&job, spec), nonce, self.now, expires);
@@ -28,8 +28,8 @@ impl WriteTx<'_> {
         JobRecord { details: Arc::new(details), ..job }
     }
 
-    /// A job that is let go of again, with a new ticket. One whose ticket does not fit keeps it, and will be refused: what
-    /// was tampered with is not made good by a resume.
+    /// A released or resumed job with a new ticket. A job whose ticket is invalid keeps it and will be refused: a
+    /// resume must not repair a tampered job.
     pub(crate) fn with_renewed_ticket(&mut self, job: JobRecord) -> Result<JobRecord, StoreError> {
         if self.env.options.tickets.is_none() {
             return Ok(job);
@@ -39,8 +39,8 @@ impl WriteTx<'_> {
         Ok(if is_own { self.with_ticket(job, &spec) } else { job })
     }
 
-    /// A job of which something that was submitted is changed, with a ticket for it if the one for what was there before
-    /// fits: what was tampered with is not made good by a change of something else.
+    /// A job with a changed submission, with a new ticket if the old ticket matched the old submission: a change must
+    /// not repair a tampered job.
     pub(crate) fn with_ticket_for_change(&self, job: JobRecord, old: &Spec, new: &Spec) -> JobRecord {
         if self.env.options.tickets.is_none() {
             return job;
@@ -51,8 +51,8 @@ impl WriteTx<'_> {
         }
     }
 
-    /// A new job in place of an old one, with a ticket of its own. One that never had a ticket was submitted before they
-    /// were asked for, and whoever redrives it vouches for it; one whose ticket does not fit keeps it, and is refused.
+    /// A redriven job with a new ticket. A job that never had a ticket was submitted before tickets were enabled, and
+    /// the caller that redrives it vouches for it; a job with an invalid ticket keeps it and is refused.
     pub(crate) fn with_ticket_in_place_of(
         &self,
         old: (&JobRecord, &Spec),
@@ -72,16 +72,16 @@ impl WriteTx<'_> {
         }
     }
 
-    /// Whether a job may be handed to a worker; one that may not is refused for good.
+    /// Whether a job may be given to a worker; a job that may not is refused permanently.
     pub(crate) fn admits(&mut self, seq: Seq) -> Result<bool, StoreError> {
         if self.env.options.tickets.is_none() {
             return Ok(true);
         }
         let Some(job) = self.job(seq)?.cloned() else { return Ok(false) };
-        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         let spec = self.spec(seq)?.ok_or_else(lost)?;
         let Err(fault) = self.judge(&job, &spec) else { return Ok(true) };
-        tracing::warn!(job = %job.id, %fault, "a job was refused: it is not the one that was submitted");
+        tracing::warn!(job = %job.id, %fault, "job refused: its ticket does not match what was submitted");
         let context =
             json!({"job_id": job.id.to_string(), "code": fault.code(), "message": fault.to_string()});
         self.record_job(AuditEvent::Refused, &job, &job, &RecordActor::system(), Some(context))?;

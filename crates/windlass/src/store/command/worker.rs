@@ -1,4 +1,5 @@
-//! The worker registry: who works, since when, and who has fallen silent. A worker's identity is new at every start (M31).
+//! The worker registry: registered workers, their start and their last heartbeat. A worker gets a new id at every start
+//! (M31).
 
 mod registry;
 
@@ -15,20 +16,20 @@ use crate::store::documents::config::{Scope, Worker, encode};
 use crate::store::engine::DocumentKind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// A worker that presents itself.
+/// A worker to register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
-    /// A label for people.
+    /// A label for people; need not be unique.
     pub name: String,
-    /// Which queues it takes from; all if empty.
+    /// The queues it takes jobs from; all if empty.
     pub queues: Vec<QueueName>,
-    /// Which types it can run; any if empty.
+    /// The types it can run; all if empty.
     pub types: Vec<JobType>,
     /// How many jobs it runs at once.
     pub concurrency: u32,
     /// The version of its program.
     pub version: Option<String>,
-    /// Whether it beats, and so is dead when silent.
+    /// Whether it sends heartbeats, and so is considered lost when silent.
     pub heartbeats: bool,
 }
 
@@ -69,10 +70,10 @@ impl NewWorker {
     }
 }
 
-/// Names that begin so are the system's own: only the server itself, or whoever may do everything, works on them.
+/// Prefix of names reserved for the system: only the server itself, or an admin, may work on them.
 const RESERVED: &str = "windlass.";
 
-/// Refuses a worker that asks for the system's own jobs, such as the reports to callback addresses.
+/// Refuses a worker that requests the system's own jobs, such as callbacks.
 fn refuse_reserved(caller: &Caller, new: &NewWorker) -> Result<(), WorkError> {
     if caller.role == Role::Admin {
         return Ok(());
@@ -113,7 +114,8 @@ pub(crate) fn register(tx: &mut WriteTx<'_>, caller: &Caller, new: &NewWorker) -
     Ok(worker)
 }
 
-/// A worker leaves, or is removed by somebody who may pause it: its jobs go back without being counted as failed.
+/// Deregisters a worker, at its own request or that of a caller who may pause it. Its jobs are released without
+/// counting as failed.
 pub(crate) fn deregister(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) -> Result<usize, WorkError> {
     caller.require(Permission::Work)?;
     let worker = tx.visible_worker(caller, id)?;
@@ -127,7 +129,7 @@ pub(crate) fn deregister(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) ->
     Ok(released)
 }
 
-/// A worker's own program has paused it, or lets it go on: jobs that wait for it say so.
+/// Records that a worker's own program paused or resumed it; explanations of waiting jobs mention it.
 pub(crate) fn tell_paused(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -143,20 +145,22 @@ pub(crate) fn tell_paused(
 }
 
 impl WriteTx<'_> {
-    /// A call from a worker: it must be known; if it had fallen silent its leases end first, then it is alive again.
+    /// Handles a call from a worker: the worker must be registered. If it had fallen silent, its leases end first; then
+    /// it is alive again.
     pub(crate) fn worker_calls(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
         let worker = self.known_worker(caller, id)?;
         Ok(self.mark_seen(worker, limits::POLL_INTERVAL)?)
     }
 
-    /// The same for a call that comes again and again while there is nothing to do: an idle store writes next to nothing.
+    /// Like [`worker_calls`](Self::worker_calls), for calls that are repeated while there is nothing to do: an idle
+    /// store writes almost nothing.
     pub(crate) fn touch_worker(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
         let worker = self.known_worker(caller, id)?;
         Ok(self.mark_seen(worker, limits::HEARTBEAT_EVERY)?)
     }
 
-    /// A worker that this caller may claim and report for: one that was registered with the same key. To anybody else, an
-    /// admin among them, it does not exist.
+    /// A worker that this caller may claim and report for: one registered with the same API key. For other callers,
+    /// including admins, it does not exist.
     pub(crate) fn known_worker(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
         let worker = self.visible_worker(caller, id)?;
         if worker.key == caller.key { Ok(worker) } else { Err(WorkError::NoSuchWorker(id)) }
@@ -172,15 +176,15 @@ impl WriteTx<'_> {
         });
         let known = known.cloned().ok_or(WorkError::NoSuchWorker(id))?;
         drop(config);
-        Ok(self.as_last_heard_of(known)?)
+        Ok(self.with_liveness(known)?)
     }
 
-    /// Notes that a worker lives, if that was not noted within `every`: it is not worth a disk write each time.
+    /// Records that a worker is alive, unless that was recorded within `every`: it is not worth a disk write each time.
     pub(crate) fn mark_seen(&mut self, worker: Worker, every: Duration) -> Result<Worker, StoreError> {
         let is_silent = worker.is_silent_after(self.now, &self.grace) && !worker.is_lost;
         if is_silent {
             self.worker_lost(&worker)?;
-            // Its silence stands, whatever becomes of the command that met it.
+            // The worker's silence is recorded even if the command that triggered this fails.
             self.begin();
         } else if !worker.is_lost && self.now.since(worker.seen_at) < every {
             return Ok(worker);
@@ -211,21 +215,22 @@ impl WriteTx<'_> {
         self.drop_hold(&Scope::Worker(id))
     }
 
-    /// A worker that beats fell silent: its leases end now (M31).
+    /// Ends the leases of a worker with heartbeats that fell silent (M31).
     pub(crate) fn worker_lost(&mut self, worker: &Worker) -> Result<usize, StoreError> {
         self.note_lost(worker)?;
         let end = if self.grace.is_crash(worker.seen_at) { LeaseEnd::Crash } else { LeaseEnd::Gap };
         self.workers_gone([worker.id].into(), self.now, end, None)
     }
 
-    /// Notes that a worker is lost; its leases are ended with those of others.
+    /// Records that a worker is lost; its leases are ended together with those of others.
     pub(crate) fn note_lost(&mut self, worker: &Worker) -> Result<(), StoreError> {
         self.put_worker(&Worker { is_lost: true, ..worker.clone() })?;
-        tracing::warn!(worker = %worker.id, name = worker.name, "worker fell silent, its leases end");
+        tracing::warn!(worker = %worker.id, name = worker.name, "worker sent no heartbeat; its leases end");
         Ok(())
     }
 
-    /// Ends the leases that workers who are gone were given `before` this, as many as one commit may; says how many. Maintenance ends the rest.
+    /// Ends the leases that lost workers received `before` this time, as many as one commit may; returns how many.
+    /// Maintenance ends the rest.
     pub(crate) fn workers_gone(
         &mut self,
         workers: BTreeSet<WorkerId>,

@@ -1,5 +1,5 @@
-//! What is known about attempts that ended (M17). The one that completed a job is not kept apart: it follows from the
-//! job itself, and most jobs complete at their first attempt.
+//! Records of finished attempts (M17). The attempt that completed a job is not stored separately: it is derived from
+//! the job itself, because most jobs complete at their first attempt.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,16 @@ use crate::job::{AttemptOutcome, ErrorRecord, JobRecord, WorkerId};
 use crate::store::documents::config::parse;
 use crate::store::engine::{EngineResult, JobDataKind, JobDataQuery, Read};
 
-/// An attempt that ended, as kept (M17).
+/// A stored record of a finished attempt (M17).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRecord {
-    /// Who ran it.
+    /// The worker that ran it.
     pub worker: Option<WorkerId>,
     /// When it started.
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// How it ended.
+    /// The outcome.
     pub outcome: AttemptOutcome,
     /// Its error, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// The attempt that completed this job, if one did and is not kept apart.
+    /// The attempt that completed this job, if one did and is not stored separately.
     fn completing(job: &JobRecord) -> Option<AttemptRecord> {
         Some(AttemptRecord {
             worker: Some(job.completed_by?),
@@ -37,7 +37,7 @@ impl AttemptRecord {
     }
 }
 
-/// All attempts of a job that ended, with their numbers, in order.
+/// All finished attempts of a job, with their numbers, in order.
 pub(crate) fn ended(
     db: &mut (impl Read + ?Sized),
     job: &JobRecord,
@@ -45,11 +45,11 @@ pub(crate) fn ended(
     let completing = AttemptRecord::completing(job);
     let mut found = Vec::new();
     if job.attempt > u32::from(completing.is_some()) {
-        // A job that sleeps now and then may have any number of attempts; its record says how many.
+        // A job that sleeps now and then may have any number of attempts; its record has the number.
         let limit = usize::try_from(job.attempt).unwrap_or(usize::MAX).saturating_add(1);
         let query = JobDataQuery { seq: job.seq, kind: JobDataKind::Attempt, name: None, above: None, limit };
-        for facet in db.facets(query)? {
-            found.push((u32::try_from(facet.number).unwrap_or(u32::MAX), parse(&facet.body)?));
+        for data in db.job_data(query)? {
+            found.push((u32::try_from(data.number).unwrap_or(u32::MAX), parse(&data.body)?));
         }
     }
     found.extend(completing.map(|record| (job.attempt, record)));

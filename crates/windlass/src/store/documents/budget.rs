@@ -1,5 +1,5 @@
-//! What a tenant has spent in the current day and month, and when counting begins anew. Days and months are UTC's: a budget
-//! that ended at another hour for each of several offices could not be added up.
+//! What a tenant has spent in the current day and month. Periods are in UTC, so that they are the same for all offices
+//! of a tenant.
 
 use jiff::ToSpan;
 use jiff::civil::Date;
@@ -52,26 +52,26 @@ impl Sum {
     }
 }
 
-/// What a tenant has spent lately.
+/// A tenant's spending in the current periods.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct BudgetUsage {
     day: Sum,
     month: Sum,
 }
 
-/// The document it is kept in.
+/// The key of the document that stores it.
 pub(crate) fn spent_key(tenant: &Tenant) -> String {
     format!("spent {tenant}")
 }
 
 impl BudgetUsage {
-    /// Adds a cost that is booked now.
+    /// Adds a cost booked now.
     pub(crate) fn add(&mut self, cents: i64, now: Timestamp) {
         self.day.add(Period::of(BudgetPeriod::Day, now), cents);
         self.month.add(Period::of(BudgetPeriod::Month, now), cents);
     }
 
-    /// What was spent in this very period.
+    /// The amount spent in this period.
     pub(crate) fn in_period(&self, kind: BudgetPeriod, period: &Period) -> i64 {
         let sum = match kind {
             BudgetPeriod::Day => &self.day,
@@ -81,13 +81,13 @@ impl BudgetUsage {
     }
 }
 
-/// A budget that is used up: nothing of its tenant starts any more.
+/// A budget that is used up: none of its tenant's jobs start any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BudgetExceeded {
     pub(crate) budget_cents: u64,
     pub(crate) spent_cents: i64,
     pub(crate) period: BudgetPeriod,
-    /// When counting begins anew.
+    /// When the next period begins.
     pub(crate) until: Timestamp,
 }
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_begins_anew_with_each_period() {
+    fn counting_restarts_with_each_period() {
         let mut spent = BudgetUsage::default();
         let sums = |spent: &BudgetUsage, now| {
             let sum = |kind| spent.in_period(kind, &Period::of(kind, now));

@@ -1,5 +1,5 @@
-//! Configuration that lives in the store: settings of queues, types and tenants, pauses, workers. Small documents, parsed
-//! once and kept in memory; consulted inside every claim.
+//! Configuration stored in the database: settings of queues, types and tenants, pauses, workers. Small documents,
+//! parsed once and cached; consulted in every claim.
 
 mod worker;
 
@@ -32,18 +32,18 @@ use crate::store::query::payload::redact_config;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseMode {
-    /// They end by themselves.
+    /// They may finish.
     #[default]
     Graceful,
-    /// They are cut off now.
+    /// They are stopped now.
     Aggressive,
 }
 
-/// What a pause holds.
+/// The scope of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Everything (M56).
+    /// All processing (M56).
     Gate,
     /// A tenant (M56).
     Tenant(Tenant),
@@ -51,14 +51,14 @@ pub enum Scope {
     Type {
         /// The type.
         job_type: JobType,
-        /// Whose; everybody's if none.
+        /// The tenant; all tenants if `None`.
         tenant: Option<Tenant>,
     },
     /// A queue, of one tenant or of all (M54, M90).
     Queue {
         /// The queue.
         queue: QueueName,
-        /// Whose; everybody's if none.
+        /// The tenant; all tenants if `None`.
         tenant: Option<Tenant>,
     },
     /// A worker (M55).
@@ -66,7 +66,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Every scope that holds jobs of this lane.
+    /// Every scope that contains jobs of this lane.
     fn all_over(lane: &Lane) -> Vec<Scope> {
         let (queue, job_type) = (&lane.queue, &lane.job_type);
         let mut scopes = vec![Scope::Gate, Scope::Tenant(lane.tenant.clone())];
@@ -77,55 +77,56 @@ impl Scope {
     }
 }
 
-/// A pause or a closed gate: who, since when, why, until when (M54–M57).
+/// A pause: actor, start, reason and end (M54–M57).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseRecord {
-    /// What it holds.
+    /// The paused scope.
     pub scope: Scope,
     /// How running jobs were treated.
     pub mode: PauseMode,
-    /// Why.
+    /// The reason given.
     pub reason: Option<String>,
-    /// Who.
+    /// Who paused it.
     pub by: String,
-    /// Since when.
+    /// When it began.
     pub since: Timestamp,
-    /// When it lifts itself.
+    /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
 }
 
 impl PauseRecord {
-    /// Whether it still holds.
+    /// Whether it is still in force.
     pub fn is_active(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|at| at > now)
     }
 }
 
-/// The end of a queue's last pause: who resumed it, when, why.
+/// The end of a queue's last pause: who resumed it, when and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumption {
-    /// What was resumed.
+    /// The resumed scope.
     pub scope: Scope,
-    /// Who.
+    /// Who resumed it.
     pub by: String,
-    /// When.
+    /// When it was resumed.
     pub at: Timestamp,
-    /// Why.
+    /// The reason given.
     pub reason: Option<String>,
 }
 
-/// All of it.
+/// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
-    /// Settings of queues, by queue and tenant; no tenant means everybody.
+    /// Settings of queues, by queue and tenant; no tenant means all tenants.
     pub queues: BTreeMap<(QueueName, Option<Tenant>), QueueSettings>,
     /// Settings of types.
     pub types: BTreeMap<JobType, TypeSettings>,
     /// Settings of tenants.
     pub tenants: BTreeMap<Tenant, TenantSettings>,
-    /// Pauses, by what they hold.
+    /// Pauses, by scope.
     pub holds: BTreeMap<Scope, PauseRecord>,
-    /// For how long jobs are kept where neither their type nor their queue says so; empty until the first pruning.
+    /// The default retention of jobs, used if neither their type nor their queue sets one; empty until the first
+    /// pruning.
     pub retention: Retention,
     /// The ends of queues' last pauses.
     pub resumed: BTreeMap<Scope, Resumption>,
@@ -133,18 +134,18 @@ pub struct Config {
     pub workers: BTreeMap<WorkerId, Worker>,
     /// API keys.
     pub keys: BTreeMap<KeyId, ApiKey>,
-    /// Whether there ever was a key: without any left, nobody is let in.
+    /// Whether there ever was an API key: once there was, requests without a valid key are refused.
     pub had_keys: bool,
     /// Schedules.
     pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
-    /// What nodes must know of gaps and of leaps of store time.
+    /// Gaps and clock jumps that all nodes must know of.
     pub grace: SharedGrace,
 }
 
-/// Push targets by queue and tenant; no tenant means everybody.
+/// Push targets by queue and tenant; no tenant means all tenants.
 pub type PushTargets = BTreeMap<(QueueName, Option<Tenant>), Push>;
 
-/// The kinds of documents that it is made of, in the order in which they are read.
+/// The kinds of documents in the configuration, in the order in which they are read.
 const KINDS: [DocumentKind; 11] = [
     DocumentKind::Queue,
     DocumentKind::Type,
@@ -159,10 +160,10 @@ const KINDS: [DocumentKind; 11] = [
     DocumentKind::Grace,
 ];
 
-/// The key under which the store's retention is kept.
+/// The document key of the store's retention.
 pub(crate) const RETENTION_KEY: &str = "store";
 
-/// The key under which a queue's settings are kept.
+/// The document key of a queue's settings.
 pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
     tenant.map_or_else(|| queue.to_string(), |tenant| format!("{queue} {tenant}"))
 }
@@ -170,11 +171,11 @@ pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
 /// How many queues, types and lanes with jobs a tenant may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamesMax {
-    /// Queues.
+    /// Maximum number of queues.
     pub queues: u64,
-    /// Types.
+    /// Maximum number of types.
     pub types: u64,
-    /// Pairs of a queue and a type.
+    /// Maximum number of pairs of a queue and a type.
     pub lanes: u64,
 }
 
@@ -228,7 +229,7 @@ impl Config {
         Ok(config)
     }
 
-    /// As much of it as this caller may see: what counts for everybody, and its own tenant's (M90).
+    /// The part of it that this caller can see: what applies to all tenants, and what applies to its own (M90).
     #[must_use]
     pub fn seen_by(&self, caller: &Caller) -> Config {
         let mut seen = self.clone();
@@ -252,14 +253,15 @@ impl Config {
         seen
     }
 
-    /// A queue's settings as they count for a tenant: its own, then everybody's. Without a tenant: everybody's.
+    /// A queue's effective settings for a tenant: its own, then those of all tenants. Without a tenant: those of all
+    /// tenants.
     pub fn queue_in_force(&self, queue: &QueueName, tenant: Option<&Tenant>) -> QueueSettings {
         let of = |tenant: Option<&Tenant>| self.queues.get(&(queue.clone(), tenant.cloned()));
         let everybody = of(None).cloned().unwrap_or_default();
         tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
     }
 
-    /// The push targets in force.
+    /// The effective push targets.
     pub fn push_targets(&self) -> PushTargets {
         let is_in_force = |(queue, tenant): &(QueueName, Option<Tenant>)| {
             let everybodys = self.queues.get(&(queue.clone(), None));
@@ -279,8 +281,8 @@ impl Config {
         }
     }
 
-    /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many
-    /// pauses as tenants.
+    /// The pauses that apply to this lane now. They are looked up one by one: a claim does this for every lane, and
+    /// there may be as many pauses as tenants.
     pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a PauseRecord> {
         let scopes = if self.holds.is_empty() { Vec::new() } else { Scope::all_over(lane) };
         let holds = scopes.into_iter().filter_map(|scope| self.holds.get(&scope));
@@ -292,14 +294,14 @@ impl Config {
         self.holds.get(&Scope::Worker(worker)).filter(|hold| hold.is_active(now))
     }
 
-    /// The settings that count for a lane's queue, the tenant's own before everybody's.
+    /// The settings that apply to a lane's queue, the tenant's own before those of all tenants.
     pub fn queue_settings<'a>(&'a self, lane: &'a Lane) -> impl Iterator<Item = &'a QueueSettings> {
         [Some(lane.tenant.clone()), None]
             .into_iter()
             .filter_map(move |tenant| self.queues.get(&(lane.queue.clone(), tenant)))
     }
 
-    /// How much of the audit trail is kept for a lane.
+    /// The audit level of a lane.
     pub fn audit_level(&self, lane: &Lane) -> AuditLevel {
         if self.queues.is_empty() {
             return AuditLevel::default();
@@ -313,18 +315,18 @@ impl Config {
         self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(default)
     }
 
-    /// The highest of these numbers: nobody need count further.
+    /// The highest of these numbers: counting further is never needed.
     pub fn running_per_key_max(&self) -> u64 {
         let set = self.queues.values().filter_map(|settings| settings.max_running_per_key);
         set.fold(limits::CALLBACKS_PER_RECEIVER, u64::max)
     }
 
-    /// The tenant's settings as far as they count for a lane: for what the system does by itself, none do.
+    /// The tenant's settings that apply to a lane; none for internal lanes.
     pub fn tenant_settings(&self, lane: &Lane) -> Option<&TenantSettings> {
         if lane.is_internal() { None } else { self.tenants.get(&lane.tenant) }
     }
 
-    /// The limits on running jobs that count for a lane (M110).
+    /// The running limits that apply to a lane (M110).
     pub fn running_limits(&self, lane: &Lane) -> Vec<(LimitScope, u64)> {
         let mut found = self.queue_limits(lane, |settings| settings.max_running);
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.max_running);
@@ -334,7 +336,7 @@ impl Config {
         found
     }
 
-    /// The rates that count for a lane as a whole (M111).
+    /// The rate limits that apply to a lane as a whole (M111).
     pub fn rates(&self, lane: &Lane) -> Vec<(LimitScope, Rate)> {
         let mut found = self.queue_limits(lane, |settings| settings.rate);
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.rate);
@@ -342,23 +344,22 @@ impl Config {
         found
     }
 
-    /// The rate of each concurrency key in this lane's queue (M111).
+    /// The rate limit of each concurrency key in this lane's queue (M111).
     pub fn rate_per_key(&self, lane: &Lane) -> Option<Rate> {
         self.queue_settings(lane).find_map(|settings| settings.rate_per_key)
     }
 
-    /// Whether any queue has a rate for each concurrency key.
+    /// Whether any queue has a rate limit per concurrency key.
     pub fn has_rates_per_key(&self) -> bool {
         self.queues.values().any(|settings| settings.rate_per_key.is_some())
     }
 
-    /// How long a job in this lane waits for each point by which it then rises (M23).
+    /// How long a job in this lane waits until its priority rises by one point (M23).
     pub fn aging(&self, lane: &Lane) -> Option<Duration> {
         self.queue_settings(lane).find_map(|settings| settings.aging)
     }
 
-    /// Whether tenants take turns in a queue (M112). Everybody's setting decides: a tenant alone has nobody to take turns
-    /// with.
+    /// Whether tenants take turns in a queue (M112). The setting for all tenants decides.
     pub fn is_fair(&self, queue: &QueueName) -> bool {
         self.queues.get(&(queue.clone(), None)).is_some_and(|settings| settings.fair_by.is_some())
     }
@@ -368,9 +369,9 @@ impl Config {
         self.tenants.get(tenant).and_then(|settings| settings.weight).unwrap_or(1)
     }
 
-    /// The limits on jobs that are not final, as they count for a lane (M113).
+    /// The limits on unfinished jobs that apply to a lane (M113).
     pub fn depth_limits(&self, lane: &Lane) -> Vec<(LimitScope, u64)> {
-        // An end is reported whatever the limits: it must not be refused.
+        // Callbacks are exempt from the limits: they must not be refused.
         if lane.is_internal() {
             return Vec::new();
         }
@@ -395,7 +396,7 @@ impl Config {
         found
     }
 
-    /// The policy and priority of a new job: its own wishes over its type's, its queue's, and the defaults (M34).
+    /// The policy and priority of a new job: its own settings, then its type's, its queue's, and the defaults (M34).
     pub fn resolve(&self, new: &NewJob, lane: &Lane, defaults: &Policy) -> (Policy, Priority) {
         let kind = self.types.get(&lane.job_type);
         let queues: Vec<&QueueSettings> = self.queue_settings(lane).collect();
@@ -424,38 +425,38 @@ impl Config {
         (Policy { retry, timeouts, crashes_max: defaults.crashes_max }, priority)
     }
 
-    /// The longest that an attempt in this lane may take: the shortest of the limits that its queue and its type set.
+    /// The longest that an attempt in this lane may take: the shorter of the limits set by its queue and its type.
     fn execution_cap(&self, lane: &Lane) -> Option<Duration> {
         let queues = self.queue_settings(lane).map(|settings| settings.timeouts.max_execution);
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.timeouts.max_execution);
         queues.fold(kind, shorter)
     }
 
-    /// For how long a job in this lane is kept after it ended in this state, if its type or its queue says so (M96).
+    /// The retention of a job in this lane that ended in this state, if its type or its queue sets one (M96).
     pub fn retention(&self, lane: &Lane, state: JobState) -> Option<Duration> {
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.retention.of(state));
         kind.or_else(|| self.queue_settings(lane).find_map(|settings| settings.retention.of(state)))
     }
 
-    /// For how long a job that ended in this state is kept where neither its type nor its queue says so; `default` as long as
-    /// nobody has said it for the store.
+    /// The store's retention of jobs that ended in this state, for types and queues that set none; `default` if the
+    /// store sets none.
     pub fn store_retention(&self, state: JobState, default: Duration) -> Duration {
         self.retention.of(state).unwrap_or(default)
     }
 
-    /// The shortest time for which any type or queue keeps jobs that ended in this state.
+    /// The shortest retention that any type or queue sets for jobs that ended in this state.
     pub fn retention_min(&self, state: JobState) -> Option<Duration> {
         let types = self.types.values().filter_map(|settings| settings.retention.of(state));
         types.chain(self.queues.values().filter_map(|settings| settings.retention.of(state))).min()
     }
 }
 
-/// Parses a stored document; one that cannot be parsed is damage, not a caller's mistake.
+/// Parses a stored document. One that cannot be parsed is damaged; this is not the caller's mistake.
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> EngineResult<T> {
     serde_json::from_slice(body).map_err(|error| StoreError::Damaged(error.to_string()))
 }
 
-/// Writes a document or facet; plain data always can be.
+/// Serializes a document or job data; plain data cannot fail.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("plain data with text keys is always valid JSON")
 }

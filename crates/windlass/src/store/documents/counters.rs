@@ -1,5 +1,5 @@
-//! How many jobs are in which state, by lane and by every part that a limit counts for. Moved in the commit of every change,
-//! so that no question about numbers looks at jobs.
+//! Job counts per state, by lane and by every scope that a limit applies to. Updated in the commit of every change, so
+//! that no query for counts scans jobs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::job::{JobState, JobType, Lane, QueueName, Tenant};
 use crate::store::filter::Filter;
 
-/// A part of the store that a limit can count for.
+/// The scope of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitScope {
     /// A queue, of one tenant or of all.
@@ -22,7 +22,7 @@ pub enum LimitScope {
 }
 
 impl LimitScope {
-    /// The parts to which a lane belongs. What the system does by itself is not held against a tenant.
+    /// The scopes that contain a lane. Internal lanes do not count for their tenant.
     fn for_lane(lane: &Lane) -> impl Iterator<Item = LimitScope> {
         let tenant = (!lane.is_internal()).then(|| LimitScope::Tenant(lane.tenant.clone()));
         let others = [
@@ -35,7 +35,7 @@ impl LimitScope {
 }
 
 impl LimitScope {
-    /// The document that says how much of this part's rate is used.
+    /// The document key of this scope's rate limit usage.
     pub(crate) fn bucket_key(&self) -> String {
         match self {
             LimitScope::Queue(queue, None) => format!("queue {queue}"),
@@ -56,21 +56,21 @@ impl fmt::Display for LimitScope {
     }
 }
 
-/// Counts by the state's place in [`JobState::ALL`].
+/// Counts, indexed by the state's position in [`JobState::ALL`].
 pub type StateCounts = [u64; 12];
 
-/// How many jobs are in which state, by lane; kept exact in the commit of every change.
+/// Job counts per state, by lane; kept exact in the commit of every change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Per lane.
     pub lanes: BTreeMap<Arc<Lane>, StateCounts>,
-    /// The same added up: every claim and submission under a limit asks, however many lanes there are.
+    /// Sums per scope: every claim and submission under a limit reads them, however many lanes there are.
     parts: BTreeMap<LimitScope, StateCounts>,
-    /// How many lanes each tenant has, also of each queue and type, and so how many queues and types.
+    /// The number of lanes per tenant, queue and type; gives the number of queues and types.
     names: BTreeMap<Tenant, Names>,
 }
 
-/// The queues and types of a tenant's jobs, each with the number of lanes that name it.
+/// The queues and types of a tenant's jobs, each with its number of lanes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Names {
     lanes: u64,
@@ -78,7 +78,7 @@ struct Names {
     types: BTreeMap<JobType, u64>,
 }
 
-/// Adds a lane to a name's, or takes one away.
+/// Adds a lane to a name's count, or removes one.
 fn move_lane<N: Ord + Clone>(names: &mut BTreeMap<N, u64>, name: &N, is_new: bool) {
     if is_new {
         *names.entry(name.clone()).or_default() += 1;
@@ -91,7 +91,7 @@ fn move_lane<N: Ord + Clone>(names: &mut BTreeMap<N, u64>, name: &N, is_new: boo
 }
 
 impl Counts {
-    /// Moves a count; a lane that becomes empty goes.
+    /// Changes a count; removes a lane that becomes empty.
     pub fn add(&mut self, lane: &Arc<Lane>, state: JobState, by: i64) {
         let mut is_new = false;
         let own = self.lanes.entry(lane.clone()).or_insert_with(|| {
@@ -145,62 +145,61 @@ impl Counts {
         })
     }
 
-    /// How many jobs of the lanes that fit are in `state`.
+    /// How many jobs of the matching lanes are in `state`.
     pub fn sum(&self, state: JobState, fits: impl Fn(&Lane) -> bool) -> u64 {
         self.lanes.iter().filter(|(lane, _)| fits(lane)).map(|(_, counts)| counts[state as usize]).sum()
     }
 
-    /// How many jobs fit a filter; none if it asks for more than lanes and states.
+    /// How many jobs match a filter; `None` if it uses more than lanes and states.
     pub(crate) fn fitting(&self, filter: &Filter) -> Option<u64> {
         let Filter { tenant, states, job_type, queue, .. } = filter.clone();
         let counted = Filter { tenant, states, job_type, queue, ..Filter::default() };
         (counted == *filter).then(|| self.at_most(filter))
     }
 
-    /// How many jobs there are in the lanes and states of a filter, whatever else it asks for.
+    /// How many jobs are in the lanes and states of a filter, ignoring its other conditions.
     pub(crate) fn at_most(&self, filter: &Filter) -> u64 {
         let is_asked = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
         let states = JobState::ALL.into_iter().filter(is_asked);
         states.map(|state| self.sum(state, |lane| filter.fits_lane(lane))).sum()
     }
 
-    /// How many jobs of a part are in which state.
+    /// Job counts per state of a scope.
     pub fn states(&self, part: &LimitScope) -> StateCounts {
         self.parts.get(part).copied().unwrap_or_default()
     }
 
-    /// How many jobs of a part are running.
+    /// How many jobs of a scope are running.
     pub fn running(&self, part: &LimitScope) -> u64 {
         self.parts.get(part).map_or(0, |counts| counts[JobState::Running as usize])
     }
 
-    /// How many jobs of a part are not final.
+    /// How many jobs of a scope are not final.
     pub fn depth(&self, part: &LimitScope) -> u64 {
         let open = JobState::ALL.into_iter().filter(|state| !state.is_final());
         self.parts.get(part).map_or(0, |counts| open.map(|state| counts[state as usize]).sum())
     }
 }
 
-/// Moves one count; tells whether all are zero then.
+/// Changes one count; returns whether all counts are zero then.
 fn move_count(counts: &mut StateCounts, state: JobState, by: i64) -> bool {
     let slot = &mut counts[state as usize];
     *slot = slot.saturating_add_signed(by);
     counts.iter().all(|count| *count == 0)
 }
 
-/// A count that moved.
+/// A change of a count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountChange {
     /// The lane.
     pub lane: Arc<Lane>,
     /// The state.
     pub state: JobState,
-    /// By how much.
+    /// The difference.
     pub by: i64,
 }
 
-/// Counts that moved. Lanes are told apart by where they are in memory, which is quick; two that are equal are only
-/// counted apart.
+/// Changes of counts. Lanes are compared by pointer, which is fast; two equal lanes are just counted separately.
 #[derive(Default)]
 pub(crate) struct CountChanges(FxHashMap<(usize, JobState), (Arc<Lane>, i64)>);
 

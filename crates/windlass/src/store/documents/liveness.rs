@@ -1,5 +1,6 @@
-//! When workers were last heard of. Every heartbeat changes it, so it is no part of the configuration, which every reader and
-//! every other node would have to read again: a document for each worker, looked up by those who ask whether it is alive.
+//! When workers were last seen. Every heartbeat changes it, so it is not part of the configuration, which every
+//! reader and every other node would have to read again. It is a document per worker, read when a worker's liveness
+//! matters.
 
 use std::time::Duration;
 
@@ -11,39 +12,39 @@ use crate::limits;
 use crate::store::documents::config::{Config, Worker, encode, parse};
 use crate::store::engine::{Document, DocumentKind, EngineResult, Read};
 
-/// When workers were last heard of, as far as that is known.
+/// When workers were last seen, as far as known.
 #[derive(Debug, Default)]
 pub(crate) struct Liveness {
-    heard: FxHashMap<WorkerId, LastSeen>,
-    /// How often others may have written since the beginning.
+    seen: FxHashMap<WorkerId, LastSeen>,
+    /// How often other connections may have written.
     epoch: u64,
-    /// Whether all there are were read in this epoch.
+    /// Whether all documents were read in this epoch.
     is_whole: bool,
 }
 
 /// What is known of one worker.
 #[derive(Debug, Clone, Copy)]
 struct LastSeen {
-    /// None if it was not heard of since its registration.
+    /// `None` if it was not seen since its registration.
     at: Option<Timestamp>,
-    /// Since when nobody else can have changed it.
+    /// The epoch in which this was read.
     epoch: u64,
 }
 
-/// Workers remembered; all are forgotten when there are more.
+/// Maximum number of cached workers; the cache is cleared when there are more.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// A worker that was heard of within this time is alive, whatever others know of it: it is only ever heard of later.
+/// A worker seen within this time is alive, even if the cached value is outdated: the value only grows.
 const SURELY_ALIVE: Duration = Duration::from_secs(limits::WORKER_SILENCE_MAX.as_secs() / 2);
 
 impl Liveness {
-    /// Somebody else may have written: what is known may be too early, but never too late.
+    /// Another connection may have written: cached values may be too early, but never too late.
     pub(crate) fn outdate(&mut self) {
         self.epoch += 1;
         self.is_whole = false;
     }
 
-    /// A worker as last heard of.
+    /// A worker with its latest heartbeat time.
     pub(crate) fn look_up(
         &mut self,
         db: &mut (impl Read + ?Sized),
@@ -51,7 +52,7 @@ impl Liveness {
         now: Timestamp,
     ) -> EngineResult<Worker> {
         let is_current =
-            self.is_whole || self.heard.get(&worker.id).is_some_and(|known| known.epoch == self.epoch);
+            self.is_whole || self.seen.get(&worker.id).is_some_and(|known| known.epoch == self.epoch);
         if !is_current && now.since(self.seen_at(&worker)) >= SURELY_ALIVE {
             let found = db.document(DocumentKind::Liveness, &worker.id.to_string())?;
             let found = found.map(|document| read(&document)).transpose()?;
@@ -60,42 +61,42 @@ impl Liveness {
         Ok(Worker { seen_at: self.seen_at(&worker), ..worker })
     }
 
-    /// Makes sure that all are known.
+    /// Reads all documents if needed.
     pub(crate) fn read_all(&mut self, db: &mut (impl Read + ?Sized)) -> EngineResult<()> {
         if self.is_whole {
             return Ok(());
         }
         for document in db.documents(DocumentKind::Liveness)? {
             if let Ok(worker) = document.key.parse() {
-                let heard = LastSeen { at: Some(read(&document)?), epoch: self.epoch };
-                self.heard.insert(worker, heard);
+                let seen = LastSeen { at: Some(read(&document)?), epoch: self.epoch };
+                self.seen.insert(worker, seen);
             }
         }
         self.is_whole = true;
         Ok(())
     }
 
-    /// Remembers when a worker was heard of.
+    /// Caches when a worker was seen.
     pub(crate) fn learn(&mut self, worker: WorkerId, at: Option<Timestamp>) {
-        if self.heard.len() >= REMEMBERED_MAX && !self.heard.contains_key(&worker) {
-            self.heard.clear();
+        if self.seen.len() >= REMEMBERED_MAX && !self.seen.contains_key(&worker) {
+            self.seen.clear();
             self.is_whole = false;
         }
-        self.heard.insert(worker, LastSeen { at, epoch: self.epoch });
+        self.seen.insert(worker, LastSeen { at, epoch: self.epoch });
     }
 
-    /// Forgets a worker that is not registered any more.
+    /// Drops a worker that is no longer registered.
     pub(crate) fn forget(&mut self, worker: WorkerId) {
-        self.heard.remove(&worker);
+        self.seen.remove(&worker);
     }
 
-    /// When a worker was last heard of; its registration counts.
+    /// When a worker was last seen; its registration counts.
     pub(crate) fn seen_at(&self, worker: &Worker) -> Timestamp {
-        let heard = self.heard.get(&worker.id).and_then(|heard| heard.at);
-        heard.map_or(worker.seen_at, |at| at.max(worker.seen_at))
+        let seen = self.seen.get(&worker.id).and_then(|seen| seen.at);
+        seen.map_or(worker.seen_at, |at| at.max(worker.seen_at))
     }
 
-    /// Says in a configuration when its workers were last heard of.
+    /// Sets in a configuration when its workers were last seen.
     pub(crate) fn apply(&self, config: &mut Config) {
         for worker in config.workers.values_mut() {
             worker.seen_at = self.seen_at(worker);
@@ -107,7 +108,7 @@ fn read(document: &Document) -> EngineResult<Timestamp> {
     parse(&document.body)
 }
 
-/// As it is kept.
+/// The stored form.
 pub(crate) fn body(at: Timestamp) -> Vec<u8> {
     encode(&at)
 }

@@ -1,5 +1,5 @@
-//! How many jobs did what, minute by minute and lane by lane, with the spread of waiting and running times. Kept as small
-//! documents, one per process, minute and lane, so that nobody counts by looking at jobs.
+//! Statistics per minute and lane, with histograms of waiting and running times. Stored as small documents, one per
+//! process, minute and lane, so that no query scans jobs to count.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::job::{JobRecord, JobState, Lane};
 
-/// Times, counted in buckets whose upper edges are 1, 2, 5, 10, 20, 50 ms and so on, up to more than a day.
+/// Durations, counted in buckets whose upper edges are 1, 2, 5, 10, 20, 50 ms and so on, up to more than a day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LatencyHistogram(Vec<u64>);
 
-/// Decades that the edges of a [`Spread`] cover, from 1 ms on.
+/// Decades that the edges of a [`LatencyHistogram`] cover, from 1 ms on.
 const DECADES: u32 = 8;
 
-/// The upper edges of the buckets of a [`Spread`], in milliseconds; one more bucket takes everything above.
+/// The upper edges of the buckets of a [`LatencyHistogram`], in milliseconds; one more bucket takes everything above.
 fn edges() -> impl Iterator<Item = u64> {
     let steps = (0..DECADES).flat_map(|decade| [1, 2, 5].map(|step| step * 10_u64.pow(decade)));
     steps.chain(std::iter::once(10_u64.pow(DECADES)))
@@ -44,7 +44,7 @@ impl LatencyHistogram {
         }
     }
 
-    /// How many times were not above each edge, the edges in order.
+    /// How many durations were not above each edge, the edges in order.
     pub fn up_to(&self) -> Vec<(Duration, u64)> {
         let mut seen = 0;
         let counts = edges().enumerate().map(|(bucket, edge)| {
@@ -54,12 +54,12 @@ impl LatencyHistogram {
         counts.collect()
     }
 
-    /// How many times were counted.
+    /// How many durations were counted.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The upper edge of the bucket in which `share` (0 to 1) of all times have been reached; none without times.
+    /// The upper edge of the bucket that contains the quantile `share` (0 to 1); `None` without durations.
     pub fn percentile(&self, share: f64) -> Option<Duration> {
         let total: u64 = self.0.iter().sum();
         if total == 0 {
@@ -76,7 +76,7 @@ impl LatencyHistogram {
     }
 }
 
-/// What happened in one lane in one minute.
+/// Statistics of one lane in one minute.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Minute {
@@ -90,24 +90,24 @@ pub struct Minute {
     pub failed: u64,
     /// Attempts that failed and are retried.
     pub retried: u64,
-    /// Jobs whose retries or lifetime were spent.
+    /// Jobs whose retries or lifetime were used up.
     pub dead_letter: u64,
     /// Jobs cancelled.
     pub cancelled: u64,
-    /// Leases that ended unheard of.
+    /// Leases that expired or whose worker fell silent.
     pub reaped: u64,
     /// From claimable to claimed.
     pub waited: LatencyHistogram,
     /// From claimed to the end of the attempt.
     pub ran: LatencyHistogram,
-    /// All waiting times together, in milliseconds.
+    /// Sum of all waiting times, in milliseconds.
     pub waited_ms: u64,
-    /// All running times together, in milliseconds.
+    /// Sum of all running times, in milliseconds.
     pub ran_ms: u64,
 }
 
 impl Minute {
-    /// Adds what happened elsewhere in the same minute.
+    /// Adds other statistics of the same minute.
     pub fn merge(&mut self, other: &Minute) {
         self.submitted += other.submitted;
         self.claimed += other.claimed;
@@ -157,39 +157,39 @@ impl Minute {
     }
 }
 
-/// The number of the minute a moment is in.
+/// The number of the minute that contains a time.
 pub fn minute_of(now: Timestamp) -> i64 {
     now.as_millis() / 60_000
 }
 
-/// Rates of the current minute, not all of them written yet.
+/// Statistics of the current minute, not all of them written yet.
 #[derive(Debug, Default)]
 pub struct Rates {
     minute: i64,
-    /// What was counted since rates were last written, by where the lane is in memory, which is quick; the counts of two
-    /// that are equal are added when they are written.
+    /// Counted since the last write, by pointer of the lane, which is fast; the counts of equal lanes are added when
+    /// they are written.
     fresh: FxHashMap<usize, (Arc<Lane>, Minute)>,
-    /// The minute up to the last write. Lanes in which nothing has happened since are not looked at again.
+    /// The minute up to the last write. Lanes without changes since are not visited again.
     written: BTreeMap<Arc<Lane>, Minute>,
-    /// Of minutes that are over, and not written yet.
+    /// Statistics of past minutes that are not written yet.
     overdue: Vec<DueRate>,
     written_at: Option<Timestamp>,
 }
 
-/// Rates of one lane that are to be written.
+/// Statistics of one lane to write.
 #[derive(Debug)]
 pub struct DueRate {
     /// The lane.
     pub lane: Arc<Lane>,
     /// The number of the minute.
     pub minute: i64,
-    /// What happened in the minute up to now: what its document says from now on.
+    /// The whole minute up to now: the new content of its document.
     pub whole: Minute,
-    /// How much of it happened since the last write.
+    /// The part counted since the last write.
     pub fresh: Minute,
 }
 
-/// How often rates are written: what a crash may cost is a second of statistics, never a job.
+/// How often statistics are written: a crash may lose a second of statistics, never a job.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 impl Rates {
@@ -210,8 +210,7 @@ impl Rates {
         minute
     }
 
-    /// What is to be written now: lanes in which something has happened since the last write. Empty unless a second has
-    /// passed.
+    /// The statistics to write now: lanes with changes since the last write. Empty unless a second has passed.
     pub fn take_due(&mut self, now: Timestamp) -> Vec<DueRate> {
         if self.written_at.is_some_and(|at| now.since(at) < WRITE_EVERY && at <= now) {
             return Vec::new();
@@ -236,7 +235,7 @@ impl Rates {
     }
 }
 
-/// The key of a rate document: minute, node, lane.
+/// The document key: minute, node, lane.
 pub(crate) fn rate_key(minute: i64, node: &str, lane: &Lane) -> String {
     format!("{minute:012} {node} {} {} {}", lane.tenant, lane.queue, lane.job_type)
 }
@@ -267,7 +266,7 @@ mod tests {
         }
         assert_eq!(rates.take_due(at(60_000)).len(), 100);
         submit(&mut rates, &lanes[7], 60_500);
-        // The same lane at another place in memory is the same lane.
+        // An equal lane at another address is the same lane.
         submit(&mut rates, &lane(7), 60_600);
         assert!(rates.take_due(at(60_700)).is_empty(), "a second has not passed");
         let due = rates.take_due(at(61_000));

@@ -1,5 +1,4 @@
-//! Schedules as kept, and what people ask of them. When they run is decided in `schedule`, what happens then in
-//! `command/schedule`.
+//! Stored schedules, and operations on them. `schedule` decides when they run, `command/schedule` what happens then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,32 +17,33 @@ use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 use crate::store::{Store, ask_server};
 
-/// A schedule to be put in place: when, and which job.
+/// A schedule to create or replace: timing and job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSchedule {
     /// When it runs.
     pub timing: ScheduleSpec,
-    /// What becomes of missed runs.
+    /// How missed runs are handled.
     pub missed: CatchUp,
-    /// What happens when a run comes while the one before is not over.
+    /// What happens if a run is due while the previous one is not over.
     pub overlap: Overlap,
     /// The job that each run submits. Its tenant is the schedule's.
     pub job: NewJob,
 }
 
 impl NewSchedule {
-    /// Submits this job at these times; everything else by default.
+    /// Submits this job at these times; everything else has defaults.
     pub fn new(timing: ScheduleSpec, job: NewJob) -> NewSchedule {
         NewSchedule { timing, missed: CatchUp::default(), overlap: Overlap::default(), job }
     }
 }
 
-/// Which schedule is meant.
+/// Identifies a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleRef {
-    /// Whose. Only admins need say; unless they do, it is the default tenant's, or the only one of that name.
+    /// The tenant. Only admins need to set it; otherwise it is the default tenant's schedule, or the only one of that
+    /// name.
     pub tenant: Option<Tenant>,
-    /// Which.
+    /// The schedule's name.
     pub name: ScheduleName,
 }
 
@@ -53,145 +53,145 @@ impl From<ScheduleName> for ScheduleRef {
     }
 }
 
-/// A pause of a schedule: who, since when, why, until when (M57).
+/// A pause of a schedule: actor, start, reason and end (M57).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulePause {
-    /// Who.
+    /// Who paused it.
     pub by: String,
-    /// Since when.
+    /// When the pause began.
     pub since: Timestamp,
-    /// Why.
+    /// The reason given.
     pub reason: Option<String>,
-    /// When it lifts itself.
+    /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
 }
 
-/// How a schedule is to be paused.
+/// Options for pausing a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PauseSchedule {
-    /// Why.
+    /// The reason, for the audit trail.
     pub reason: Option<String>,
-    /// When it lifts itself, from now.
+    /// How long until it ends by itself.
     pub expires: Option<Duration>,
 }
 
 /// A run whose job was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedRun {
-    /// Which run.
+    /// The time of the run.
     pub run: Timestamp,
     /// When it was refused.
     pub at: Timestamp,
-    /// Why.
+    /// Why it was refused.
     pub message: String,
 }
 
-/// A run that is tried again because there was no room for its job.
+/// A run that is retried because its job was refused for lack of capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetriedRun {
-    /// Which run.
+    /// The time of the run.
     pub run: Timestamp,
-    /// When it is given up: when the next run comes, or [`SCHEDULE_RETRY_MAX`](limits::SCHEDULE_RETRY_MAX) after it was due.
+    /// When retrying stops: at the next run, or [`SCHEDULE_RETRY_MAX`](limits::SCHEDULE_RETRY_MAX) after it was due.
     pub until: Timestamp,
 }
 
-/// A schedule as kept.
+/// A stored schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Whose.
+    /// The tenant it belongs to.
     pub tenant: Tenant,
     /// Its name within its tenant.
     pub name: ScheduleName,
     /// When it runs.
     pub timing: ScheduleSpec,
-    /// What becomes of missed runs.
+    /// How missed runs are handled.
     pub missed: CatchUp,
-    /// What happens when a run comes while the one before is not over.
+    /// What happens if a run is due while the previous one is not over.
     pub overlap: Overlap,
     /// The job that each run submits.
     pub job: NewJob,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last changed by somebody.
+    /// When a caller last changed it.
     pub updated_at: Timestamp,
     /// Who changed it last.
     pub updated_by: String,
-    /// Its pause, if it has one; it may have lifted itself.
+    /// Its pause, if it has one; it may have expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<SchedulePause>,
-    /// Where repetitions count from: when its timing was set.
+    /// Start of repetitions: when its timing was set.
     pub start: Timestamp,
-    /// Runs up to here are dealt with.
+    /// Runs up to this time were handled.
     pub done_through: Timestamp,
-    /// Its next run; none when there is no more, or not before somebody resumes it.
+    /// Its next run; `None` if there are no more, or while it is paused indefinitely.
     pub next_at: Option<Timestamp>,
     /// The latest run that submitted a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run: Option<Timestamp>,
-    /// The latest job it submitted, by the clock or by hand.
+    /// The latest job it submitted, by timing or manually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_job: Option<JobId>,
-    /// Jobs it submitted that were not over when last looked at, for those that may not overlap.
+    /// Submitted jobs that were not final when last checked, for schedules whose runs may not overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<JobId>,
-    /// Jobs it has submitted.
+    /// Number of jobs it has submitted.
     #[serde(default)]
     pub submitted: u64,
-    /// Runs left out because the one before was not over.
+    /// Number of runs skipped because the previous one was not over.
     #[serde(default)]
     pub overlapped: u64,
     /// The latest run whose job was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedRun>,
-    /// Runs whose job was refused for good.
+    /// Number of runs whose job was refused permanently.
     #[serde(default)]
     pub refusals: u64,
-    /// The run that is tried again, if there is one.
+    /// The run that is being retried, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetriedRun>,
-    /// Whether the payload and the query of the callback address were left out, because the caller does not read them.
+    /// Whether the payload and the query of the callback URL were removed because the caller may not read them.
     #[serde(skip)]
     pub is_redacted: bool,
 }
 
 impl Schedule {
-    /// Its pause, if it holds now.
+    /// Its pause, if it is in force now.
     pub fn pause_now(&self, now: Timestamp) -> Option<&SchedulePause> {
         self.paused.as_ref().filter(|pause| pause.expires_at.is_none_or(|at| at > now))
     }
 
-    /// The first run after those that are dealt with; none while it is paused until further notice.
+    /// The first run after those handled; `None` while it is paused indefinitely.
     pub(crate) fn first_run(&self) -> Option<Timestamp> {
         let is_held = self.paused.as_ref().is_some_and(|pause| pause.expires_at.is_none());
         if is_held { None } else { self.timing.next_after(self.start, self.done_through) }
     }
 
-    /// Its next runs, as far as they are shown (M81).
+    /// Its next runs, up to the number shown (M81).
     pub fn next_runs(&self) -> Vec<Timestamp> {
         let Some(first) = self.next_at else { return Vec::new() };
         let later = self.timing.next_runs(self.start, first, limits::SCHEDULE_RUNS_SHOWN - 1);
         std::iter::once(first).chain(later).collect()
     }
 
-    /// The key under which it is kept.
+    /// The document key.
     pub(crate) fn key(&self) -> String {
         format!("{} {}", self.tenant, self.name)
     }
 }
 
-/// What putting a schedule in place did.
+/// The result of creating or replacing a schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PutSchedule {
-    /// The schedule as it is now.
+    /// The current schedule.
     pub schedule: Arc<Schedule>,
     /// Whether there was none of that name before.
     pub is_new: bool,
-    /// Whether it differs from before.
+    /// Whether it differs from the previous one.
     pub is_changed: bool,
 }
 
 impl Store {
-    /// Puts a schedule in place of whatever had its name; what it knows of its past stays (M81).
+    /// Creates or replaces a schedule; a replaced schedule keeps its history (M81).
     ///
     /// # Errors
     /// [`ScheduleError`] names field, value and limit; nothing changed.
@@ -208,7 +208,7 @@ impl Store {
         self.write("put_schedule", Kind::Ordinary, work).await
     }
 
-    /// Removes a schedule; the jobs it submitted stay.
+    /// Deletes a schedule; the jobs it submitted are kept.
     pub async fn delete_schedule(
         &self,
         caller: &Caller,
@@ -220,7 +220,7 @@ impl Store {
         self.write("delete_schedule", Kind::Ordinary, work).await
     }
 
-    /// Pauses a schedule; says whether it was not paused before. Runs that come meanwhile are left out for good.
+    /// Pauses a schedule; returns whether it was not paused before. Runs during the pause are skipped for good.
     pub async fn pause_schedule(
         &self,
         caller: &Caller,
@@ -233,7 +233,7 @@ impl Store {
         self.write("pause_schedule", Kind::Ordinary, work).await
     }
 
-    /// Resumes a schedule, from its next run on; says whether it was paused.
+    /// Resumes a schedule from its next run on; returns whether it was paused.
     pub async fn resume_schedule(
         &self,
         caller: &Caller,
@@ -245,7 +245,7 @@ impl Store {
         self.write("resume_schedule", Kind::Ordinary, work).await
     }
 
-    /// Submits a schedule's job now, paused or not; its next runs stay as they are.
+    /// Submits a schedule's job now, paused or not; its next runs do not change.
     pub async fn trigger_schedule(
         &self,
         caller: &Caller,
@@ -257,7 +257,7 @@ impl Store {
         self.write("trigger_schedule", Kind::Submission, work).await
     }
 
-    /// A schedule that exists for this caller.
+    /// A schedule, if the caller can see it.
     pub async fn schedule(
         &self,
         caller: &Caller,
@@ -268,7 +268,7 @@ impl Store {
         self.read("schedule", move |view| schedules::get(view, &caller, &which)).await
     }
 
-    /// All schedules that exist for this caller, by tenant and name.
+    /// All schedules this caller can see, by tenant and name.
     pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
         ask_server!(self.schedules());
         let caller = caller.clone();

@@ -1,5 +1,5 @@
-//! What can be set for queues, types and tenants, and which values are allowed. What the settings do is not here: limits are
-//! consulted by `command/claim.rs` and `command/submit.rs`.
+//! The settings of queues, types and tenants, and the allowed values. Other modules
+//! apply them: `command/claim.rs` and `command/submit.rs` enforce limits.
 
 pub mod patch;
 #[cfg(test)]
@@ -16,24 +16,24 @@ use crate::job::{JobState, Priority, RetryPolicy, Timeouts, check_text};
 use crate::limits;
 use crate::webhook_url::TargetPolicy;
 
-/// Time limits of which only some are set (M34).
+/// Time limits, each optional (M34).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartialTimeouts {
-    /// Longest attempt.
+    /// Maximum duration of an attempt.
     pub execution: Option<Duration>,
-    /// How long a lease holds.
+    /// Duration of a lease.
     pub lease: Option<Duration>,
-    /// From submission to a final state.
+    /// Maximum time from submission to a final state.
     pub lifetime: Option<Duration>,
-    /// From the moment a job can be claimed to its first start.
+    /// Maximum time from becoming claimable to the first start.
     pub start: Option<Duration>,
-    /// No attempt may take longer, whatever its job asks for: a longer limit is cut to this one.
+    /// Upper bound for the duration of an attempt, whatever its job requests: a longer limit is reduced to this one.
     pub max_execution: Option<Duration>,
 }
 
 impl PartialTimeouts {
-    /// `base` with what is set here over it.
+    /// `base` overridden by the values set here.
     pub fn applied_to(&self, base: Timeouts) -> Timeouts {
         Timeouts {
             execution: self.execution.unwrap_or(base.execution),
@@ -44,27 +44,27 @@ impl PartialTimeouts {
     }
 }
 
-/// For how long jobs are kept after they ended, by the state they ended in; what is not set follows the queue, then the
-/// server (M96).
+/// How long jobs are kept after they ended, by final state. Values that are not set follow the queue, then the server
+/// (M96).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// Those that succeeded.
+    /// Retention of completed jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed: Option<Duration>,
-    /// Those that failed.
+    /// Retention of failed jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Duration>,
-    /// Dead letters.
+    /// Retention of dead letters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letter: Option<Duration>,
-    /// Those that were cancelled.
+    /// Retention of cancelled jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Duration>,
 }
 
 impl Retention {
-    /// For how long jobs that ended in this state are kept, if that is set.
+    /// The retention of jobs that ended in this state, if set.
     pub fn of(&self, state: JobState) -> Option<Duration> {
         match state {
             JobState::Completed => self.completed,
@@ -75,7 +75,7 @@ impl Retention {
         }
     }
 
-    /// These, and `others` where these say nothing.
+    /// These values, completed by `others`.
     #[must_use]
     pub fn or(self, others: Retention) -> Retention {
         Retention {
@@ -103,23 +103,23 @@ impl Retention {
     }
 }
 
-/// Between whom a queue is fair (M112).
+/// What a fair queue balances between (M112).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FairBy {
-    /// Tenants take turns within one priority, each as often as its weight says.
+    /// Tenants take turns within one priority, in proportion to their weights.
     Tenant,
 }
 
 impl FairBy {
-    /// The word for it.
+    /// The name used in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             FairBy::Tenant => "tenant",
         }
     }
 
-    /// The meaning of a word.
+    /// Parses the name used in settings.
     pub fn parse(text: &str) -> Result<FairBy, FieldProblem> {
         match text {
             "tenant" => Ok(FairBy::Tenant),
@@ -128,7 +128,7 @@ impl FairBy {
     }
 }
 
-/// For how long a budget lasts, in UTC; then counting begins anew.
+/// The period of a budget, in UTC; usage restarts at zero with each period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetPeriod {
@@ -140,7 +140,7 @@ pub enum BudgetPeriod {
 }
 
 impl BudgetPeriod {
-    /// The word for it.
+    /// The name used in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             BudgetPeriod::Day => "day",
@@ -148,7 +148,7 @@ impl BudgetPeriod {
         }
     }
 
-    /// The meaning of a word.
+    /// Parses the name used in settings.
     pub fn parse(text: &str) -> Result<BudgetPeriod, FieldProblem> {
         match text {
             "day" => Ok(BudgetPeriod::Day),
@@ -158,16 +158,16 @@ impl BudgetPeriod {
     }
 }
 
-/// A web address that works on a queue's jobs: a server posts each one to it, and the answer is the outcome.
+/// A URL that processes a queue's jobs: a server posts each job to it, and the response is the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Push {
-    /// Where jobs are sent.
+    /// The target URL.
     pub url: String,
-    /// Jobs that one server process sends at once; `max_running` bounds all of them together.
+    /// Jobs that one server process sends concurrently; `max_running` bounds all processes together.
     #[serde(default = "push_concurrency")]
     pub concurrency: u32,
-    /// How long one answer may take; [`limits::PUSH_TIME_DEFAULT`] unless set, and never longer than an attempt may.
+    /// How long one response may take; [`limits::PUSH_TIME_DEFAULT`] unless set, and never longer than an attempt may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
@@ -177,53 +177,53 @@ fn push_concurrency() -> u32 {
 }
 
 impl Push {
-    /// Jobs are sent to this address, everything else by default.
+    /// Pushes to this URL, with defaults for everything else.
     pub fn to(url: impl Into<String>) -> Push {
         Push { url: url.into(), concurrency: push_concurrency(), timeout: None }
     }
 
-    /// How long one answer may take.
+    /// How long one response may take.
     pub fn time_max(&self) -> Duration {
         self.timeout.unwrap_or(limits::PUSH_TIME_DEFAULT)
     }
 
-    /// Whether every value is allowed; whether the address may be called is the store's policy.
+    /// Checks all values. Whether the URL may be called is decided by the store's policy.
     fn check(&self) -> Result<(), Invalid> {
         check_text("push.url", Some(&self.url), limits::CALLBACK_URL_CHARS_MAX)?;
         within("push.concurrency", self.concurrency.into(), 1, limits::PUSH_CONCURRENCY_MAX.into())?;
         self.timeout.map_or(Ok(()), |timeout| check_interval("push.timeout", timeout))
     }
 
-    /// Whether the address may be called, as far as it tells by itself.
+    /// Whether the URL may be called, judged without resolving it.
     pub(crate) fn check_target(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
         let checked = targets.check(&self.url);
         checked.map(drop).map_err(|error| Invalid::new("push.url", error.into()))
     }
 }
 
-/// What can be set for a queue.
+/// The settings of a queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSettings {
-    /// Jobs running at once in the whole fleet (M110).
+    /// Maximum number of running jobs in the whole fleet (M110).
     pub max_running: Option<u64>,
-    /// Jobs running at once per concurrency key; one unless set (M110).
+    /// Maximum number of running jobs per concurrency key; one unless set (M110).
     pub max_running_per_key: Option<u64>,
-    /// How often its jobs may start (M111).
+    /// Rate limit on starts of its jobs (M111).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// How often jobs with one concurrency key may start (M111).
+    /// Rate limit on starts per concurrency key (M111).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_key: Option<Rate>,
-    /// Jobs that are not final (M113).
+    /// Maximum number of unfinished jobs (M113).
     pub max_depth: Option<u64>,
-    /// Who takes turns (M112); only everybody's setting counts, since a tenant has nobody to take turns with.
+    /// Between whom the queue is fair (M112). Only the setting for all tenants counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair_by: Option<FairBy>,
-    /// How long a job waits for each point by which it then rises (M23).
+    /// How long a job waits until its priority rises by one point (M23).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aging: Option<Duration>,
-    /// How much of the audit trail is kept (M92).
+    /// The audit level (M92).
     pub audit: Option<AuditLevel>,
     /// Retry policy of its jobs.
     pub retry: Option<RetryPolicy>,
@@ -231,21 +231,21 @@ pub struct QueueSettings {
     pub timeouts: PartialTimeouts,
     /// Priority of its jobs.
     pub priority: Option<Priority>,
-    /// Where a server sends its jobs, if that is how they are worked on. Everybody's setting counts before a tenant's own,
-    /// so that no tenant's slow target takes the places of the others.
+    /// The push target, if a server sends the queue's jobs to one. The setting for all tenants takes precedence over a
+    /// tenant's own, so that no tenant's slow target uses up the slots of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub push: Option<Push>,
-    /// For how long its jobs are kept after they ended (M96).
+    /// How long its jobs are kept after they ended (M96).
     #[serde(skip_serializing_if = "Retention::is_empty")]
     pub retention: Retention,
 }
 
 impl QueueSettings {
-    /// Whether every value is allowed.
+    /// Checks that every value is allowed.
     pub fn check(&self) -> Result<(), Invalid> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
         self.retention.check()?;
-        // With none at all its jobs would wait for a holder that never comes; a pause says that better.
+        // With a limit of 0 its jobs would wait for a holder that never ends; a pause is the right tool for that.
         self.max_running_per_key.map_or(Ok(()), |limit| within("max_running_per_key", limit, 1, u64::MAX))?;
         self.rate.map_or(Ok(()), |rate| check_rate("rate", rate))?;
         self.rate_per_key.map_or(Ok(()), |rate| check_rate("rate_per_key", rate))?;
@@ -253,7 +253,7 @@ impl QueueSettings {
         self.push.as_ref().map_or(Ok(()), Push::check)
     }
 
-    /// These settings, and `others` where these say nothing.
+    /// These settings, completed by `others`.
     #[must_use]
     pub fn or(&self, others: &QueueSettings) -> QueueSettings {
         let (own, theirs) = (self.timeouts, others.timeouts);
@@ -272,7 +272,7 @@ impl QueueSettings {
                 lease: own.lease.or(theirs.lease),
                 lifetime: own.lifetime.or(theirs.lifetime),
                 start: own.start.or(theirs.start),
-                // Both count: the shorter one is the one in force.
+                // Both apply: the shorter one is effective.
                 max_execution: shorter(own.max_execution, theirs.max_execution),
             },
             priority: self.priority.or(others.priority),
@@ -282,13 +282,13 @@ impl QueueSettings {
     }
 }
 
-/// What can be set for a type.
+/// The settings of a type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TypeSettings {
-    /// Jobs running at once in the whole fleet (M110).
+    /// Maximum number of running jobs in the whole fleet (M110).
     pub max_running: Option<u64>,
-    /// How often its jobs may start (M111).
+    /// Rate limit on starts of its jobs (M111).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Retry policy of its jobs.
@@ -297,18 +297,18 @@ pub struct TypeSettings {
     pub timeouts: PartialTimeouts,
     /// Priority of its jobs.
     pub priority: Option<Priority>,
-    /// Its own name for a success in the audit trail (M92).
+    /// The type's own name for success events in the audit trail (M92).
     pub success_event: Option<String>,
-    /// Its own name for spent retries in the audit trail (M92).
+    /// The type's own name for exhausted-retries events in the audit trail (M92).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exhausted_event: Option<String>,
-    /// For how long its jobs are kept after they ended; goes before its queue's (M96).
+    /// How long its jobs are kept after they ended; takes precedence over the queue's setting (M96).
     #[serde(skip_serializing_if = "Retention::is_empty")]
     pub retention: Retention,
 }
 
 impl TypeSettings {
-    /// Its own name for an event in the audit trail, if it has one (M92).
+    /// The type's own name for an event in the audit trail, if it has one (M92).
     pub fn alias(&self, event: AuditEvent) -> Option<&str> {
         match event {
             AuditEvent::Completed => self.success_event.as_deref(),
@@ -317,10 +317,10 @@ impl TypeSettings {
         }
     }
 
-    /// The events that may have a name of a type's own.
+    /// The events that a type may rename.
     pub const NAMED: [AuditEvent; 2] = [AuditEvent::Completed, AuditEvent::Exhausted];
 
-    /// Whether every value is allowed.
+    /// Checks that every value is allowed.
     pub fn check(&self) -> Result<(), Invalid> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
         self.retention.check()?;
@@ -330,36 +330,36 @@ impl TypeSettings {
     }
 }
 
-/// What can be set for a tenant.
+/// The settings of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantSettings {
-    /// Jobs running at once in the whole fleet (M110).
+    /// Maximum number of running jobs in the whole fleet (M110).
     pub max_running: Option<u64>,
-    /// Jobs that are not final (M113).
+    /// Maximum number of unfinished jobs (M113).
     pub max_depth: Option<u64>,
-    /// How many jobs it may start in its turn where a queue is fair (M112); one unless set.
+    /// How many jobs it may start per turn in a fair queue (M112); one unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// What its jobs may cost in a period; once spent, nothing of it starts before the next.
+    /// Budget per period in cents; once it is spent, none of the tenant's jobs start before the next period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_cents: Option<u64>,
-    /// How long that period is; a month unless set.
+    /// The budget's period; a month unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_period: Option<BudgetPeriod>,
-    /// Queues with jobs; [`limits::QUEUES_PER_TENANT_MAX`] unless set.
+    /// Maximum number of queues with jobs; [`limits::QUEUES_PER_TENANT_MAX`] unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_queues: Option<u64>,
-    /// Types with jobs; [`limits::TYPES_PER_TENANT_MAX`] unless set.
+    /// Maximum number of types with jobs; [`limits::TYPES_PER_TENANT_MAX`] unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_types: Option<u64>,
-    /// Pairs of a queue and a type with jobs; [`limits::LANES_PER_TENANT_MAX`] unless set.
+    /// Maximum number of pairs of a queue and a type with jobs; [`limits::LANES_PER_TENANT_MAX`] unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lanes: Option<u64>,
 }
 
 impl TenantSettings {
-    /// Whether every value is allowed.
+    /// Checks that every value is allowed.
     pub fn check(&self) -> Result<(), Invalid> {
         if let Some(weight) = self.weight {
             within("weight", u64::from(weight), 1, u64::from(limits::TENANT_WEIGHT_MAX))?;
@@ -379,7 +379,7 @@ fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Resul
     timeouts.applied_to(Timeouts::default()).check()
 }
 
-/// The shorter of two limits, either of which may be missing.
+/// The shorter of two optional limits.
 pub(crate) fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     [one, other].into_iter().flatten().min()
 }
@@ -397,7 +397,7 @@ fn check_rate(field: &str, rate: Rate) -> Result<(), Invalid> {
     check_interval(&format!("{field}.per"), rate.per)
 }
 
-/// Time is counted in whole milliseconds: nothing can happen more often.
+/// Time is counted in whole milliseconds, so nothing can happen more often.
 fn check_interval(field: &str, interval: Duration) -> Result<(), Invalid> {
     if (Duration::from_millis(1)..=limits::DURATION_MAX).contains(&interval) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Minutes that are over, remembered: what happened in them hardly changes any more, and there is one for every lane and node
-//! of the last hour. Whoever looks at rates then reads the last two.
+//! Cache of past minutes: their statistics rarely change any more, and there is an entry for every lane and node of the
+//! last hour. A query for rates then only reads the last two minutes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::store::documents::config::parse;
 use crate::store::documents::minute_stats::{Minute, minute_of};
 use crate::store::engine::{Document, DocumentKind, Read};
 
-/// What happened in one lane in one minute, as one node counted it.
+/// Statistics of one lane in one minute, as counted by one node.
 #[derive(Debug)]
 pub(crate) struct LaneMinute {
     pub(crate) lane: Lane,
-    /// The minute's number since 1970.
+    /// Minutes since 1970.
     pub(crate) minute: i64,
     pub(crate) counts: Minute,
 }
 
 impl LaneMinute {
-    /// A document's content; none if its key is no lane's.
+    /// Parses a document; `None` if its key does not name a lane.
     fn read(document: &Document) -> Result<Option<LaneMinute>, StoreError> {
         let mut words = document.key.split(' ');
         let minute = words.next().and_then(|word| word.parse().ok());
@@ -39,38 +39,38 @@ impl LaneMinute {
     }
 }
 
-/// What is remembered.
+/// The cached minutes.
 #[derive(Debug, Default)]
 pub(crate) struct Minutes(Mutex<CachedMinutes>);
 
 #[derive(Debug, Default)]
 struct CachedMinutes {
-    /// When this process last added to a minute that was over.
+    /// When this process last added to a past minute.
     added_at: Option<Timestamp>,
-    /// Minutes before this one.
+    /// Minutes before this one are cached.
     before: i64,
-    /// Since when; none if nothing is remembered.
+    /// When they were read; `None` if nothing is cached.
     read_at: Option<Timestamp>,
     minutes: Vec<Arc<LaneMinute>>,
 }
 
-/// A minute is over for good that long after its end: whoever works writes what it counted every second. What a node that had
-/// nothing to do adds later is seen when everything is read again.
+/// Minutes after its end at which a minute is considered settled: active nodes write every second. Later additions by
+/// idle nodes are seen when everything is read again.
 const SETTLED_AFTER: i64 = 1;
 
-/// As long as that, somebody may still be reading what was before.
-const LOOK_MAX: Duration = Duration::from_secs(5);
-/// Lanes and minutes remembered at most, some 600 bytes each; of more, all are read every time.
+/// How long a concurrent reader may still use earlier data.
+const CONCURRENT_READ_MAX: Duration = Duration::from_secs(5);
+/// Maximum number of cached entries, about 600 bytes each; beyond that, everything is read every time.
 const REMEMBERED_MAX: usize = 50_000;
 
 impl Minutes {
-    /// This process has added to a minute that was over: what was remembered before is not all any more, nor is what somebody
-    /// reads who began before.
+    /// Invalidates cached data after this process has added to a past minute, including data of readers that began
+    /// before.
     pub(crate) fn evict_before(&self, now: Timestamp) {
         *self.lock() = CachedMinutes { added_at: Some(now), ..CachedMinutes::default() };
     }
 
-    /// Everything of the last hour.
+    /// All statistics of the last hour.
     pub(crate) fn read(&self, db: &mut dyn Read, now: Timestamp) -> Result<Vec<Arc<LaneMinute>>, StoreError> {
         let settled = minute_of(now) - SETTLED_AFTER;
         let is_within = |at: Timestamp, time: Duration| now.since(at) < time;
@@ -86,7 +86,7 @@ impl Minutes {
         }
         if found.is_none() {
             let mut remembered = self.lock();
-            let is_old = remembered.added_at.is_none_or(|at| !is_within(at, LOOK_MAX));
+            let is_old = remembered.added_at.is_none_or(|at| !is_within(at, CONCURRENT_READ_MAX));
             if is_old && read.len() <= REMEMBERED_MAX {
                 let minutes = read.iter().filter(|minute| minute.minute < settled).cloned().collect();
                 let added_at = remembered.added_at;

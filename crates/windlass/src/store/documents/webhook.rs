@@ -1,5 +1,4 @@
-//! The secrets that webhooks are signed with, one per tenant, made when first asked for. Signing and sending is done by
-//! whoever delivers.
+//! The signing secrets of webhooks, one per tenant, created on first use. Signing and sending is done by the server.
 
 use std::fmt;
 
@@ -18,10 +17,10 @@ use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// What every such secret begins with; the rest is base64.
+/// The prefix of every secret; the rest is base64.
 const PREFIX: &str = "whsec_";
 
-/// A secret that webhooks are signed with, as Standard Webhooks writes it: `whsec_` and 256 random bits in base64.
+/// A webhook signing secret in the format of Standard Webhooks: `whsec_` and 256 random bits in base64.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WebhookSecret(String);
@@ -31,33 +30,33 @@ impl WebhookSecret {
         WebhookSecret(format!("{PREFIX}{base64}"))
     }
 
-    /// The secret itself, for those who sign and those who check.
+    /// The secret itself, for signing and verifying.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// Shows nothing: a secret is never logged.
+/// Redacted: a secret is never logged.
 impl fmt::Debug for WebhookSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WebhookSecret")
     }
 }
 
-/// A tenant's secrets, as kept.
+/// A tenant's stored secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WebhookSecrets {
     pub(crate) current: WebhookSecret,
-    /// Since when it is.
+    /// When it was created.
     pub(crate) since: Timestamp,
-    /// The one before it.
+    /// The previous secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) previous: Option<WebhookSecret>,
 }
 
 impl WebhookSecrets {
-    /// Those that sign now, the newest first. The one before signs as well for a while: receivers need time to learn the
-    /// new one.
+    /// The secrets that sign now, the newest first. The previous one also signs for a while, because receivers need
+    /// time to switch.
     pub(crate) fn in_force(&self, now: Timestamp) -> Vec<WebhookSecret> {
         let is_overlapping = now.since(self.since) < limits::WEBHOOK_SECRET_OVERLAP;
         let previous = self.previous.clone().filter(|_| is_overlapping);
@@ -66,8 +65,8 @@ impl WebhookSecrets {
 }
 
 impl Store {
-    /// The secrets that a tenant's webhooks are signed with, the newest first, made if there was none; for operators and
-    /// admins. Unless they name a tenant they are their own, or the default one's.
+    /// The signing secrets of a tenant's webhooks, the newest first; created if there was none. For operators and
+    /// admins. Without a tenant: the caller's own, or the default tenant.
     pub async fn webhook_secrets(
         &self,
         caller: &Caller,
@@ -87,8 +86,8 @@ impl Store {
         Ok(self.write("webhook_secrets", Kind::Ordinary, work).await?)
     }
 
-    /// Makes a new secret for a tenant and answers as [`webhook_secrets`](Store::webhook_secrets) does: the one before signs
-    /// beside it for a day.
+    /// Creates a new secret for a tenant and returns the same as [`webhook_secrets`](Store::webhook_secrets): the
+    /// previous one also signs for a day.
     pub async fn rotate_webhook_secret(
         &self,
         caller: &Caller,
@@ -100,7 +99,7 @@ impl Store {
     }
 }
 
-/// The tenant that is meant, if the caller may have its secrets.
+/// The tenant, if the caller may read its secrets.
 fn whose(caller: &Caller, tenant: Option<Tenant>) -> Result<Tenant, Forbidden> {
     let tenant = tenant.or_else(|| caller.tenant.clone()).unwrap_or_default();
     caller.require(if caller.can_see(&tenant) { Permission::Configure } else { Permission::Administer })?;

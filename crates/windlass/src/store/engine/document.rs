@@ -1,8 +1,8 @@
-//! Small documents: settings, pauses, workers, keys and the like, by kind and key. What they hold is not known here.
+//! Small documents such as settings, pauses, workers and keys, by kind and key. Their contents are opaque here.
 
 use serde::{Deserialize, Serialize};
 
-/// Kinds of settings and other small documents, all of them few enough to be held in memory.
+/// Kinds of small documents. All of them are few enough to be held in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DocumentKind {
     /// A queue's settings.
@@ -11,41 +11,41 @@ pub enum DocumentKind {
     Type,
     /// A tenant's settings.
     Tenant,
-    /// A pause or a closed gate.
+    /// A pause of a scope or of all processing.
     Hold,
     /// The end of a queue's last pause.
     Resumption,
-    /// That API keys were made.
+    /// A marker that API keys exist, so that requests need one.
     Closed,
     /// A registered worker.
     Worker,
-    /// When a worker was last heard of.
+    /// When a worker last sent a heartbeat.
     Liveness,
-    /// Rates of one minute and lane.
+    /// Statistics of one minute and lane.
     Rate,
-    /// A point of the audit chain.
+    /// A checkpoint of the audit hash chain.
     Seal,
     /// Costs booked per tenant and type.
     Cost,
     /// A schedule.
     Schedule,
-    /// Somebody who may call.
+    /// An API key.
     ApiKey,
-    /// Something to sign with.
+    /// A webhook signing secret.
     Secret,
-    /// How much of a rate or a budget is used.
+    /// Current usage of a rate limit or a budget.
     Bucket,
-    /// Which readings of the wall clock an operator accepted.
+    /// The wall-clock readings that an operator accepted.
     Clock,
-    /// When the store was last served again after a gap, and which moments store time passed over.
+    /// When the store was last served again after a gap, and the periods that store time skipped.
     Grace,
     /// Consequences of a change that did not fit into its commit (see `store/cascade.rs`).
     Cascade,
-    /// For how long jobs are kept where neither their type nor their queue says so.
+    /// The default retention of jobs, used if neither their type nor their queue sets one.
     Retention,
-    /// The newest point of the audit chain, kept apart from the points themselves.
+    /// The newest checkpoint of the audit chain, stored apart from the checkpoints themselves.
     AuditHead,
-    /// Where the store is being moved from or to; the only kind that is not moved with it.
+    /// The address the store is being moved from or to; the only kind that is not moved with it.
     Transfer,
 }
 
@@ -75,7 +75,7 @@ impl DocumentKind {
         DocumentKind::Transfer,
     ];
 
-    /// Whether documents of this kind are part of the configuration that claims consult.
+    /// Whether documents of this kind belong to the configuration that claims consult.
     pub fn is_configuration(self) -> bool {
         match self {
             DocumentKind::Queue
@@ -106,7 +106,7 @@ impl DocumentKind {
 /// A small document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Its name within its kind.
+    /// Its key within its kind.
     pub key: String,
     /// Its content.
     pub body: Vec<u8>,

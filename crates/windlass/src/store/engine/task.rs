@@ -1,4 +1,4 @@
-//! Work for an engine, as the engine sees it: what to run, whom to tell, and by when.
+//! Work for an engine: what to run, whom to notify, and by when.
 
 use tokio_util::sync::CancellationToken;
 
@@ -9,61 +9,62 @@ use crate::store::asker::ReadSource;
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Work to be done inside a commit, together with whatever else is waiting.
+/// Work to run inside a commit, grouped with other waiting work.
 pub trait WriteTask: Send {
-    /// Does the work. May be called again when the whole group has to be repeated.
+    /// Does the work. Called again if the whole group has to be repeated.
     fn run(&mut self, tx: &mut WriteTx<'_>);
-    /// Tells the caller, after the commit is on disk or has failed.
+    /// Returns the outcome to the caller, after the commit is on disk or has failed.
     fn done(self: Box<Self>, outcome: Result<(), StoreError>);
-    /// Whether it adds jobs, and so is refused when the disk is full.
+    /// Whether it adds jobs and is therefore refused when the disk is full.
     fn adds_jobs(&self) -> bool;
-    /// Whether it goes before others: heartbeats must not wait behind bulk work.
+    /// Whether it takes precedence: heartbeats must not wait behind bulk work.
     fn is_urgent(&self) -> bool;
-    /// About how many jobs it changes, by which groups are kept small.
+    /// The approximate number of jobs it changes; used to keep groups small.
     fn weight(&self) -> usize {
         1
     }
-    /// How many claimable jobs it looks for, so that an engine can look for them as soon as it begins.
+    /// The number of claimable jobs it needs, so that an engine can prefetch them when the commit begins.
     fn claims(&self) -> usize {
         0
     }
-    /// The jobs that it looks up, for the same reason.
+    /// The jobs it looks up, for the same purpose.
     fn names(&self) -> &[JobId] {
         &[]
     }
-    /// By when its caller is answered; none if nobody waits for it.
+    /// The time by which the caller must get an answer; `None` if no caller waits.
     fn deadline(&self) -> Option<Deadline> {
         None
     }
-    /// Whether its caller was told that nothing was done: it must not be run any more.
+    /// Whether the caller was already answered that nothing was done. The task must not run then.
     fn is_withdrawn(&self) -> bool {
         false
     }
-    /// What `run` did was rolled back: until it is run again its caller may be told that nothing was done.
+    /// The effects of `run` were rolled back. Until the task runs again, its caller may be answered that nothing was
+    /// done.
     fn undone(&mut self) {}
 }
 
-/// Work to be done on a snapshot.
+/// Work to run on a snapshot.
 pub trait ReadTask: Send {
     /// Does the work.
     fn run(&mut self, view: &mut ReadTx<'_>);
-    /// Whether it looks at everything, and so may hold its snapshot for long.
+    /// Whether it reads everything and may hold its snapshot for long.
     fn is_long(&self) -> bool;
-    /// Cancelled once nobody waits for the answer: an engine then ends the statement that it is at.
+    /// Cancelled once no caller waits for the answer; the engine then cancels the current statement.
     fn asker(&self) -> CancellationToken {
         CancellationToken::new()
     }
-    /// For whom it is made; those who ask are served in turns.
+    /// The source of the read. Sources are served in turns.
     fn made_for(&self) -> Option<&ReadSource> {
         None
     }
-    /// Tells the caller.
+    /// Returns the outcome to the caller.
     fn done(self: Box<Self>, outcome: Result<(), StoreError>);
-    /// By when its caller is answered; none if it may take as long as it likes.
+    /// The time by which the caller must get an answer; `None` if there is no limit.
     fn deadline(&self) -> Option<Deadline> {
         None
     }
-    /// Whether its caller has gone, so that nobody needs the answer.
+    /// Whether the caller has stopped waiting, so that the answer is not needed.
     fn is_withdrawn(&self) -> bool {
         false
     }

@@ -1,10 +1,11 @@
-//! What a bare database does with the same rows, beside which the store is measured. Each engine measures its own.
+//! Baseline benchmark: what the bare database does with the same rows, for comparison with the store. Each engine
+//! measures its own.
 
-/// Rates of a bare database, in jobs a second.
+/// Rates of a bare database, in jobs per second.
 #[derive(Debug, Clone, Copy)]
 pub struct Baseline {
-    /// Jobs written in batches of a thousand.
+    /// Jobs inserted in batches of a thousand.
     pub insert: f64,
-    /// Jobs claimed by the hundred, and finished.
+    /// Jobs claimed by the hundred and finished.
     pub claim_and_finish: f64,
 }

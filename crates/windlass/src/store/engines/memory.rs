@@ -1,5 +1,5 @@
-//! The engine that keeps everything in memory: the executable specification of the contract, for tests, simulations and
-//! programs that need no durability. It is never fast by being clever, and nothing in it survives the process.
+//! The memory engine: the executable specification of the contract, for tests, simulations and programs that need no
+//! durability. It is simple rather than fast, and nothing in it survives the process.
 
 mod read;
 mod tables;
@@ -29,7 +29,7 @@ pub struct MemoryEngine {
 
 struct Inner {
     tables: Tables,
-    memo: ConnectionCache,
+    cache: ConnectionCache,
     /// The latest time any task has seen.
     last: Timestamp,
     is_closed: bool,
@@ -40,7 +40,7 @@ impl MemoryEngine {
     pub fn new(env: Arc<Environment>) -> MemoryEngine {
         let inner = Inner {
             tables: Tables::default(),
-            memo: ConnectionCache::default(),
+            cache: ConnectionCache::default(),
             last: Timestamp::MIN,
             is_closed: false,
         };
@@ -48,19 +48,19 @@ impl MemoryEngine {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic inside a task is caught before it reaches the lock, and whatever it did has been undone.
+        // A panic inside a task is caught before it reaches the lock, and its changes have been undone.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the work of one task as a group of one, and announces it while the lock still keeps commits in order.
+    /// Runs one task as a group of one, and announces it while the lock still keeps commits in order.
     fn commit(&self, task: &mut Box<dyn WriteTask>) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let now = inner.begin(&self.env)?;
-        let Inner { tables, memo, .. } = &mut *inner;
+        let Inner { tables, cache, .. } = &mut *inner;
         let tasks = std::slice::from_mut(task);
-        let work = AssertUnwindSafe(|| group_commit::run(tables, memo, &self.env, now, tasks));
+        let work = AssertUnwindSafe(|| group_commit::run(tables, cache, &self.env, now, tasks));
         let result = catch_unwind(work).unwrap_or_else(|_| {
-            memo.clear();
+            cache.clear();
             Err(panicked())
         });
         match result {
@@ -81,16 +81,16 @@ impl MemoryEngine {
         inner.check_open()?;
         let now = self.env.clock.now_after(inner.last);
         inner.last = now;
-        let Inner { tables, memo, .. } = &mut *inner;
+        let Inner { tables, cache, .. } = &mut *inner;
         catch_unwind(AssertUnwindSafe(|| {
-            task.run(&mut ReadTx::within(tables, memo, &self.env, now));
+            task.run(&mut ReadTx::within(tables, cache, &self.env, now));
         }))
         .map_err(|_| panicked())
     }
 }
 
 impl Inner {
-    /// The time of the next task, which is never before that of an earlier one, whatever the clock does.
+    /// The time of the next task, never earlier than that of an earlier one, whatever the clock does.
     fn begin(&mut self, env: &Environment) -> Result<Timestamp, StoreError> {
         self.check_open()?;
         self.last = env.clock.commit(self.last);
@@ -108,7 +108,7 @@ fn panicked() -> StoreError {
 
 impl Engine for MemoryEngine {
     fn write(&self, mut task: Box<dyn WriteTask>) {
-        // Answered after the lock is gone: whoever is told may well come back with the next task at once.
+        // Answered after the lock is released: the caller may immediately send the next task.
         let outcome = self.commit(&mut task);
         task.done(outcome);
     }
@@ -123,7 +123,7 @@ impl Engine for MemoryEngine {
     }
 
     fn close(&self) {
-        // Tasks run under the lock, so the one that was taken has ended by now.
+        // Tasks run under the lock, so an accepted task has ended by now.
         self.lock().is_closed = true;
     }
 }

@@ -1,6 +1,6 @@
-//! The PostgreSQL engine: one schema, as many nodes as there are, one writer at a time among them. Each node has a writer
-//! thread that commits in groups, a few readers, and a look-out for the other nodes. Rules live elsewhere; this only
-//! begins, commits and answers.
+//! The PostgreSQL engine: one schema, any number of nodes, one writer at a time among them. Each node has a writer
+//! thread that commits in groups, a few readers, and a change listener for the other nodes. It contains no rules; it
+//! only begins, commits and answers.
 
 mod address;
 mod advance;
@@ -63,31 +63,31 @@ use crate::store::tx::cache::ConnectionCache;
 pub struct PostgresEngine {
     writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
     reads: Arc<TaskQueue<Box<dyn ReadTask>>>,
-    news: Arc<Notifications>,
+    notifications: Arc<Notifications>,
     closing: Closing,
     threads: Mutex<Threads>,
     schema: String,
 }
 
-/// The threads that are still to be waited for.
+/// The threads that are not joined yet.
 #[derive(Default)]
 struct Threads {
     /// Writer and readers.
     workers: Vec<JoinHandle<()>>,
-    lookout: Option<JoinHandle<()>>,
+    listener: Option<JoinHandle<()>>,
 }
 
 impl PostgresEngine {
-    /// Opens the store at an address such as `postgres://user@host/database?schema=windlass`, or makes it there.
+    /// Opens the store at an address such as `postgres://user@host/database?schema=windlass`, or creates it there.
     pub fn open(address: &str, env: &Arc<Environment>) -> Result<PostgresEngine, OpenError> {
         let address = Address::parse(address)?;
-        // On a thread of its own: whoever opens a store may be inside a runtime, which must not be blocked by another.
+        // On a thread of its own: the caller may be inside a runtime, which must not be blocked by another.
         let opened = std::thread::scope(|scope| scope.spawn(|| open_tables(&address, env)).join());
         let tables = opened.map_err(|payload| panicked(payload.as_ref()))??;
         let engine = PostgresEngine {
             writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
-            news: Arc::default(),
+            notifications: Arc::default(),
             closing: Closing::default(),
             threads: Mutex::default(),
             schema: address.schema.clone(),
@@ -98,9 +98,9 @@ impl PostgresEngine {
 
     fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let door = Arc::new(Inbox::new(self.writes.clone()));
-        let (news, closing) = (self.news.clone(), self.closing.clone());
-        let writer = Writer::new(tables, address.clone(), env.clone(), news, door.clone(), closing);
+        let inbox = Arc::new(Inbox::new(self.writes.clone()));
+        let (notifications, closing) = (self.notifications.clone(), self.closing.clone());
+        let writer = Writer::new(tables, address.clone(), env.clone(), notifications, inbox.clone(), closing);
         let node = writer.node();
         let inboxes = (self.writes.clone(), self.reads.clone());
         threads.workers.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
@@ -112,8 +112,9 @@ impl PostgresEngine {
             let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
             threads.workers.push(spawn("windlass-reader", serve)?);
         }
-        let watch = ChangeListener::new(address.clone(), env.clone(), self.news.clone(), door, node);
-        threads.lookout = Some(spawn("windlass-lookout", move || watch.serve())?);
+        let watch =
+            ChangeListener::new(address.clone(), env.clone(), self.notifications.clone(), inbox, node);
+        threads.listener = Some(spawn("windlass-listener", move || watch.serve())?);
         Ok(())
     }
 }
@@ -129,7 +130,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     admitted?;
     let last = Timestamp::from_millis(tables.meta.at);
     env.clock.open_database(last, Timestamp::from_millis(now), asked);
-    tables.tell_door(env.options.payload_bytes_max)?;
+    tables.set_payload_limit(env.options.payload_bytes_max)?;
     Ok(tables)
 }
 
@@ -168,9 +169,9 @@ impl Engine for PostgresEngine {
         self.reads.close();
         self.writes.close();
         threads.workers.into_iter().for_each(join);
-        // The look-out goes last: it tells other nodes of the last commits.
-        self.news.close();
-        threads.lookout.into_iter().for_each(join);
+        // The change listener is closed last: it notifies other nodes of the last commits.
+        self.notifications.close();
+        threads.listener.into_iter().for_each(join);
     }
 }
 

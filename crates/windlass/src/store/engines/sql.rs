@@ -1,5 +1,5 @@
-//! What the engines that keep things on disk share: how a row looks whatever the database, what a connection remembers,
-//! and how work waits for the thread that does it. No SQL, and nothing that only one database needs.
+//! What the SQL engines share: the encoding of rows, the caches of a connection, and the queues of waiting work. No
+//! SQL, and nothing that only one database needs.
 
 pub(crate) mod checksum;
 pub(crate) mod codec;

@@ -1,8 +1,8 @@
-//! The SQLite engine: one file, one writer thread that commits in groups, a few readers, and a look-out for other
-//! processes on the same file. Rules live elsewhere; this only begins, commits and answers.
+//! The SQLite engine: one file, one writer thread that commits in groups, a few readers, and a change listener for
+//! other processes on the same file. It contains no rules; it only begins, commits and answers.
 //!
-//! Beside `jobs.db` stand SQLite's `-wal` and `-shm`, the head marker `-head` and the space held back, `-reserve`. After
-//! an older backup was put in place, deleting `-head` says that the later commits are given up on purpose.
+//! Next to `jobs.db` are SQLite's `-wal` and `-shm`, the head marker `-head` and the disk reserve `-reserve`. After an
+//! older backup was put in place, deleting `-head` confirms that the later commits are given up on purpose.
 
 mod advance;
 mod audit;
@@ -67,16 +67,17 @@ pub struct SqliteEngine {
     threads: Mutex<Threads>,
 }
 
-/// The threads that are still to be waited for.
+/// The threads that are not joined yet.
 #[derive(Default)]
 struct Threads {
-    /// Readers and look-out.
+    /// Readers and change listener.
     others: Vec<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl SqliteEngine {
-    /// Opens the file, or makes it; several processes may have it open. When it is checked for damage, the options say.
+    /// Opens the file, or creates it; several processes may have it open. The options say when it is checked for
+    /// damage.
     pub fn open(path: &Path, env: Arc<Environment>) -> Result<SqliteEngine, OpenError> {
         let location = open::locate(path)?;
         let own = Arc::new(OwnCommits::default());
@@ -87,9 +88,9 @@ impl SqliteEngine {
             .collect::<EngineResult<Vec<Reader>>>()?;
         let turns = readers.iter().map(Reader::turn).collect();
         // It reads one row.
-        let lookout = open::connect_reader(location.path(), 64)?;
+        let listener = open::connect_reader(location.path(), 64)?;
         let is_unchecked = env.options.file_check == FileCheck::InBackground;
-        let watch = ChangeListener::new(lookout, env, own, location.beside("-wal"), turns)?;
+        let watch = ChangeListener::new(listener, env, own, location.beside("-wal"), turns)?;
         let engine = SqliteEngine {
             writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
@@ -117,7 +118,7 @@ impl SqliteEngine {
             threads.others.push(spawn("windlass-reader", serve)?);
         }
         let bell = self.bell.clone();
-        threads.others.push(spawn("windlass-lookout", move || watch.serve(&bell))?);
+        threads.others.push(spawn("windlass-listener", move || watch.serve(&bell))?);
         Ok(())
     }
 }
@@ -146,13 +147,13 @@ fn open_writer(
         }
         Ok(connection)
     })?;
-    // A database that was there and has nothing in it has lost everything, be it emptied or with a log that is lost from
-    // its beginning; made anew it would pass for another store.
+    // An existing database without content has lost everything, because it was emptied or because the start of its log
+    // is lost; if it were initialized again, it would look like another store.
     let is_blank = migrate::is_blank(&connection)?;
     if let Some(head) = acknowledged.filter(|head| is_blank && location.was_there && head.commits > 0) {
         return Err(OpenError::CommitsMissing { first_missing: 1, last_acknowledged: head.commits });
     }
-    // Before the schema is brought up to date: a file that is refused is left as it was found.
+    // Before the schema is migrated: a refused file is left unchanged.
     if !is_blank {
         head_marker::refuse_lost_commits(acknowledged, open::head(&connection)?)?;
     }
@@ -166,7 +167,8 @@ fn open_writer(
     let mut tables = Tables::new(connection)?;
     let marker = if let Some(reason) = put_back {
         tables.put_back = Some((reason.to_owned(), tables.meta.generation));
-        // Not before the first commit, which begins a new generation: until then the file is still one that was put in place.
+        // Not before the first commit, which begins a new generation: until then the file still counts as one that was
+        // put in place.
         Marker::later(&head_path, location.mode, head.store)
     } else {
         Marker::open(&head_path, location.mode, head)
@@ -182,7 +184,7 @@ fn open_writer(
         marker,
         reserve: Reserve::open(&location.beside("-reserve"), location.mode),
         own,
-        memo: ConnectionCache::default(),
+        cache: ConnectionCache::default(),
         soundness: Arc::default(),
     })
 }
@@ -215,7 +217,7 @@ impl Engine for SqliteEngine {
         Some(self.location.path())
     }
 
-    /// The copy opens by itself; an existing file is refused.
+    /// The copy can be opened as a store of its own; an existing file is refused.
     fn backup(&self, to: &Path) -> EngineResult<()> {
         self.identity.clone().check()?;
         backup::backup(self.location.path(), to)
@@ -228,7 +230,7 @@ impl Engine for SqliteEngine {
         self.soundness.close();
         self.bell.ring();
         threads.others.into_iter().for_each(join);
-        // The writer goes last: once nobody else is there, its leaving removes the log.
+        // The writer is closed last: as the last connection it removes the log.
         self.writes.close();
         threads.writer.into_iter().for_each(join);
     }

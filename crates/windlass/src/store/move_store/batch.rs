@@ -1,5 +1,5 @@
-//! Rows on their way from one store to another, a page at a time: read here, written there in one commit, or folded into a
-//! hash at either end.
+//! Rows on their way from one store to another, a page at a time: read from the source, written to the target in one
+//! commit, or hashed on either side.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) enum Rows {
     Documents(DocumentKind, Vec<Document>),
     Records(Vec<Record>),
     Jobs(Vec<NewRow>),
-    Facets(Vec<JobData>),
+    JobData(Vec<JobData>),
     Keys(Vec<(Key, KeyHolder)>),
     Edges(Vec<Edge>),
     Numbers(SequenceNumbers),
@@ -30,20 +30,20 @@ impl Rows {
             Rows::Documents(_, rows) => rows.len(),
             Rows::Records(rows) => rows.len(),
             Rows::Jobs(rows) => rows.len(),
-            Rows::Facets(rows) => rows.len(),
+            Rows::JobData(rows) => rows.len(),
             Rows::Keys(rows) => rows.len(),
             Rows::Edges(rows) => rows.len(),
             Rows::Numbers(_) => 1,
         }
     }
 
-    /// The part's place in [`PARTS`](super::cursor::PARTS).
+    /// The part's index in [`PARTS`](super::cursor::PARTS).
     pub(super) fn part(&self) -> usize {
         match self {
             Rows::Documents(..) => 0,
             Rows::Records(_) => 1,
             Rows::Jobs(_) => 2,
-            Rows::Facets(_) => 3,
+            Rows::JobData(_) => 3,
             Rows::Keys(_) => 4,
             Rows::Edges(_) => 5,
             Rows::Numbers(_) => 6,
@@ -51,14 +51,14 @@ impl Rows {
     }
 }
 
-/// A page of rows, and what comes after them.
+/// A page of rows, and the cursor after them.
 pub(super) struct Batch {
     pub(super) rows: Rows,
     pub(super) next: Cursor,
 }
 
 impl Batch {
-    /// Reads the page at a cursor; none at the end. Parts in which nothing is left are passed.
+    /// Reads the page at a cursor; `None` at the end. Empty parts are skipped.
     pub(super) fn read(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<Option<Batch>> {
         let mut cursor = cursor.clone();
         loop {
@@ -73,7 +73,7 @@ impl Batch {
         }
     }
 
-    /// Writes the rows, with the counts that follow from them.
+    /// Writes the rows, with the counts derived from them.
     pub(super) fn write(&self, db: &mut dyn Write) -> EngineResult<()> {
         match &self.rows {
             Rows::Documents(kind, documents) => documents
@@ -84,9 +84,9 @@ impl Batch {
                 db.insert(rows)?;
                 db.count(&counts(rows))
             }
-            Rows::Facets(facets) => {
-                let writes: Vec<JobDataWrite> = facets.iter().cloned().map(JobDataWrite::Put).collect();
-                db.write_facets(&writes)
+            Rows::JobData(job_data) => {
+                let writes: Vec<JobDataWrite> = job_data.iter().cloned().map(JobDataWrite::Put).collect();
+                db.write_job_data(&writes)
             }
             Rows::Keys(keys) => db.import_keys(keys),
             Rows::Edges(edges) => db.link(edges),
@@ -95,7 +95,7 @@ impl Batch {
     }
 }
 
-/// The rows at a cursor, and the cursor after the last of them; none if there are none.
+/// The rows at a cursor, and the cursor after the last of them; `None` if there are none.
 fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Rows, Option<Cursor>)> {
     Ok(match cursor {
         Cursor::Documents { kind, after } => {
@@ -115,10 +115,10 @@ fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Ro
             let next = rows.last().map(|last| Cursor::Jobs { after: last.job.seq });
             (Rows::Jobs(rows), next)
         }
-        Cursor::Facets { after } => {
-            let rows = db.facets_after(after.as_ref(), page)?;
-            let next = rows.last().map(|last| Cursor::Facets { after: Some(JobDataPosition::of(last)) });
-            (Rows::Facets(rows), next)
+        Cursor::JobData { after } => {
+            let rows = db.job_data_after(after.as_ref(), page)?;
+            let next = rows.last().map(|last| Cursor::JobData { after: Some(JobDataPosition::of(last)) });
+            (Rows::JobData(rows), next)
         }
         Cursor::Keys { after } => {
             let rows = db.keys_after(after.as_ref(), page)?;

@@ -1,5 +1,5 @@
-//! How far a move has come: the parts of a store in the order in which they are moved, and a place within each. It is kept
-//! in the target, in the commit of the rows before it.
+//! The progress of a move: the parts of a store in the order in which they are moved, and a position within each. It is
+//! stored in the target, in the commit of the rows before it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,42 +7,43 @@ use super::rows::JobDataPosition;
 use crate::job::Seq;
 use crate::store::engine::{DocumentKind, Edge, Key};
 
-/// What is read next: everything before it is there.
+/// What is read next: everything before it is in the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "snake_case")]
 pub(crate) enum Cursor {
-    /// Settings, pauses, workers, schedules, keys of the API, secrets, rates, buckets, budgets, seals.
+    /// Settings, pauses, workers, schedules, API keys, secrets, statistics, buckets, budgets, audit checkpoints.
     Documents { kind: DocumentKind, after: Option<String> },
     /// The audit trail.
     Records { after: u64 },
-    /// Jobs with what was submitted, their leases and fences.
+    /// Jobs with their specs, leases and fences.
     Jobs { after: Seq },
     /// Attempts, checkpoints, signals, logs, results, groups.
-    Facets { after: Option<JobDataPosition> },
+    #[serde(rename = "facets")]
+    JobData { after: Option<JobDataPosition> },
     /// Idempotency and unique keys.
     Keys { after: Option<Key> },
     /// Dependencies.
     Edges { after: Option<Edge> },
-    /// The numbers that are given out next.
+    /// The next sequence numbers.
     Numbers,
     /// Nothing is left.
     End,
 }
 
 impl Cursor {
-    /// The beginning.
+    /// The start of a move.
     pub(crate) fn start() -> Cursor {
         Cursor::Documents { kind: DocumentKind::ALL[0], after: None }
     }
 
-    /// The beginning of the part after this one.
+    /// The start of the part after this one.
     pub(crate) fn next_part(&self) -> Cursor {
         match self {
             Cursor::Documents { kind, .. } => next_kind(*kind)
                 .map_or(Cursor::Records { after: 0 }, |kind| Cursor::Documents { kind, after: None }),
             Cursor::Records { .. } => Cursor::Jobs { after: Seq(0) },
-            Cursor::Jobs { .. } => Cursor::Facets { after: None },
-            Cursor::Facets { .. } => Cursor::Keys { after: None },
+            Cursor::Jobs { .. } => Cursor::JobData { after: None },
+            Cursor::JobData { .. } => Cursor::Keys { after: None },
             Cursor::Keys { .. } => Cursor::Edges { after: None },
             Cursor::Edges { .. } => Cursor::Numbers,
             Cursor::Numbers | Cursor::End => Cursor::End,

@@ -1,5 +1,6 @@
-//! What a store holds as a count and a SHA-256 per part, over rows as they mean, so that two engines that keep the same give
-//! the same. Lengths stand before everything of varying length, so that no text can pass for a part of its neighbour.
+//! The content of a store as a count and a SHA-256 per part, over logical rows, so that two engines with the same
+//! content give the same result. Everything of varying length is preceded by its length, so that field boundaries are
+//! covered.
 
 use std::fmt;
 
@@ -12,17 +13,17 @@ use crate::store::documents::config::encode;
 use crate::store::engine::{JobData, Key, KeyHolder, NewRow};
 use crate::store::engines::sql::codec::{Head, pack};
 use crate::store::engines::sql::columns::{
-    SpecColumns, SpecParts, document_kind_code, event_code, facet_kind_code, key_columns, need_code,
+    SpecColumns, SpecParts, document_kind_code, event_code, job_data_kind_code, key_columns, need_code,
     state_code_of,
 };
 use crate::ticket::hexadecimal;
 
-/// A part of a store as it was found.
+/// The digest of one part of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartDigest {
-    /// Which part.
+    /// The part's name.
     pub part: &'static str,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
     /// Their SHA-256, in hexadecimal digits.
     pub sha256: String,
@@ -41,14 +42,14 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    /// Takes in the rows of a batch.
+    /// Adds the rows of a batch.
     pub(super) fn take(&mut self, batch: &Batch) {
         let fold = &mut self.parts[batch.rows.part()];
         fold.0 += batch.rows.len() as u64;
         fold_rows(&mut Fold(&mut fold.1), &batch.rows);
     }
 
-    /// What was found.
+    /// The digests.
     pub(super) fn finish(self) -> Vec<PartDigest> {
         let parts = PARTS.into_iter().zip(self.parts);
         parts
@@ -57,7 +58,7 @@ impl Digests {
     }
 }
 
-/// A hash that is fed fields.
+/// A hasher for fields.
 struct Fold<'a>(&'a mut Sha256);
 
 impl Fold<'_> {
@@ -94,7 +95,7 @@ fn fold_rows(fold: &mut Fold<'_>, rows: &Rows) {
                 fold_job(fold, row, &mut packed);
             }
         }
-        Rows::Facets(facets) => facets.iter().for_each(|facet| fold_facet(fold, facet)),
+        Rows::JobData(job_data) => job_data.iter().for_each(|data| fold_job_data(fold, data)),
         Rows::Keys(keys) => keys.iter().for_each(|(key, holder)| fold_key(fold, key, *holder)),
         Rows::Edges(edges) => {
             for edge in edges {
@@ -127,7 +128,7 @@ fn fold_record(fold: &mut Fold<'_>, record: &Record) {
 
 fn fold_job(fold: &mut Fold<'_>, row: &NewRow, packed: &mut Vec<u8>) {
     let job = &row.job;
-    // The numbers by which an engine knows lanes and policies are its own; what they stand for follows.
+    // The numbers of lanes and policies are specific to an engine; their content follows.
     pack(job, &Head { seq: job.seq, id: job.id, lane: 0, policy: 0 }, packed);
     fold.number(job.seq.0);
     fold.bytes(job.id.as_bytes());
@@ -143,12 +144,12 @@ fn fold_job(fold: &mut Fold<'_>, row: &NewRow, packed: &mut Vec<u8>) {
     fold.bytes(columns.payload);
 }
 
-fn fold_facet(fold: &mut Fold<'_>, facet: &JobData) {
-    fold.number(facet.seq.0);
-    fold.number(facet_kind_code(facet.kind));
-    fold.bytes(facet.name.as_bytes());
-    fold.number(facet.number.cast_signed());
-    fold.bytes(&facet.body);
+fn fold_job_data(fold: &mut Fold<'_>, data: &JobData) {
+    fold.number(data.seq.0);
+    fold.number(job_data_kind_code(data.kind));
+    fold.bytes(data.name.as_bytes());
+    fold.number(data.number.cast_signed());
+    fold.bytes(&data.body);
 }
 
 fn fold_key(fold: &mut Fold<'_>, key: &Key, holder: KeyHolder) {

@@ -1,5 +1,6 @@
-//! The mark of a move, kept in both stores: what keeps a store from being served while its content is on its way, or
-//! elsewhere. Every process that has the store open meets it in its next commit, so that the two ends are never both served.
+//! The mark of a move, stored in both stores: it keeps a store from being served while its content is being moved, or
+//! after it was moved. Every process that has the store open sees it in its next commit, so that the two stores are
+//! never both served.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,22 +9,22 @@ use crate::clock::Timestamp;
 use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult, Read, Write};
 
-/// The only document of its kind.
+/// The key of the only document of its kind.
 const KEY: &str = "mark";
 
-/// Where a store stands in a move. `id` is the move's, the same at both ends.
+/// The state of a store in a move. `id` identifies the move, and is the same in both stores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
 pub(crate) enum Mark {
-    /// What is in it is being copied elsewhere.
+    /// Its content is being copied to another store.
     Leaving { id: String, to: String },
-    /// What was in it is elsewhere.
+    /// Its content was moved to another store.
     Moved { id: String, to: String, at: Timestamp },
-    /// It is being filled, and is whole up to `cursor`.
+    /// It is being filled, and is complete up to `cursor`.
     Arriving { id: String, from: String, cursor: Cursor },
     /// It was filled, and is served like any other.
     Arrived { id: String, from: String, at: Timestamp },
-    /// It was filled, wholly or not, and the other end was taken back instead.
+    /// It was filled, completely or not, and the source was taken back instead.
     GivenUp { id: String, from: String },
 }
 
@@ -38,35 +39,35 @@ impl Mark {
         db.put_document(DocumentKind::Transfer, KEY, mark.map(encode).as_deref())
     }
 
-    /// Whether nobody may be served.
+    /// Whether the store must not be served.
     pub(crate) fn is_shut(&self) -> bool {
         !matches!(self, Mark::Arrived { .. })
     }
 
-    /// What whoever opens the store is told.
+    /// The error message for opening the store.
     fn describe(&self) -> String {
         match self {
             Mark::Leaving { to, .. } => format!(
-                "this store is being moved to {to}: run the same `windlass move` again to go on, or take it back with \
+                "this store is being moved to {to}: run the same `windlass move` again to continue, or undo it with \
                  `windlass move --undo`"
             ),
             Mark::Moved { to, at, .. } => format!(
-                "this store was moved to {to} ({at}): use that one; `windlass move --undo` takes this one back, for good \
-                 reasons only"
+                "this store was moved to {to} ({at}): use that one; `windlass move --undo` takes this one back and \
+                 loses later changes"
             ),
             Mark::Arriving { from, .. } => format!(
-                "this store holds only a part of what is being moved here from {from}: run the same `windlass move` \
-                 again to go on"
+                "this store is incomplete, it is being moved here from {from}: run the same `windlass move` \
+                 again to continue"
             ),
             Mark::Arrived { from, .. } => format!("this store was moved here from {from}"),
-            Mark::GivenUp { from, .. } => format!(
-                "this store was moved here from {from}, and given up when that one was taken back: use that one"
-            ),
+            Mark::GivenUp { from, .. } => {
+                format!("this store was moved here from {from}, and the move was undone: use that one")
+            }
         }
     }
 }
 
-/// Why nobody may be served, if so.
+/// Why the store must not be served, if so.
 pub(crate) fn refusal(db: &mut (impl Read + ?Sized)) -> EngineResult<Option<String>> {
     Ok(Mark::read(db)?.filter(Mark::is_shut).map(|mark| mark.describe()))
 }

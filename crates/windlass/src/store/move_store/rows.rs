@@ -1,5 +1,5 @@
-//! Everything that is stored, row by row and in one order on every engine: what a move reads at one end and writes at the
-//! other. Rows are what they mean, not how an engine keeps them; what follows from them is left out.
+//! Everything that is stored, row by row and in one order on every engine: what a move reads from the source and writes
+//! to the target. Rows are logical, independent of an engine's format; derived data is left out.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +12,9 @@ use crate::store::engine::{
 /// How much is read at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// At most so many rows.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// At most so many bytes of what users stored, but at least one row.
+    /// Maximum number of bytes of user data, but at least one row.
     pub bytes: usize,
 }
 
@@ -31,23 +31,23 @@ impl Page {
     }
 }
 
-/// The numbers that are given out next, and the generation that is part of every fence.
+/// The next sequence numbers, and the generation that is part of every fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceNumbers {
     /// The store's generation, from 1 (M8).
     pub generation: u64,
-    /// To the next job.
+    /// The sequence number of the next job.
     pub seq: Seq,
-    /// To the next audit record.
+    /// The number of the next audit record.
     pub record: u64,
 }
 
-/// Which facet; they are ordered by this.
+/// The position of job data; job data is ordered by this.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobDataPosition {
     /// The job.
     pub seq: Seq,
-    /// What it is.
+    /// The kind of data.
     pub kind: JobDataKind,
     /// Its name.
     pub name: String,
@@ -56,30 +56,30 @@ pub struct JobDataPosition {
 }
 
 impl JobDataPosition {
-    /// The place of a facet.
-    pub fn of(facet: &JobData) -> JobDataPosition {
-        JobDataPosition { seq: facet.seq, kind: facet.kind, name: facet.name.clone(), number: facet.number }
+    /// The position of job data.
+    pub fn of(data: &JobData) -> JobDataPosition {
+        JobDataPosition { seq: data.seq, kind: data.kind, name: data.name.clone(), number: data.number }
     }
 }
 
-/// Submissions that came in by the door in SQL and are no jobs yet.
+/// Inbox entries that are not jobs yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InboxCounts {
-    /// Those that wait to be taken in.
+    /// Entries that wait to be processed.
     pub waiting: u64,
-    /// Those of which no job can be made, and which wait for people.
+    /// Quarantined entries, of which no job can be made.
     pub set_aside: u64,
 }
 
-/// Reading everything. Audit records are read as they always are.
+/// Reading everything. Audit records are read with [`Read::records`](crate::store::engine::Read::records).
 pub trait Export {
-    /// What is given out next.
+    /// The next sequence numbers.
     fn numbers(&mut self) -> EngineResult<SequenceNumbers>;
-    /// Jobs in the order of submission, without their keys.
+    /// Jobs in order of submission, without their keys.
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>>;
-    /// What hangs on jobs, in the order of [`FacetPlace`].
-    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>>;
-    /// Keys and who has them, in the keys' order.
+    /// Job data, in the order of [`JobDataPosition`].
+    fn job_data_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>>;
+    /// Keys and their holders, in the keys' order.
     fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>>;
     /// Edges in their order.
     fn edges_after(&mut self, after: Option<Edge>, page: Page) -> EngineResult<Vec<Edge>>;
@@ -90,22 +90,22 @@ pub trait Export {
         after: Option<&str>,
         page: Page,
     ) -> EngineResult<Vec<Document>>;
-    /// How much lies at the door in SQL; only a server has one.
-    fn letter_counts(&mut self) -> EngineResult<InboxCounts> {
+    /// The number of entries in the SQL inbox; only PostgreSQL has one.
+    fn inbox_counts(&mut self) -> EngineResult<InboxCounts> {
         Ok(InboxCounts::default())
     }
 }
 
-/// Writing what was read elsewhere, as it was there. Jobs, edges, facets, documents and counts are written as they always
-/// are.
+/// Writing rows of another store unchanged. Jobs, edges, job data, documents and counts are written with the methods of
+/// [`Write`](crate::store::engine::Write).
 pub trait Import {
-    /// Gives keys to those who have them.
+    /// Inserts keys with their holders.
     fn import_keys(&mut self, keys: &[(Key, KeyHolder)]) -> EngineResult<()>;
-    /// Adds audit records with the numbers that they have.
+    /// Inserts audit records with the numbers they have.
     fn import_records(&mut self, records: &[Record]) -> EngineResult<()>;
-    /// Goes on with these numbers.
+    /// Continues with these numbers.
     fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()>;
-    /// Shuts the door in SQL, waiting for whoever stands in it, or opens it again; only a server has one.
+    /// Pauses the SQL inbox, after waiting for open `submit` calls, or resumes it; only PostgreSQL has one.
     fn set_inbox_paused(&mut self, _is_shut: bool) -> EngineResult<()> {
         Ok(())
     }

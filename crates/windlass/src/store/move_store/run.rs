@@ -1,5 +1,5 @@
-//! A move from beginning to end: who may begin, what is copied, how it is proven, and what both ends are marked with on the
-//! way. Each step finds out from the marks whether it was done before.
+//! A move from beginning to end: preconditions, copying, verification, and the marks in both stores. Each step finds
+//! out from the marks whether it was done before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// One end of a move.
+/// The source or target of a move.
 #[derive(Debug, Clone)]
 pub struct End {
     /// Its address: `sqlite:PATH` or `postgres://…`.
     pub address: String,
-    /// The same as it is shown to people and kept in the other end: without a password.
+    /// The address for display and for storing in the other store: without a password.
     pub shown: String,
 }
 
-/// How a move is done.
+/// Options of a move.
 #[derive(Clone)]
 pub struct MoveOptions {
     /// How much one commit holds.
     pub page: Page,
-    /// How long to wait for others who still have one of the ends open.
+    /// How long to wait for other processes that still have one of the stores open.
     pub wait: Duration,
-    /// The time by which leases and the like are judged.
+    /// The clock used to evaluate leases and the like.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -50,40 +50,40 @@ impl Default for MoveOptions {
     }
 }
 
-/// What is being done.
+/// The current stage of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Rows are copied.
+    /// Copying rows.
     Copying,
-    /// Both ends are read and compared.
+    /// Reading and comparing both stores.
     Comparing,
-    /// The invariants are checked on the target.
+    /// Checking the invariants of the target.
     Verifying,
 }
 
-/// How far a move has come.
+/// The progress of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current stage.
     pub stage: Stage,
-    /// With which part.
+    /// The current part.
     pub part: &'static str,
-    /// How many rows of all parts are done, by this run.
+    /// Rows of all parts processed by this run.
     pub done: u64,
-    /// How many jobs and audit records there are in all: most of the rows.
+    /// Total number of jobs and audit records: most of the rows.
     pub expected: u64,
 }
 
-/// What a move came to.
+/// The result of a move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveReport {
-    /// What both ends hold, part by part.
+    /// The content of both stores, part by part.
     pub parts: Vec<PartDigest>,
-    /// Jobs that were running, and went with their leases.
+    /// Running jobs, which were moved with their leases.
     pub leases: u64,
-    /// How many invariants hold on the target.
+    /// Number of invariants that hold in the target.
     pub invariants: usize,
-    /// Those that do not, and did not before.
+    /// Invariants that do not hold, and did not hold in the source either.
     pub broken_before: Vec<&'static str>,
     /// Whether everything had been done before.
     pub was_done: bool,
@@ -97,21 +97,21 @@ pub struct Move {
     page: Page,
 }
 
-/// What the marks say is to be done.
+/// The remaining work according to the marks.
 enum Plan {
     /// Copy from here on.
     Copy(String, Cursor),
-    /// Only the target is still to be opened.
+    /// Only the target still has to be opened.
     Open(String),
-    /// Nothing.
+    /// Nothing is left to do.
     Nothing,
 }
 
 impl Move {
-    /// Opens both ends for a move. The target is made if it is not there; the source must be.
+    /// Opens both stores for a move. The target is created if it does not exist; the source must exist.
     ///
     /// # Errors
-    /// [`MoveError::InUse`] if anybody else has one of them open; nothing was changed.
+    /// [`MoveError::InUse`] if another process has one of them open; nothing was changed.
     pub fn open(from: &End, to: &End, options: &MoveOptions) -> Result<Move, MoveError> {
         for end in [from, to] {
             refuse_in_use(end, options.wait)?;
@@ -122,16 +122,16 @@ impl Move {
         Ok(Move { from: from_store, to: to_store, names, page: options.page })
     }
 
-    /// Moves everything, and tells how far it has come after every commit.
+    /// Moves everything, and reports progress after every commit.
     ///
     /// # Errors
-    /// [`MoveError`] says what is in the way. Whenever it ends, also by the end of the process, the same move can be run
-    /// again and goes on; until it has succeeded, or was undone, nobody is served from either end.
+    /// [`MoveError`] says what is in the way. If it is interrupted in any way, including the end of the process, the
+    /// same move can be run again and continues; until it has succeeded, or was undone, neither store is served.
     pub async fn run(&self, mut progress: impl FnMut(Progress)) -> Result<MoveReport, MoveError> {
         let plan = self.plan().await?;
         let expected = self.expected().await?;
         if let Plan::Copy(id, cursor) = &plan {
-            self.take_in_letters().await?;
+            self.drain_inbox().await?;
             self.copy(id, cursor.clone(), expected, &mut progress).await?;
         }
         let parts = match plan {
@@ -148,14 +148,14 @@ impl Move {
         Ok(MoveReport { parts, leases, invariants, broken_before, was_done })
     }
 
-    /// Closes both ends.
+    /// Closes both stores.
     pub fn close(&self) {
         self.from.close();
         self.to.close();
     }
 
-    /// Takes the source back. What was done in the target since is not in it, so that a move that had ended needs
-    /// `is_forced`; a target that is given is shut for good.
+    /// Takes the source back. Changes made in the target since then are not in it, so that undoing a finished move
+    /// needs `is_forced`; a given target is closed permanently.
     ///
     /// # Errors
     /// [`MoveError::NotMoved`] if there is nothing to take back, [`MoveError::NeedsForce`] if it would lose something.
@@ -188,7 +188,7 @@ impl Move {
         Ok(())
     }
 
-    /// Marks both ends, or finds out where an earlier run has left them.
+    /// Marks both stores, or finds out where an earlier run has left them.
     async fn plan(&self) -> Result<Plan, MoveError> {
         let [from, to] = &self.names;
         let (source, target) = (read_mark(&self.from).await?, read_mark(&self.to).await?);
@@ -210,9 +210,9 @@ impl Move {
             }
             (None | Some(Mark::Arrived { .. }), None) => {
                 self.refuse_full_target().await?;
-                let letters = self.from.read::<_, StoreError>("move", |view| view.db.letter_counts()).await?;
-                if letters.set_aside > 0 {
-                    return Err(MoveError::InboxSetAside(letters.set_aside));
+                let entries = self.from.read::<_, StoreError>("move", |view| view.db.inbox_counts()).await?;
+                if entries.set_aside > 0 {
+                    return Err(MoveError::InboxSetAside(entries.set_aside));
                 }
                 let id = format!("{:032x}", self.from.environment().entropy.bits());
                 set(&self.from, Some(Mark::Leaving { id: id.clone(), to: to.clone() })).await?;
@@ -242,7 +242,7 @@ impl Move {
         if is_blank { Ok(()) } else { Err(MoveError::NotEmpty(self.names[1].clone())) }
     }
 
-    /// How many jobs and audit records there are.
+    /// The number of jobs and audit records.
     async fn expected(&self) -> Result<u64, StoreError> {
         let count = |view: &mut ReadTx<'_>| {
             let jobs: u64 = view.db.counts()?.lanes.values().flatten().sum();
@@ -251,13 +251,13 @@ impl Move {
         self.from.read("move", count).await
     }
 
-    /// Makes jobs of what lies at the door in SQL; nothing more comes, since the source is shut.
-    async fn take_in_letters(&self) -> Result<(), StoreError> {
+    /// Turns the entries of the SQL inbox into jobs; no more arrive, because the source is closed.
+    async fn drain_inbox(&self) -> Result<(), StoreError> {
         loop {
             let take = |tx: &mut WriteTx<'_>| -> Result<bool, StoreError> {
-                let letters = tx.db()?.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
-                letters.iter().try_for_each(|letter| inbox::deliver(tx, letter))?;
-                Ok(letters.is_empty())
+                let entries = tx.db()?.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
+                entries.iter().try_for_each(|entry| inbox::deliver(tx, entry))?;
+                Ok(entries.is_empty())
             };
             if self.from.write("move", Kind::Ordinary, take).await? {
                 return Ok(());
@@ -290,17 +290,18 @@ impl Move {
         Ok(())
     }
 
-    /// Reads both ends and compares what they hold.
+    /// Reads both stores and compares their content.
     async fn compare(
         &self,
         expected: u64,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Vec<PartDigest>, MoveError> {
-        let mut told = |part, done| progress(Progress { stage: Stage::Comparing, part, done, expected });
-        let mut untold = |_, _| {};
+        let mut report_progress =
+            |part, done| progress(Progress { stage: Stage::Comparing, part, done, expected });
+        let mut ignored = |_, _| {};
         let (source, target) = tokio::join!(
-            digests(&self.from, self.page, &mut untold),
-            digests(&self.to, self.page, &mut told)
+            digests(&self.from, self.page, &mut ignored),
+            digests(&self.to, self.page, &mut report_progress)
         );
         let (source, target) = (source?, target?);
         match source.iter().zip(&target).find(|(source, target)| source != target) {
@@ -311,27 +312,27 @@ impl Move {
         }
     }
 
-    /// Checks the invariants on the target: how many hold, and which do not but did not before either, such as those that
-    /// only maintenance restores after a long stop.
+    /// Checks the invariants of the target: how many hold, and which do not but did not in the source either, such as
+    /// those that only maintenance restores after a long stop.
     async fn verify(&self) -> Result<(usize, Vec<&'static str>), MoveError> {
-        let verdicts = self.to.verify().await?;
-        let broken: Vec<_> = verdicts.iter().filter(|verdict| !verdict.holds()).collect();
+        let reports = self.to.verify().await?;
+        let broken: Vec<_> = reports.iter().filter(|report| !report.holds()).collect();
         if broken.is_empty() {
-            return Ok((verdicts.len(), Vec::new()));
+            return Ok((reports.len(), Vec::new()));
         }
         let before = self.from.verify().await?;
-        let was_broken = |code: &str| before.iter().any(|verdict| verdict.code == code && !verdict.holds());
-        let new = broken.iter().filter(|verdict| !was_broken(verdict.code));
+        let was_broken = |code: &str| before.iter().any(|report| report.code == code && !report.holds());
+        let new = broken.iter().filter(|report| !was_broken(report.code));
         let promises: Vec<String> =
-            new.map(|verdict| format!("{}: {}", verdict.promise, verdict.findings.join(", "))).collect();
+            new.map(|report| format!("{}: {}", report.promise, report.findings.join(", "))).collect();
         if promises.is_empty() {
-            let before = broken.iter().map(|verdict| verdict.promise).collect();
-            return Ok((verdicts.len() - broken.len(), before));
+            let before = broken.iter().map(|report| report.promise).collect();
+            return Ok((reports.len() - broken.len(), before));
         }
         Err(MoveError::Broken { promises })
     }
 
-    /// The source first: at no moment could both be served.
+    /// The source first: at no time could both be served.
     async fn finish(&self, id: &str, is_source_open: bool) -> Result<(), StoreError> {
         let [from, to] = self.names.clone();
         let (id, at) = (id.to_owned(), self.to.environment().clock.now());
@@ -342,7 +343,7 @@ impl Move {
     }
 }
 
-/// Opens an end although it may be shut.
+/// Opens a store even if it is closed by a mark.
 fn open_end(end: &End, must_exist: bool, clock: &Arc<dyn Clock>) -> Result<Store, MoveError> {
     let path = end.address.strip_prefix("sqlite:").map(Path::new);
     let is_known =
@@ -359,7 +360,7 @@ fn open_end(end: &End, must_exist: bool, clock: &Arc<dyn Clock>) -> Result<Store
     Store::open_in(&end.address, environment).map_err(|error| MoveError::Open { place, error })
 }
 
-/// Refuses an end that others have open, after waiting for them to go.
+/// Refuses a store that other processes have open, after waiting for them to close it.
 fn refuse_in_use(end: &End, wait: Duration) -> Result<(), MoveError> {
     let patience = WaitLimit::for_duration(wait);
     while is_in_use(&end.address).map_err(|error| MoveError::Open { place: end.shown.clone(), error })? {
@@ -387,7 +388,7 @@ async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
     store.read("move", |view| Mark::read(view.db)).await
 }
 
-/// Marks a store, and shuts or opens its door in SQL.
+/// Marks a store, and pauses or resumes its SQL inbox.
 async fn set(store: &Store, mark: Option<Mark>) -> Result<(), StoreError> {
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         let db = tx.db()?;
@@ -401,7 +402,7 @@ async fn read(store: &Store, cursor: Cursor, page: Page) -> Result<Option<Batch>
     store.read("move", move |view| Batch::read(view.db, &cursor, page)).await
 }
 
-/// Writes rows and the mark that says so, in one commit.
+/// Writes rows and the mark that records it, in one commit.
 async fn write(store: &Store, batch: Batch, mark: Mark) -> Result<(), StoreError> {
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         let db = tx.db()?;
@@ -433,9 +434,9 @@ fn is_blank(view: &mut ReadTx<'_>) -> Result<bool, StoreError> {
     let first = Batch::read(view.db, &Cursor::start(), page)?;
     let is_unused = matches!(first, Some(Batch { rows: Rows::Numbers(_), .. }));
     let has_mark = !view.db.documents(DocumentKind::Transfer)?.is_empty();
-    let letters = view.db.letter_counts()?;
+    let entries = view.db.inbox_counts()?;
     let is_new = numbers == (SequenceNumbers { seq: crate::job::Seq(1), record: 1, ..numbers });
-    Ok(is_new && is_unused && !has_mark && letters == InboxCounts::default())
+    Ok(is_new && is_unused && !has_mark && entries == InboxCounts::default())
 }
 
 fn running(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {

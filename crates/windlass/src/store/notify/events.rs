@@ -1,6 +1,6 @@
-//! A feed of events that can be resumed: first what the durable trail has since a number, then what happens, live. Kept
-//! records come once each, in the order of the trail, also those of other processes; those below the audit level are live
-//! only and come from this process.
+//! A resumable feed of events: first the records of the audit trail after a number, then live events. Audited records
+//! come once each, in order, including those of other processes. Events below the audit level are live only and come
+//! from this process only.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,39 +19,39 @@ use crate::store::tx::request::Kind;
 
 /// A feed of events; [`next`](EventFeed::next) waits for the next one.
 pub struct EventFeed {
-    /// Where events come from instead, if a server keeps the store.
+    /// The server's event stream, if the store is remote.
     #[cfg(feature = "remote")]
     stream: Option<crate::store::remote::events::EventStream>,
     store: Store,
     caller: Caller,
     live: broadcast::Receiver<Arc<Record>>,
-    elsewhere: Listener,
-    /// The last kept record that was handed over, or looked past.
+    foreign: Listener,
+    /// The number of the last audited record that was returned or skipped.
     after: u64,
-    /// Read from the trail and not handed over yet.
+    /// Records read from the audit trail and not returned yet.
     ready: VecDeque<Record>,
-    /// Whether the trail may have records that were not read.
+    /// Whether the audit trail may have records that were not read.
     is_behind: bool,
 }
 
 impl EventFeed {
     pub(crate) fn new(store: Store, caller: Caller, after: u64) -> EventFeed {
-        // Listening starts before reading: what happens in between is in one or the other.
-        let (live, elsewhere) = (store.live_events(), store.env.wakeups.elsewhere());
+        // Subscribing comes before reading: an event in between is in one or the other.
+        let (live, foreign) = (store.live_events(), store.env.wakeups.foreign());
         EventFeed {
             #[cfg(feature = "remote")]
             stream: store.event_stream(Some(after)),
             store,
             caller,
             live,
-            elsewhere,
+            foreign,
             after,
             ready: VecDeque::new(),
             is_behind: true,
         }
     }
 
-    /// A feed of what happens from now on.
+    /// A feed of events from now on.
     pub(crate) async fn from_now(store: Store, caller: Caller) -> Result<EventFeed, StoreError> {
         let mut feed = EventFeed::new(store, caller, 0);
         #[cfg(feature = "remote")]
@@ -64,21 +64,22 @@ impl EventFeed {
         Ok(feed)
     }
 
-    /// Returns once all commits are over that were under way when listening began. What is not kept is not written down
-    /// while nobody listens, so of those commits such events may be missing; of what is answered after this, none is.
+    /// Returns once all commits are over that had begun when the subscription began. Events below the audit level are
+    /// not built while there is no subscriber, so those commits may lack them; commits answered after this call lack
+    /// none.
     ///
     /// # Errors
-    /// When the store could not be asked.
+    /// If the store could not be queried.
     pub async fn settle(&self) -> Result<(), StoreError> {
         #[cfg(feature = "remote")]
         if self.stream.is_some() {
             return Ok(());
         }
-        // A commit of nothing: it takes its turn behind those that have begun.
+        // An empty commit: it runs after those that have begun.
         self.store.write("settle", Kind::Ordinary, |_| Ok::<(), StoreError>(())).await
     }
 
-    /// The number to resume from: everything kept up to it was handed over.
+    /// The number to resume from: all audited records up to it were returned.
     pub fn position(&self) -> u64 {
         #[cfg(feature = "remote")]
         if let Some(stream) = &self.stream {
@@ -87,11 +88,12 @@ impl EventFeed {
         self.ready.front().map_or(self.after, |next| next.seq - 1)
     }
 
-    /// The next event; readers that hear of it as it happens share one copy. A reader that falls behind misses none that is kept; of the others it misses the oldest.
+    /// The next event; live subscribers share one copy. A reader that falls behind misses no audited event; of the
+    /// others it misses the oldest.
     ///
     /// # Errors
-    /// When the store is gone; or, if a server keeps it, when that is away for long. It may then be asked again, and goes on
-    /// where it was.
+    /// If the store is closed or, for a remote store, if the server is unreachable for long. The call may be repeated
+    /// and continues where it was.
     pub async fn next(&mut self) -> Result<Arc<Record>, StoreError> {
         #[cfg(feature = "remote")]
         if let Some(stream) = &mut self.stream {
@@ -107,7 +109,7 @@ impl EventFeed {
             }
             let received = tokio::select! {
                 received = self.live.recv() => Some(received),
-                () = self.elsewhere.news() => None,
+                () = self.foreign.notified() => None,
             };
             match received {
                 Some(Ok(record)) => {
@@ -121,7 +123,7 @@ impl EventFeed {
         }
     }
 
-    /// A live record, if it is the next: one that comes out of turn is read from the trail, in its turn.
+    /// A live record, if it is the next one; a record out of order is read from the audit trail later.
     fn accept(&mut self, record: &Arc<Record>) -> Option<Arc<Record>> {
         if record.seq == 0 {
             return self.caller.can_see(&record.tenant).then(|| record.clone());
@@ -139,7 +141,7 @@ impl EventFeed {
 
     async fn read_trail(&mut self) -> Result<(), StoreError> {
         let limit = limits::PAGE_RECORDS_MAX;
-        // Read for everybody and filtered here: the number of the last record must not depend on who may see it.
+        // Read for all tenants and filtered here: the number of the last record must not depend on the caller.
         let query = RecordQuery { after: self.after, limit, ..RecordQuery::default() };
         let page = self.store.audit(&Caller::system(), query).await?;
         self.is_behind = page.len() == limit;
@@ -151,7 +153,7 @@ impl EventFeed {
     }
 }
 
-/// The number of the last record that is kept. Numbers have no gaps, so it is found by halving, whatever their count.
+/// The number of the last audited record. Numbers have no gaps, so a binary search finds it.
 pub(crate) fn newest_record(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {
     let mut has_after = |after: u64| -> Result<bool, StoreError> {
         Ok(!view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?.is_empty())
@@ -160,7 +162,7 @@ pub(crate) fn newest_record(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {
     while has_after(above - 1)? {
         above *= 2;
     }
-    // Record `below` is there, or is 0; record `above` is not.
+    // Invariant: record `below` exists, or is 0; record `above` does not.
     let mut below = above / 2;
     while above - below > 1 {
         let middle = below + (above - below) / 2;

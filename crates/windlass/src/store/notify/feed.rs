@@ -1,6 +1,6 @@
-//! What commits announce to those who listen: every transition, whatever the audit level, from a bounded buffer of this
-//! process; and, for those whom that is too much, only whose jobs changed. What is audited is also in the durable trail and
-//! can be read from any point at any time; the buffers only make it prompt.
+//! Events that commits announce to subscribers: every transition, at any audit level, from a bounded buffer of this
+//! process; and a coarser feed that only carries the affected tenants. Audited events are also in the audit trail and
+//! can be read from any point at any time; the buffers only make them prompt.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use crate::job::Tenant;
 use crate::limits;
 use crate::store::caller::Caller;
 
-/// Whose jobs a commit changed.
+/// The tenants whose jobs a commit changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
     /// Whether anything changed.
     is_any: bool,
-    /// Whether it concerns everybody, such as a pause, or whoever it concerns was not noted.
+    /// Whether it affects all tenants, such as a pause, or the tenants were not recorded.
     is_for_all: bool,
     tenants: BTreeSet<Tenant>,
 }
 
 impl Change {
-    /// Something that everybody may see changed.
+    /// A change that all callers can see.
     pub fn for_all() -> Change {
         Change { is_any: true, is_for_all: true, tenants: BTreeSet::new() }
     }
 
-    /// Whether anything changed that this caller may see.
+    /// Whether anything changed that this caller can see.
     pub fn concerns(&self, caller: &Caller) -> bool {
         self.is_for_all || self.tenants.iter().any(|tenant| caller.can_see(tenant))
     }
 
-    /// Adds what another commit changed.
+    /// Adds another commit's changes.
     pub fn add(&mut self, other: &Change) {
         self.is_any |= other.is_any;
         self.is_for_all |= other.is_for_all;
@@ -42,12 +42,12 @@ impl Change {
     }
 }
 
-/// Where commits announce what happened.
+/// Where commits announce events.
 #[derive(Debug)]
 pub struct Feed {
     records: broadcast::Sender<Arc<Record>>,
     changes: broadcast::Sender<Arc<Change>>,
-    /// Commits that changed anything so far.
+    /// Number of commits that changed anything so far.
     changed: AtomicU64,
 }
 
@@ -62,17 +62,17 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// Whether anybody wants the records; if not, nothing need be built for them.
+    /// Whether there are subscribers to records; if not, none need be built.
     pub fn has_listeners(&self) -> bool {
         self.records.receiver_count() > 0
     }
 
-    /// Notes in a commit's change that jobs of this tenant changed; of nobody in particular if it is about no job.
+    /// Adds to a commit's change that jobs of this tenant changed; affects all tenants if `None`.
     pub fn note(&self, change: &mut Change, tenant: Option<&Tenant>) {
         change.is_any = true;
         match tenant {
             None => change.is_for_all = true,
-            // Whoever begins to listen before the commit is over is told of it, whoever it concerns.
+            // A subscriber that arrives before the commit is over is notified of it, regardless of the tenant.
             Some(_) if change.is_for_all || self.changes.receiver_count() == 0 => change.is_for_all = true,
             Some(tenant) if !change.tenants.contains(tenant) => {
                 change.tenants.insert(tenant.clone());
@@ -81,10 +81,10 @@ impl Feed {
         }
     }
 
-    /// Tells listeners, after the commit.
+    /// Notifies subscribers, after the commit.
     pub fn publish(&self, records: Vec<Record>, change: Change) {
         for record in records {
-            // An error only means that nobody listens any more.
+            // An error only means that there is no subscriber any more.
             let _ = self.records.send(Arc::new(record));
         }
         if change.is_any {
@@ -93,12 +93,13 @@ impl Feed {
         }
     }
 
-    /// Everything published from now on; a reader that falls behind is told how much it missed.
+    /// Subscribes to everything published from now on; a reader that falls behind receives the number of missed
+    /// records.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Record>> {
         self.records.subscribe()
     }
 
-    /// Whose jobs change from now on, commit by commit.
+    /// Subscribes to the affected tenants from now on, commit by commit.
     pub fn changes(&self) -> broadcast::Receiver<Arc<Change>> {
         self.changes.subscribe()
     }

@@ -1,5 +1,5 @@
-//! "Something changed": whoever waits for work, for a job's end or for events is woken after the commit. Polling is the
-//! backstop, never the way (M103).
+//! Wake-ups: waiters for work, for the end of a job or for events are woken after the commit. Polling is only the
+//! fallback (M103).
 
 #[cfg(test)]
 mod tests;
@@ -14,17 +14,17 @@ use self::work::WaiterRegistry;
 pub(crate) use self::work::WorkListener;
 pub use self::work::{WorkEvents, WorkFilter};
 
-/// Wakes everybody who waits in this process.
+/// Wakes the waiters of this process.
 ///
-/// One counter per kind of news. A waiter takes its number before it looks, so news that come between the look and the
-/// wait are never missed.
+/// There is one counter per kind of notification. A waiter reads the counter before it queries, so a notification
+/// between the query and the wait is never missed.
 #[derive(Debug)]
 pub struct Notifier {
     work: Arc<WaiterRegistry>,
     ends: watch::Sender<u64>,
     interrupts: watch::Sender<u64>,
-    elsewhere: watch::Sender<u64>,
-    /// Told of consequences that a commit left to maintenance.
+    foreign: watch::Sender<u64>,
+    /// Notified of consequences that a commit left to maintenance.
     left: Notify,
     waiting: Arc<AtomicUsize>,
 }
@@ -35,7 +35,7 @@ impl Default for Notifier {
             work: Arc::default(),
             ends: watch::Sender::new(0),
             interrupts: watch::Sender::new(0),
-            elsewhere: watch::Sender::new(0),
+            foreign: watch::Sender::new(0),
             left: Notify::new(),
             waiting: Arc::default(),
         }
@@ -43,40 +43,41 @@ impl Default for Notifier {
 }
 
 impl Notifier {
-    /// Says that jobs may have become claimable anywhere. Call after the commit: a worker woken earlier would not see them.
+    /// Notifies that jobs may have become claimable in any lane. Call after the commit: a worker woken earlier would
+    /// not see them.
     pub fn work_arrived(&self) {
         self.work.notify(WorkEvents::everywhere());
     }
 
-    /// Says where jobs became claimable; only those who wait for such jobs are woken.
-    pub fn work_arrived_in(&self, news: WorkEvents) {
-        self.work.notify(news);
+    /// Notifies where jobs became claimable; only waiters for such jobs are woken.
+    pub fn work_arrived_in(&self, events: WorkEvents) {
+        self.work.notify(events);
     }
 
-    /// Says that jobs may have become final.
+    /// Notifies that jobs may have become final.
     pub fn jobs_ended(&self) {
         self.ends.send_modify(|count| *count += 1);
     }
 
-    /// Says that running jobs may have been cut off: their workers should ask.
+    /// Notifies that running jobs may have been interrupted: their workers should send a heartbeat.
     pub fn jobs_interrupted(&self) {
         self.interrupts.send_modify(|count| *count += 1);
     }
 
-    /// Says that another process changed the database.
-    pub fn changed_elsewhere(&self) {
+    /// Notifies that another process changed the database.
+    pub fn changed_by_others(&self) {
         self.work_arrived();
         self.jobs_ended();
         self.jobs_interrupted();
-        self.recorded_elsewhere();
+        self.recorded_by_others();
     }
 
-    /// Says that another process added to the trail.
-    pub fn recorded_elsewhere(&self) {
-        self.elsewhere.send_modify(|count| *count += 1);
+    /// Notifies that another process added to the audit trail.
+    pub fn recorded_by_others(&self) {
+        self.foreign.send_modify(|count| *count += 1);
     }
 
-    /// Says that a commit left consequences to maintenance.
+    /// Notifies that a commit left consequences to maintenance.
     pub(crate) fn cascades_left(&self) {
         self.left.notify_one();
     }
@@ -86,32 +87,32 @@ impl Notifier {
         self.left.notified().await;
     }
 
-    /// News of claimable jobs, from now on.
+    /// Subscribes to notifications of claimable jobs.
     pub(crate) fn work(&self) -> WorkListener {
         self.work.listen(self.waiting.clone())
     }
 
-    /// News of ended jobs, from now on.
+    /// Subscribes to notifications of ended jobs.
     pub(crate) fn ends(&self) -> Listener {
         self.listen(&self.ends)
     }
 
-    /// News of jobs that were cut off, from now on.
+    /// Subscribes to notifications of interrupted jobs.
     pub(crate) fn interrupts(&self) -> Listener {
         self.listen(&self.interrupts)
     }
 
-    /// News of commits by other processes, from now on.
-    pub(crate) fn elsewhere(&self) -> Listener {
-        self.listen(&self.elsewhere)
+    /// Subscribes to notifications of commits by other processes.
+    pub(crate) fn foreign(&self) -> Listener {
+        self.listen(&self.foreign)
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub fn waiters(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether anybody waits; if not, nobody need look for changes by other processes.
+    /// Whether there are waiters; if not, changes by other processes need not be looked for.
     pub fn has_waiters(&self) -> bool {
         self.waiters() > 0
     }
@@ -122,23 +123,23 @@ impl Notifier {
     }
 }
 
-/// Somebody who waits.
+/// A subscription to one kind of notification.
 pub(crate) struct Listener {
     receiver: watch::Receiver<u64>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Listener {
-    /// Returns at the next news since this was made or last returned.
-    pub(crate) async fn news(&mut self) {
+    /// Returns at the next notification since this was created or last returned.
+    pub(crate) async fn notified(&mut self) {
         if self.receiver.changed().await.is_err() {
-            // The store is gone, and with it all news.
+            // The store is closed; there will be no more notifications.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether there were news since this was made or last returned.
-    pub(crate) fn has_news(&self) -> bool {
+    /// Whether there was a notification since this was created or last returned.
+    pub(crate) fn is_notified(&self) -> bool {
         self.receiver.has_changed().unwrap_or(true)
     }
 }

@@ -1,4 +1,4 @@
-//! Why a job does not run: every reason at once, each with who and until when (M102).
+//! Why a job does not run: every reason at once, each with actor and end (M102).
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -17,32 +17,32 @@ use crate::store::tx::read_tx::ReadTx;
 /// One reason why a job does not run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reason {
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub code: &'static str,
     /// A sentence for people.
     pub message: String,
-    /// Everything known about it.
+    /// Structured details.
     pub details: Value,
 }
 
-/// How many reasons are wanted.
+/// How many reasons to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// The first; nothing is looked up that it does not need.
+    /// Only the first; later checks are skipped.
     First,
     /// All of them.
     All,
 }
 
-/// How many jobs are named in one reason.
+/// Maximum number of jobs named in one reason.
 const NAMED_MAX: usize = 10;
 
 fn reason(code: &'static str, message: impl Into<String>, details: Value) -> Reason {
     Reason { code, message: message.into(), details }
 }
 
-/// Why this job does not run now; empty for one that is final or about to be claimed. Of a running one only that it is to
-/// be suspended.
+/// Why this job does not run now; empty for a job that is final or about to be claimed. For a running job, only a
+/// requested suspension is reported.
 pub(crate) fn reasons(
     view: &mut ReadTx<'_>,
     job: &JobRecord,
@@ -78,10 +78,10 @@ pub(crate) fn reasons(
     Ok(found)
 }
 
-/// Workers whose running jobs are counted for one explanation; of more than that one has a free slot soon.
+/// Workers whose running jobs are counted for one explanation; if there are more, one of them has a free slot soon.
 const COUNTED_WORKERS_MAX: usize = 50;
 
-/// Everybody who could take it runs as many jobs as they can.
+/// All eligible workers are at their concurrency limit.
 fn without_slots(
     view: &mut ReadTx<'_>,
     config: &Config,
@@ -122,7 +122,7 @@ fn without_slots(
     Ok(Some(reason("no_free_slot", message, details)))
 }
 
-/// Nobody who could take it is alive and at work (M104).
+/// No eligible worker is alive and unpaused (M104).
 fn without_workers(
     view: &mut ReadTx<'_>,
     config: &Config,
@@ -150,7 +150,7 @@ fn without_workers(
     Ok(Some(reason("no_worker", message, details)))
 }
 
-/// What lies in the job itself.
+/// Reasons that lie in the job itself.
 fn own_reasons(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     if let Some(suspension) = &job.details.suspension {
@@ -186,14 +186,15 @@ fn own_reasons(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<V
 fn suspends_next(requested: &Suspension) -> Reason {
     let Suspension { by, reason: why, mode, at, expires_at, .. } = requested;
     let message = format!(
-        "runs, and is suspended when its attempt ends without completing it: asked for by {by} at {at}"
+        "running; will be suspended when its attempt ends without completing it, requested by {by} at {at}"
     );
     let details = json!({"by": by, "at": at.to_string(), "reason": why, "mode": mode,
         "expires_at": expires_at.map(|at| at.to_string())});
     reason("suspend_requested", message, details)
 }
 
-/// An aggressive pause of its queue suspends more jobs than one commit may, and its turn has not come yet (M9, M54).
+/// An aggressive pause of its queue suspends more jobs than one commit may, and this job has not been reached yet (M9,
+/// M54).
 fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
     let config = view.config()?;
     let is_cutting =
@@ -201,7 +202,7 @@ fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>
     for hold in config.holds_on(&job.lane, view.now).filter(is_cutting) {
         if cascade::suspends(view.db, hold, job)? {
             let message = format!(
-                "runs, and is suspended within seconds: queue {} was paused aggressively by {} at {}, and the pause is \
+                "running; will be suspended within seconds: queue {} was paused aggressively by {} at {}, and the pause is \
                  being applied to its running jobs",
                 job.lane.queue, hold.by, hold.since
             );
@@ -213,7 +214,7 @@ fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>
     Ok(None)
 }
 
-/// Adds to a reason that lies in time how store time stands to a wall clock that is not believed.
+/// Adds to a time-based reason how store time differs from an untrusted wall clock.
 fn with_clock(view: &ReadTx<'_>, mut wait: Reason) -> Reason {
     let clock = view.env.clock.report();
     if !clock.is_believed {
@@ -290,9 +291,9 @@ fn first(jobs: &[Value]) -> &[Value] {
 fn held_by(hold: &PauseRecord) -> Reason {
     let (code, what) = match &hold.scope {
         Scope::Queue { queue, .. } => ("queue_paused", format!("queue {queue} is paused")),
-        Scope::Gate => ("gate_closed", "the gate is closed".to_owned()),
-        Scope::Tenant(tenant) => ("gate_closed", format!("the gate is closed for tenant {tenant}")),
-        Scope::Type { job_type, .. } => ("gate_closed", format!("the gate is closed for type {job_type}")),
+        Scope::Gate => ("gate_closed", "processing is paused".to_owned()),
+        Scope::Tenant(tenant) => ("gate_closed", format!("processing is paused for tenant {tenant}")),
+        Scope::Type { job_type, .. } => ("gate_closed", format!("processing is paused for type {job_type}")),
         Scope::Worker(worker) => ("queue_paused", format!("worker {worker} is paused")),
     };
     let until = hold.expires_at.map_or(String::new(), |at| format!(" until {at}"));
@@ -302,7 +303,7 @@ fn held_by(hold: &PauseRecord) -> Reason {
     reason(code, message, details)
 }
 
-/// Rates that have no token left (M111).
+/// Rate limits without tokens (M111).
 fn rate_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     let mut note = |what: String, rate: Rate, bucket: Bucket| {
@@ -330,7 +331,7 @@ fn rate_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Resu
     Ok(found)
 }
 
-/// Its tenant has spent its budget.
+/// The tenant has used up its budget.
 fn budget_reason(
     view: &mut ReadTx<'_>,
     config: &Config,
@@ -354,13 +355,13 @@ fn budget_reason(
     }))
 }
 
-/// How far a rate or budget is used.
+/// Current usage of a rate limit or budget.
 fn tally<T: DeserializeOwned>(view: &mut ReadTx<'_>, key: &str) -> Result<Option<T>, StoreError> {
     let document = view.db.document(DocumentKind::Bucket, key)?;
     document.map(|document| parse(&document.body)).transpose()
 }
 
-/// Limits that are used up (M110).
+/// Running limits that are reached (M110).
 fn limit_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     for (part, limit) in config.running_limits(&job.lane) {
@@ -368,7 +369,7 @@ fn limit_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Res
             continue;
         }
         let what = part.to_string();
-        let message = format!("{what} runs {limit} jobs already, its limit");
+        let message = format!("{what} already runs {limit} jobs, its limit");
         found.push(reason("max_running", message, json!({"scope": what, "limit": limit})));
     }
     if let Some(key) = job.concurrency {

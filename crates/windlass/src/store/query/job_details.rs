@@ -1,4 +1,4 @@
-//! What hangs on a job: attempts, checkpoints, logs, result, children, its neighbours in the graph.
+//! Job data: attempts, checkpoints, logs, result, children, neighbours in the dependency graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,37 +23,37 @@ use crate::store::{Store, ask_server};
 /// An attempt of a job (M17).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// Its identity.
+    /// The attempt's id.
     pub id: AttemptId,
-    /// What is known about it; none for the one that runs now.
+    /// The attempt's record; `None` for the running attempt.
     pub record: Option<AttemptRecord>,
 }
 
-/// Everything of one kind that hangs on a job.
-fn facets(
+/// All data of one kind of a job.
+fn job_data(
     view: &mut ReadTx<'_>,
     seq: Seq,
     kind: JobDataKind,
     above: Option<u64>,
 ) -> Result<Vec<JobData>, StoreError> {
-    // Each kind has a limit of its own.
+    // Each kind has its own limit.
     let limit = usize::MAX;
-    view.db.facets(JobDataQuery { seq, kind, name: None, above, limit })
+    view.db.job_data(JobDataQuery { seq, kind, name: None, above, limit })
 }
 
-/// The record of the job with this id, if it exists for this caller; refused if the caller does not read its payload.
+/// The record of the job with this id, if the caller can see it; an error if the caller may not read its payload.
 fn readable(view: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     PayloadReader::new(caller).must_read(view, &job)?;
     Ok(Some(job))
 }
 
-/// Refuses to pass off a part of what the job's record says was written for the whole.
+/// Returns an error instead of partial data if fewer entries exist than the job's record says were written.
 pub(crate) fn all_there(job: &JobRecord, what: &str, found: usize, written: u64) -> Result<(), StoreError> {
     if found as u64 == written {
         return Ok(());
     }
-    Err(StoreError::Damaged(format!("job {} keeps {found} {what}, {written} were written", job.id)))
+    Err(StoreError::Damaged(format!("job {} has {found} stored {what}, {written} were written", job.id)))
 }
 
 /// All attempts, the running one last.
@@ -82,12 +82,12 @@ pub(crate) fn checkpoints(
     id: JobId,
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
-    let found = facets(view, job.seq, JobDataKind::Checkpoint, None)?;
+    let found = job_data(view, job.seq, JobDataKind::Checkpoint, None)?;
     all_there(&job, "checkpoints", found.len(), job.details.checkpoints)?;
-    Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
+    Ok(Some(found.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect()))
 }
 
-/// The first checkpoints by name, so many at most.
+/// The first checkpoints by name, at most `limit`.
 pub(crate) fn first_checkpoints(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -97,11 +97,11 @@ pub(crate) fn first_checkpoints(
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     let query =
         JobDataQuery { seq: job.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit: max };
-    let found = view.db.facets(query)?;
-    Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
+    let found = view.db.job_data(query)?;
+    Ok(Some(found.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect()))
 }
 
-/// Log lines with a number above `after`, each with its number.
+/// Log lines with a number greater than `after`, each with its number.
 pub(crate) fn logs(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -110,19 +110,19 @@ pub(crate) fn logs(
 ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for facet in facets(view, job.seq, JobDataKind::Log, Some(after))? {
-        found.push((facet.number, parse(&facet.body)?));
+    for data in job_data(view, job.seq, JobDataKind::Log, Some(after))? {
+        found.push((data.number, parse(&data.body)?));
     }
     let dropped = job.details.log_lines.saturating_sub(limits::LOG_LINES_MAX);
     all_there(&job, "log lines", found.len(), job.details.log_lines.saturating_sub(after.max(dropped)))?;
     Ok(Some(found))
 }
 
-/// What a job came to: its result, JSON, if it has one.
+/// A job's result as JSON, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobResult(pub Option<Arc<[u8]>>);
 
-/// The result: none if there is no such job, an empty one if it has none.
+/// The result: `None` if the job does not exist, empty if it has no result.
 pub(crate) fn result(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -133,11 +133,12 @@ pub(crate) fn result(
         return Ok(Some(JobResult(None)));
     }
     let lost = || StoreError::Damaged(format!("job {id} has lost its result"));
-    let found = facets(view, job.seq, JobDataKind::Result, None)?.pop().ok_or_else(lost)?;
+    let found = job_data(view, job.seq, JobDataKind::Result, None)?.pop().ok_or_else(lost)?;
     Ok(Some(JobResult(Some(found.body))))
 }
 
-/// The results of several jobs that have one, JSON, in the order asked for, until they are more than `bytes_max` together.
+/// The results of several jobs as JSON, in the given order, until their total size exceeds `bytes_max`. Jobs without a
+/// result are left out.
 fn results(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -153,9 +154,9 @@ fn results(
             }
         }
         let seqs: Vec<Seq> = jobs.keys().copied().collect();
-        for facet in view.db.facets_of(&seqs, JobDataKind::Result)? {
-            bytes += facet.body.len();
-            found.extend(jobs.get(&facet.seq).map(|id| (*id, facet.body)));
+        for data in view.db.job_data_of(&seqs, JobDataKind::Result)? {
+            bytes += data.body.len();
+            found.extend(jobs.get(&data.seq).map(|id| (*id, data.body)));
         }
         if bytes > bytes_max {
             break;
@@ -165,8 +166,8 @@ fn results(
 }
 
 impl Store {
-    /// The results of several jobs, JSON, with few questions to the database; those of the last jobs are left out once the
-    /// others are more than `bytes_max` together, and those that the caller does not read. A server does not tell several at once.
+    /// The results of several jobs as JSON, with few queries. Results are left out once the total size exceeds
+    /// `bytes_max`, and if the caller may not read them. Not available on a remote store.
     pub async fn results(
         &self,
         caller: &Caller,
@@ -178,7 +179,7 @@ impl Store {
     }
 }
 
-/// A child and its result, JSON.
+/// A child and its result as JSON.
 pub type ChildResult = (JobRecord, Option<Arc<[u8]>>);
 
 /// A group of children with its children in input order.
@@ -186,19 +187,18 @@ pub type ChildResult = (JobRecord, Option<Arc<[u8]>>);
 pub struct Group {
     /// Its number within the parent.
     pub number: u64,
-    /// How far it is.
+    /// The progress of the group.
     pub group: ChildGroup,
     /// The children that are still stored, in input order, each with its result.
     pub children: Vec<ChildResult>,
-    /// Children whose results were left out, because the caller does not read them.
+    /// Children whose results were left out because the caller may not read them.
     pub redacted: BTreeSet<JobId>,
-    /// Children whose results were left out, because those before have too many bytes together
-    /// ([`limits::CHILD_RESULTS_BYTES_MAX`]).
+    /// Children whose results were left out because the total size would exceed [`limits::CHILD_RESULTS_BYTES_MAX`].
     pub omitted: BTreeSet<JobId>,
 }
 
 impl Group {
-    /// One slot per child that was spawned, in input order; none where the child is not stored any more.
+    /// One slot per spawned child, in input order; `None` for children that are no longer stored.
     pub fn into_slots(self) -> Vec<Option<ChildResult>> {
         let total = usize::try_from(self.group.total).unwrap_or(usize::MAX);
         let mut slots = vec![None; total];
@@ -212,7 +212,7 @@ impl Group {
     }
 }
 
-/// How far all groups of children are, without the children.
+/// The progress of all groups, without the children.
 pub(crate) fn child_groups(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -220,10 +220,10 @@ pub(crate) fn child_groups(
 ) -> Result<Option<Vec<Group>>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for facet in facets(view, job.seq, JobDataKind::Group, None)? {
+    for data in job_data(view, job.seq, JobDataKind::Group, None)? {
         found.push(Group {
-            number: facet.number,
-            group: parse(&facet.body)?,
+            number: data.number,
+            group: parse(&data.body)?,
             children: Vec::new(),
             redacted: BTreeSet::new(),
             omitted: BTreeSet::new(),
@@ -268,7 +268,7 @@ fn is_in(child: &JobRecord, group: &Group) -> bool {
     child.parent.is_some_and(|parent| parent.group == group.number)
 }
 
-/// The results of these jobs, few at a time, until there is no room for more bytes.
+/// The results of these jobs, a few at a time, until the size limit is reached.
 fn child_results(
     view: &mut ReadTx<'_>,
     children: &[JobRecord],
@@ -277,13 +277,13 @@ fn child_results(
     let with_result: Vec<Seq> = children.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
     let mut found = FxHashMap::default();
     for some in with_result.chunks(limits::RESULTS_AT_ONCE) {
-        for facet in view.db.facets_of(some, JobDataKind::Result)? {
-            if facet.body.len() > *room {
+        for data in view.db.job_data_of(some, JobDataKind::Result)? {
+            if data.body.len() > *room {
                 *room = 0;
                 return Ok(found);
             }
-            *room -= facet.body.len();
-            found.insert(facet.seq, facet.body);
+            *room -= data.body.len();
+            found.insert(data.seq, data.body);
         }
     }
     Ok(found)
@@ -303,7 +303,7 @@ impl Store {
         Ok(groups.unwrap_or_default().pop())
     }
 
-    /// The groups with this name: one, or none; nothing at all if there is no such job.
+    /// The groups with this name: one or none; `None` if the job does not exist.
     pub async fn groups_named(
         &self,
         caller: &Caller,
@@ -315,7 +315,7 @@ impl Store {
         self.read("groups", move |view| groups(view, &caller, id, Some(&name))).await
     }
 
-    /// How far a job's groups of children are, without the children, of which there may be many thousands.
+    /// The progress of a job's groups, without the children, of which there may be many thousands.
     pub async fn child_groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
         let caller = caller.clone();
         self.read("child_groups", move |view| child_groups(view, &caller, id)).await
@@ -325,9 +325,9 @@ impl Store {
 /// A job's neighbours in the dependency graph.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Neighbours {
-    /// What it waits for, or waited for.
+    /// Jobs it waits or waited for.
     pub dependencies: Vec<(Need, JobRecord)>,
-    /// What waits for it, or waited.
+    /// Jobs that wait or waited for it.
     pub dependents: Vec<(Need, JobRecord)>,
 }
 

@@ -1,5 +1,5 @@
-//! Types as people look at them: how many jobs, how fast, how long, paused or not, and with which settings. Counts come from
-//! the counters that every commit keeps; no question here walks over jobs.
+//! Types with job counts, rates, durations, pause and settings. Counts come from counters that every commit updates; no
+//! query here scans jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,23 +11,23 @@ use crate::store::documents::config::{PauseRecord, Scope, TypeSettings};
 use crate::store::documents::minute_stats::Minute;
 use crate::store::tx::read_tx::ReadTx;
 
-/// All about one type, as far as a caller may see.
+/// Information about one type, as far as the caller can see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TypeInfo {
     /// Its name.
     pub name: JobType,
-    /// How many jobs are in which state, all states named.
+    /// Number of jobs per state; includes all states.
     pub depth: ByState,
-    /// Minute by minute for the last hour, by the minute's number since 1970.
+    /// Statistics per minute for the last hour, by minutes since 1970.
     pub minutes: BTreeMap<i64, Minute>,
-    /// Its pause: everybody's, or the caller's tenant's own.
+    /// Its pause: that of all tenants, or of the caller's tenant.
     pub paused: Option<PauseRecord>,
     /// Its settings.
     pub settings: TypeSettings,
 }
 
 impl TypeInfo {
-    /// A type that nobody has used yet.
+    /// A type without jobs or settings.
     pub fn unused(name: JobType) -> TypeInfo {
         TypeInfo {
             name,
@@ -39,12 +39,12 @@ impl TypeInfo {
     }
 }
 
-/// All states named, with no jobs in any.
+/// All states with zero jobs.
 fn no_jobs() -> ByState {
     JobState::ALL.into_iter().map(|state| (state, 0)).collect()
 }
 
-/// All about every type that has jobs, settings or a pause, by name.
+/// Information about every type that has jobs, settings or a pause, by name.
 pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
     let config = view.config()?.seen_by(caller);
     let mut depths: BTreeMap<JobType, ByState> = BTreeMap::new();
@@ -66,8 +66,8 @@ pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Ty
         let minutes = minutes.entry(one.lane.job_type.clone()).or_default();
         minutes.entry(one.minute).or_default().merge(&one.counts);
     }
-    let look = |name: JobType| {
-        // Everybody's pause first: lifting the own one would not help.
+    let info = |name: JobType| {
+        // The pause of all tenants comes first: resuming only the caller's own would not help.
         let scopes =
             [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
         let mut holds = scopes.into_iter().filter_map(|scope| config.holds.get(&scope));
@@ -79,5 +79,5 @@ pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Ty
             name,
         }
     };
-    Ok(names.into_iter().map(look).collect())
+    Ok(names.into_iter().map(info).collect())
 }

@@ -1,5 +1,5 @@
-//! Whether anything has ever used a name. Queues, types and tenants come into being with their first job, so a mistyped name
-//! is accepted everywhere; this tells the two apart.
+//! Whether a name has ever been used. Queues, types and tenants are created by their first job, so a mistyped name is
+//! accepted; this detects it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::store::caller::Caller;
 use crate::store::documents::config::{Config, Scope};
 use crate::store::tx::read_tx::ReadTx;
 
-/// A name of something that is made by being used.
+/// A name that is created by use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
     /// A queue.
@@ -21,16 +21,16 @@ pub enum Named {
     Tenant(Tenant),
 }
 
-/// Whether something is known, and what looks like it.
+/// Whether a name is known, and similar known names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownNames {
-    /// Whether a job, a setting, a pause, a schedule, a worker or a key that this caller may see names it.
+    /// Whether a job, setting, pause, schedule, worker or key visible to this caller uses it.
     pub is_known: bool,
-    /// Known names that look like it, the closest first; none if it is known itself.
+    /// Similar known names, the closest first; empty if the name itself is known.
     pub similar: Vec<String>,
 }
 
-/// The name of the queue and of the tenant of whoever names none.
+/// The default name of queue and tenant.
 const DEFAULT: &str = "default";
 
 /// Whether a name is known.
@@ -63,7 +63,7 @@ fn queues<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTre
         Scope::Queue { queue, .. } => Some(queue.as_str()),
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
     }));
-    // Every job that names no queue is in this one.
+    // The queue of every job that names none.
     names.insert(DEFAULT);
     names
 }
@@ -90,7 +90,7 @@ fn tenants<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTr
         Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant.as_ref().map(Tenant::as_str),
         Scope::Gate | Scope::Worker(_) => None,
     }));
-    // Every job whose submitter names no tenant is of this one.
+    // The tenant of every job whose submitter names none.
     names.insert(DEFAULT);
     names
 }

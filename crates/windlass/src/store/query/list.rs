@@ -1,4 +1,4 @@
-//! Lists of jobs with cursors that stay right while jobs come and go.
+//! Lists of jobs with cursors that stay valid while jobs are added and removed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,12 +15,12 @@ use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::tx::read_tx::ReadTx;
 
-/// A place in a list, to go on from. Its text is for passing back, not for reading.
+/// A position in a list to continue from. Its text form is opaque.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor(pub(crate) ClaimOrder);
 
 impl Cursor {
-    /// The place right after a job that a list has shown.
+    /// The position after a job.
     pub fn after(job: &JobRecord) -> Cursor {
         Cursor(ClaimOrder::of(job))
     }
@@ -45,24 +45,24 @@ impl FromStr for Cursor {
         };
         parse().ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
-            allowed: "the cursors that a list gave out",
+            allowed: "a cursor returned by a list",
         })
     }
 }
 
-/// Jobs read at first, when nothing is known of the size of their payloads.
+/// Jobs read at first, while the size of their payloads is unknown.
 const FEW_AT_FIRST: usize = 16;
 
-/// Which page of which jobs.
+/// A list request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListRequest {
-    /// Which jobs.
+    /// The jobs to list.
     pub filter: Filter,
-    /// In which order.
+    /// The order of the list.
     pub order: Order,
-    /// Where to go on.
+    /// Where to continue.
     pub cursor: Option<Cursor>,
-    /// How many at most.
+    /// Maximum number of jobs.
     pub limit: usize,
 }
 
@@ -72,23 +72,24 @@ impl Default for ListRequest {
     }
 }
 
-/// One page.
+/// One page of jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// The jobs. Fewer than were asked for, or none, where many had to be looked at and few fit: there may be more.
+    /// The jobs. There may be fewer than requested, or none, if many had to be scanned and few match; `next` says
+    /// whether there may be more.
     pub jobs: Vec<Snapshot>,
-    /// Where to go on; none after the last page.
+    /// Where to continue; `None` after the last page.
     pub next: Option<Cursor>,
 }
 
-/// A page of jobs that exist for this caller.
+/// A page of the jobs this caller can see.
 pub(crate) fn list(
     view: &mut ReadTx<'_>,
     caller: &Caller,
     request: &ListRequest,
 ) -> Result<Page, StoreError> {
     let limit = request.limit.clamp(1, limits::PAGE_JOBS_MAX);
-    // A submitter may look at all jobs of its tenant; only acting is for owners.
+    // A submitter may read all jobs of its tenant; only actions are limited to its own.
     let filter = seen(caller, &request.filter);
     let after = request.cursor.map(|cursor| cursor.0);
     let scan = Scan { filter, order: request.order, after, limit: limit + 1 };
@@ -102,7 +103,7 @@ pub(crate) fn list(
     Ok(Page { jobs, next: cut.or(next) })
 }
 
-/// The first of these jobs, until their payloads take more memory than one page may; whether there are others.
+/// The first of these jobs whose payloads fit into one page, and whether there are others.
 fn as_many_as_fit(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -123,12 +124,12 @@ fn as_many_as_fit(
         if bytes > limits::PAGE_PAYLOADS_MAX {
             return Ok((shown, jobs.len() > 0));
         }
-        // Most payloads are small, and then a few reads take the whole page.
+        // Most payloads are small, and then a few reads fill the whole page.
         step = if size * 8 <= limits::PAGE_PAYLOADS_MAX { step * 4 } else { FEW_AT_FIRST };
     }
 }
 
-/// How many jobs fit, without touching them; counters know as long as only lanes and states are asked for.
+/// The number of matching jobs from counters, without scanning; `None` if the filter uses more than lanes and states.
 pub(crate) fn matching(view: &mut ReadTx<'_>, caller: &Caller, filter: &Filter) -> Result<u64, StoreError> {
     let filter = narrowed(caller, filter);
     if let Some(count) = view.db.counts()?.fitting(&filter) {
@@ -147,17 +148,17 @@ pub(crate) fn matching(view: &mut ReadTx<'_>, caller: &Caller, filter: &Filter) 
     }
 }
 
-/// How many jobs fit, as far as could be told without looking at too many.
+/// The number of matching jobs, as far as it was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountResult {
-    /// So many were found.
+    /// Number of jobs found.
     pub jobs: u64,
-    /// Whether these are all; if not, there may be more.
+    /// Whether this is the exact number; if not, there may be more.
     pub is_all: bool,
 }
 
-/// How many jobs this caller sees fit: exactly if counters know, else as many as were found until `max`, or until so many
-/// were looked at that somebody who waits for a page would wait too long.
+/// The number of matching jobs this caller can see: exact if counters have it, else counted up to `max` or up to the
+/// scan limit, so that a page does not wait too long.
 pub(crate) fn count_up_to(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -184,16 +185,16 @@ pub(crate) fn count_up_to(
     }
 }
 
-/// How many jobs each worker runs.
+/// The number of jobs each worker runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerLoad {
-    /// By worker; one that runs nothing is not named.
+    /// By worker; idle workers are not included.
     pub workers: BTreeMap<WorkerId, u64>,
-    /// Whether all running jobs were looked at; if not, each may run more.
+    /// Whether all running jobs were scanned; if not, each worker may run more.
     pub is_all: bool,
 }
 
-/// How many of the running jobs that this caller sees each worker runs, looking at `max` of them, the newest.
+/// How many of the running jobs visible to this caller each worker runs, scanning the newest `max` of them.
 pub(crate) fn busy(view: &mut ReadTx<'_>, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
     let filter = seen(caller, &Filter { states: vec![JobState::Running], ..Filter::default() });
     let scan = Scan { filter, order: Order::Newest, after: None, limit: max.saturating_add(1) };
@@ -206,7 +207,7 @@ pub(crate) fn busy(view: &mut ReadTx<'_>, caller: &Caller, max: usize) -> Result
     Ok(busy)
 }
 
-/// The last job submitted so far.
+/// The job submitted last.
 pub(crate) fn newest(view: &mut ReadTx<'_>) -> Result<Option<Seq>, StoreError> {
     let scan = Scan { filter: Filter::default(), order: Order::Newest, after: None, limit: 1 };
     Ok(view.db.scan(&scan)?.first().map(|job| job.seq))

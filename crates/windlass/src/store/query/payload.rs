@@ -1,5 +1,5 @@
-//! Who reads payloads (`payload:read`): one rule for every surface. What a caller may not read is taken out here, before it
-//! leaves the store; surfaces only show what is left.
+//! The permission to read payloads (`payload:read`): one rule for every surface. Data the caller may not read is
+//! removed here, before it leaves the store.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::store::documents::config::{Config, QueueSettings};
 use crate::store::documents::schedules::Schedule;
 use crate::store::tx::read_tx::ReadTx;
 
-/// Decides for one caller which jobs' payloads it reads: those of a job that it is tied to, and those of the job's children,
+/// Decides which jobs' payloads a caller may read: those of jobs it owns or works on, and those of their children,
 /// whose results the parent's worker and owner need.
 pub(crate) struct PayloadReader<'a> {
     caller: &'a Caller,
-    /// Parents that were asked about before: a list often has many children of one.
+    /// Cached decisions about parents: a list often has many children of one parent.
     parents: FxHashMap<JobId, bool>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> PayloadReader<'a> {
         PayloadReader { caller, parents: FxHashMap::default() }
     }
 
-    /// Whether the caller reads this job's payload; `spec` is looked up where it is not given and matters.
+    /// Whether the caller may read this job's payload; `spec` is read if it is needed and not given.
     pub(crate) fn reads(
         &mut self,
         view: &mut ReadTx<'_>,
@@ -55,7 +55,7 @@ impl<'a> PayloadReader<'a> {
         Ok(is_read)
     }
 
-    /// Fails with a refusal if the caller does not read this job's payload.
+    /// Returns an error if the caller may not read this job's payload.
     pub(crate) fn must_read(&mut self, view: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
         if self.reads(view, job, None)? {
             return Ok(());
@@ -76,7 +76,7 @@ impl<'a> PayloadReader<'a> {
             is_owner: false,
         };
         let either = KeyBinding { is_owner: true, ..leased };
-        // Only where owning it would decide, it is looked up.
+        // Read the spec only if ownership decides.
         if self.caller.reads_payload(leased) || !self.caller.reads_payload(either) {
             return Ok(self.caller.reads_payload(leased));
         }
@@ -88,7 +88,7 @@ impl<'a> PayloadReader<'a> {
     }
 }
 
-/// Takes out of a submission what only those see who read payloads.
+/// Removes from a spec what requires `payload:read`.
 pub(crate) fn redact(spec: &mut Spec) {
     spec.payload = Payload { bytes: Arc::from(&b"null"[..]), ..spec.payload.clone() };
     if let Some(url) = &mut spec.labels.callback_url {
@@ -96,12 +96,12 @@ pub(crate) fn redact(spec: &mut Spec) {
     }
 }
 
-/// An address without what comes after its path, where secrets often are.
+/// A URL without query and fragment, which often contain secrets.
 pub(crate) fn without_query(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// Client settings as this caller sees them.
+/// Queue settings as this caller sees them.
 pub(crate) fn seen_settings(caller: &Caller, mut settings: QueueSettings) -> QueueSettings {
     if let Some(push) = settings.push.as_mut().filter(|_| !caller.reads_settings_payload()) {
         push.url = without_query(&push.url);
@@ -121,7 +121,7 @@ pub(crate) fn seen_schedule(caller: &Caller, schedule: &Arc<Schedule>) -> Arc<Sc
     Arc::new(seen)
 }
 
-/// Takes out of a configuration what this caller does not read.
+/// Removes from a configuration what this caller may not read.
 pub(crate) fn redact_config(caller: &Caller, config: &mut Config) {
     if caller.reads_settings_payload() {
         return;

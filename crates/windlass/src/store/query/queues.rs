@@ -1,5 +1,5 @@
-//! Queues as people look at them: how deep, how old, how fast, paused or not, and with which settings. Counts come from the
-//! counters that every commit keeps; no question here walks over jobs.
+//! Queues with depth, age, rates, pause and settings. Counts come from counters that every commit updates; no query
+//! here scans jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,37 +14,37 @@ use crate::store::documents::minute_stats::Minute;
 use crate::store::engine::LimitScope;
 use crate::store::tx::read_tx::ReadTx;
 
-/// All about one queue, as far as a caller may see.
+/// Information about one queue, as far as the caller can see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueInfo {
     /// Its name.
     pub name: QueueName,
-    /// How many jobs are in which state, all states named.
+    /// Number of jobs per state; includes all states.
     pub depth: ByState,
-    /// Since when its longest waiting job could have been claimed.
+    /// When its longest waiting job became claimable.
     pub oldest: Option<Timestamp>,
-    /// Minute by minute for the last hour, by the minute's number since 1970.
+    /// Statistics per minute for the last hour, by minutes since 1970.
     pub minutes: BTreeMap<i64, Minute>,
-    /// Its pause: everybody's, or the caller's tenant's own.
+    /// Its pause: that of all tenants, or of the caller's tenant.
     pub paused: Option<PauseRecord>,
-    /// The end of its last pause: everybody's or the caller's tenant's own, whichever was later.
+    /// The end of its last pause: that of all tenants or of the caller's tenant, whichever was later.
     pub resumed: Option<Resumption>,
-    /// The settings that count for the caller: its own tenant's, then everybody's.
+    /// The effective settings for the caller: those of its tenant, then those of all tenants.
     pub settings: QueueSettings,
 }
 
-/// All about one queue.
+/// Information about one queue.
 pub(crate) fn queue(
     view: &mut ReadTx<'_>,
     caller: &Caller,
     queue: &QueueName,
 ) -> Result<QueueInfo, StoreError> {
-    let mut found = looks(view, caller, BTreeSet::from([queue.clone()]))?;
-    Ok(found.pop().expect("one name has one look"))
+    let mut found = infos(view, caller, BTreeSet::from([queue.clone()]))?;
+    Ok(found.pop().expect("one name has one entry"))
 }
 
-/// The same about queues that have jobs, settings or a pause, or had work within the hour: the first `limit` of them by name
-/// that come after `after`.
+/// Information about queues that have jobs, settings, a pause, or work within the last hour: the first `limit` by name
+/// after `after`.
 pub(crate) fn queues(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -63,14 +63,14 @@ pub(crate) fn queues(
     let all = with_jobs.chain(with_settings).chain(with_pause);
     let is_later = |queue: &&QueueName| after.is_none_or(|after| *queue > after);
     let mut names: BTreeSet<QueueName> = all.filter(is_later).cloned().collect();
-    // Also where jobs are gone as soon as they are done.
+    // Includes queues whose jobs are removed as soon as they finish.
     let recent = minutes_by_lane(view, |lane| caller.can_see(&lane.tenant) && is_later(&&lane.queue))?;
     names.extend(recent.iter().map(|one| one.lane.queue.clone()));
-    looks(view, caller, names.into_iter().take(limit).collect())
+    infos(view, caller, names.into_iter().take(limit).collect())
 }
 
-/// All about these queues, by name. Lanes, minutes and jobs are passed over once for all of them.
-fn looks(
+/// Information about these queues, by name. Lanes, minutes and jobs are iterated once for all of them.
+fn infos(
     view: &mut ReadTx<'_>,
     caller: &Caller,
     names: BTreeSet<QueueName>,
@@ -105,7 +105,8 @@ fn resumption_of(config: &Config, caller: &Caller, queue: &QueueName) -> Option<
     ends.max_by_key(|end| end.at).cloned()
 }
 
-/// The pause that holds a queue for this caller; everybody's before its own, since lifting the own one would not help.
+/// The pause that applies to a queue for this caller. That of all tenants comes first, because resuming only the
+/// caller's own would not help.
 fn pause_of(config: &Config, caller: &Caller, queue: &QueueName, now: Timestamp) -> Option<PauseRecord> {
     let tenants = [None, caller.tenant.clone()];
     let scopes = tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant });

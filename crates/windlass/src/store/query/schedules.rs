@@ -1,4 +1,4 @@
-//! Schedules as people see them: another tenant's do not exist (M90).
+//! Schedules visible to a caller: those of other tenants do not exist (M90).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::store::documents::config::Config;
 use crate::store::documents::schedules::{Schedule, ScheduleRef};
 use crate::store::tx::read_tx::ReadTx;
 
-/// The schedule that is meant, if it exists for this caller.
+/// The schedule with this name, if the caller can see it.
 pub(crate) fn get(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -19,14 +19,15 @@ pub(crate) fn get(
     Ok(find(&*view.config()?, caller, which).map(|schedule| seen_schedule(caller, schedule)))
 }
 
-/// All schedules that exist for this caller.
+/// All schedules this caller can see.
 pub(crate) fn all(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
     let config = view.config()?;
     let own = config.schedules.values().filter(|schedule| caller.can_see(&schedule.tenant));
     Ok(own.map(|schedule| seen_schedule(caller, schedule)).collect())
 }
 
-/// The schedule that is meant: an admin who names no tenant means the default one's, or the only one of that name.
+/// The schedule with this name. For an admin that names no tenant: that of the default tenant, or the only one of that
+/// name.
 pub(crate) fn find<'a>(
     config: &'a Config,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! A job as shown to people: its record, what was submitted, and what it is waiting for.
+//! A job for display: its record, its spec, and what it is waiting for.
 
 use super::explain::{self, Reason};
 use super::payload::{PayloadReader, redact};
@@ -7,36 +7,36 @@ use crate::job::{JobId, JobRecord, Seq, Spec, Version};
 use crate::store::caller::Caller;
 use crate::store::tx::read_tx::ReadTx;
 
-/// A job as it was at one moment.
+/// A job at one point in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// Its record.
     pub job: JobRecord,
-    /// What was submitted.
+    /// The job as submitted.
     pub spec: Spec,
-    /// The first reason why it does not run, while it is not final (M102).
+    /// The first reason why it does not run, if it is not final (M102).
     pub why: Option<Reason>,
-    /// Whether the payload and the query of the callback address were left out, because the caller does not read them
-    /// (`payload:read`); its result, checkpoints and logs are refused then.
+    /// Whether the payload and the query of the callback URL were removed because the caller lacks `payload:read`;
+    /// requests for its result, checkpoints and logs are refused then.
     pub is_redacted: bool,
-    /// The version as a server said it; one that is kept here follows from the record.
+    /// The version reported by a server; a local store derives it from the record.
     pub(crate) shown_version: Option<Version>,
 }
 
 impl Snapshot {
-    /// Which version of the job this is: what [`IfMatch`](crate::store::command::precondition::IfMatch) takes.
+    /// The version of the job, for use in [`IfMatch`](crate::store::command::precondition::IfMatch).
     pub fn version(&self) -> Version {
         self.shown_version.unwrap_or_else(|| Version::of(&self.job, &self.spec.labels))
     }
 }
 
-/// The job with this id, if it exists for this caller.
+/// The job with this id, if the caller can see it.
 pub(crate) fn get(view: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     Ok(snapshots(view, caller, vec![job])?.pop())
 }
 
-/// The same, and whether such a job is on its way in.
+/// Like [`get`], and whether such a job is still in the inbox.
 pub(crate) fn get_or_expect(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -47,7 +47,7 @@ pub(crate) fn get_or_expect(
     Ok((found, is_expected))
 }
 
-/// The record of the job with this id, if it exists for this caller.
+/// The record of the job with this id, if the caller can see it.
 pub(crate) fn visible(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -57,7 +57,7 @@ pub(crate) fn visible(
     Ok(job.filter(|job| caller.can_see(&job.lane.tenant)))
 }
 
-/// The same for many.
+/// Snapshots of many jobs.
 pub(crate) fn snapshots(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -68,7 +68,7 @@ pub(crate) fn snapshots(
     let mut reader = PayloadReader::new(caller);
     let mut found = Vec::with_capacity(jobs.len());
     for (job, spec) in jobs.into_iter().zip(specs) {
-        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         let spec = spec.ok_or_else(lost)?;
         found.push(seen(view, &mut reader, job, spec)?);
     }
@@ -83,7 +83,7 @@ pub(crate) fn seen(
     mut spec: Spec,
 ) -> Result<Snapshot, StoreError> {
     let why = explain::reasons(view, &job, explain::Depth::First)?.into_iter().next();
-    // Before anything is left out: the version is the same for everybody.
+    // Computed before anything is removed: the version is the same for every caller.
     let version = Version::of(&job, &spec.labels);
     let is_redacted = !reader.reads(view, &job, Some(&spec))?;
     if is_redacted {

@@ -1,5 +1,5 @@
-//! Numbers for people: how many jobs are where, how fast they go, what they cost. Counts come from the counters that every
-//! commit keeps; no question here walks over jobs.
+//! Statistics: job counts, rates and costs. Counts come from counters that every commit updates; no query here scans
+//! jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::store::documents::stats_cache::LaneMinute;
 use crate::store::engine::{ClaimOrder, DocumentKind, LaneCursor};
 use crate::store::tx::read_tx::ReadTx;
 
-/// Counts by state, all states named.
+/// Counts by state; includes all states.
 pub type ByState = BTreeMap<JobState, u64>;
 
-/// Where jobs are and how fast they go, as far as a caller may see.
+/// Job counts and rates, as far as the caller can see them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stats {
-    /// In all.
+    /// Total counts.
     pub states: ByState,
     /// By queue.
     pub queues: BTreeMap<QueueName, ByState>,
@@ -32,42 +32,42 @@ pub struct Stats {
     pub types: BTreeMap<JobType, ByState>,
     /// By tenant.
     pub tenants: BTreeMap<Tenant, ByState>,
-    /// Of the jobs that are scheduled, those that a pause or the closed gate holds; a server does not tell.
+    /// Scheduled jobs that are held by a pause. Always 0 on a remote store.
     pub paused: u64,
-    /// Minute by minute for the last hour, by the minute's number since 1970.
+    /// Statistics per minute for the last hour, by minutes since 1970.
     pub minutes: BTreeMap<i64, Minute>,
     /// Costs in cents, by tenant and type.
     pub costs: BTreeMap<(Tenant, JobType), i64>,
-    /// What each tenant with a budget has spent in the period that it counts for, in cents; a server does not tell.
+    /// What each tenant with a budget has spent in the current period, in cents. Empty on a remote store.
     pub spent: BTreeMap<Tenant, i64>,
-    /// How many queues, types, tenants and costs there are beyond those named here.
+    /// How many queues, types, tenants and costs were left out.
     pub left_out: Omitted,
-    /// Changes whose consequences are not applied to all jobs yet: counted up to [`limits::CASCADES_COUNTED_MAX`], and only
-    /// for callers that see all tenants.
+    /// Changes whose consequences are not applied to all jobs yet, counted up to [`limits::CASCADES_COUNTED_MAX`], and
+    /// only for callers that see all tenants.
     pub cascades: u64,
 }
 
-/// What is not named, since there are more than [`limits::STATS_NAMES_MAX`].
+/// The number of names left out because there are more than [`limits::STATS_NAMES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Omitted {
-    /// Queues.
+    /// Number of queues left out.
     pub queues: u64,
-    /// Types.
+    /// Number of types left out.
     pub types: u64,
-    /// Tenants.
+    /// Number of tenants left out.
     pub tenants: u64,
-    /// Costs, each of a tenant and a type.
+    /// Number of costs left out, each of a tenant and a type.
     pub costs: u64,
 }
 
-/// Numbers about everything this caller may see; of queues, types, tenants and costs the first
-/// [`limits::STATS_NAMES_MAX`] each.
+/// Statistics of everything this caller can see; the first [`limits::STATS_NAMES_MAX`] queues, types, tenants and costs
+/// each.
 pub(crate) fn stats(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
     let minutes = minutes(view, |lane| caller.can_see(&lane.tenant))?;
     Ok(Stats { minutes, ..counted(view, caller, limits::STATS_NAMES_MAX)? })
 }
 
-/// The first `most` of a map, and how many more there were.
+/// The first `most` entries of a map, and how many more there were.
 fn first<K: Ord, V>(mut all: BTreeMap<K, V>, most: usize) -> (BTreeMap<K, V>, u64) {
     let left_out = all.len().saturating_sub(most);
     while all.len() > most {
@@ -76,7 +76,7 @@ fn first<K: Ord, V>(mut all: BTreeMap<K, V>, most: usize) -> (BTreeMap<K, V>, u6
     (all, left_out as u64)
 }
 
-/// The same without what happened in the last hour, which takes the longest to put together, and with all names.
+/// Like [`stats`], but without the last hour, which is the most expensive part, and with all names.
 pub(crate) fn totals(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
     counted(view, caller, usize::MAX)
 }
@@ -101,7 +101,7 @@ fn named<N: Ord + Clone>(sums: ByName<'_, N>, most: usize) -> (BTreeMap<N, BySta
     (named.collect(), left_out)
 }
 
-/// Numbers with at most so many names of each kind.
+/// Statistics with at most `most` names of each kind.
 fn counted(view: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats, StoreError> {
     let mut stats = Stats::default();
     let config = view.config()?;
@@ -156,7 +156,7 @@ pub(crate) fn cascades(view: &mut ReadTx<'_>, caller: &Caller) -> Result<u64, St
     Ok(view.db.documents_before(DocumentKind::Cascade, KEYS_END, max)?.len() as u64)
 }
 
-/// Rates of the last hour over the lanes that fit.
+/// Statistics of the last hour over the matching lanes.
 pub(crate) fn minutes(
     view: &mut ReadTx<'_>,
     fits: impl Fn(&Lane) -> bool,
@@ -168,7 +168,7 @@ pub(crate) fn minutes(
     Ok(found)
 }
 
-/// Rates of the last hour of each lane that fits, as each node counted them.
+/// Statistics of the last hour of each matching lane, as counted by each node.
 pub(crate) fn minutes_by_lane(
     view: &mut ReadTx<'_>,
     fits: impl Fn(&Lane) -> bool,
@@ -178,7 +178,7 @@ pub(crate) fn minutes_by_lane(
     Ok(found)
 }
 
-/// When the job that has waited longest in a queue became claimable.
+/// When the longest waiting job of a queue became claimable.
 pub(crate) fn oldest_ready(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -188,7 +188,7 @@ pub(crate) fn oldest_ready(
     Ok(found.remove(queue))
 }
 
-/// The same of every queue with lanes that fit: one pass over the lanes, and one question for all of them at once.
+/// The same for every queue with matching lanes: one pass over the lanes, and one query for all of them.
 pub(crate) fn oldest_by_queue(
     view: &mut ReadTx<'_>,
     caller: &Caller,
@@ -200,7 +200,7 @@ pub(crate) fn oldest_by_queue(
     let mut lanes: Vec<LaneCursor> =
         lanes.map(|(lane, _)| LaneCursor { lane: lane.clone(), after: None }).collect();
     let mut oldest: BTreeMap<QueueName, Timestamp> = BTreeMap::new();
-    // The first job of each priority is the oldest of that priority; there are 101 of them at most.
+    // The first job of each priority is the oldest of that priority; there are at most 101 of them.
     while !lanes.is_empty() {
         let mut next = Vec::new();
         for some in lanes.chunks(limits::LANES_ASKED_AT_ONCE) {

@@ -1,5 +1,5 @@
-//! Pages of the audit trail. Where no index leads to the records that fit, a page looks at a bounded number of records and
-//! says where to go on.
+//! Pages of the audit trail. If no index matches the query, a page scans a bounded number of records and returns where
+//! to continue.
 
 use crate::audit::Record;
 use crate::clock::Timestamp;
@@ -11,17 +11,18 @@ use crate::store::tx::read_tx::ReadTx;
 /// A page of the audit trail, oldest record first.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecordPage {
-    /// The records; fewer than asked for, or none, also before the last page, where few of many that were looked at fit.
+    /// The records. There may be fewer than requested, or none, before the last page, if few of the scanned records
+    /// match.
     pub records: Vec<Record>,
-    /// The number to go on after; none after the last page.
+    /// The number to continue after; `None` after the last page.
     pub next: Option<u64>,
 }
 
-/// The next page.
+/// Returns the next page.
 pub(crate) fn page(view: &mut ReadTx<'_>, query: &RecordQuery) -> Result<RecordPage, StoreError> {
     let mut query = query.clone();
     if query.job.is_some() {
-        // The records of a job are found by an index, however far apart.
+        // The records of a job are found by an index, however far apart they are.
         let records = view.db.records(&query)?;
         return Ok(RecordPage { next: last_of_full(&records, query.limit), records });
     }
@@ -53,8 +54,8 @@ fn has_record_between(view: &mut ReadTx<'_>, after: u64, before: Option<u64>) ->
     Ok(!view.db.records(&query)?.is_empty())
 }
 
-/// The number of the first record at or after a moment; one more than the last if there is none. Store time never goes
-/// back, so records are in the order of time, and numbers have no gaps: halving finds it.
+/// The number of the first record at or after a time; one more than the last record if there is none. Store time never
+/// goes back and numbers have no gaps, so a binary search finds it.
 fn first_at(view: &mut ReadTx<'_>, at: Timestamp) -> Result<u64, StoreError> {
     let mut is_before = |number: u64| -> Result<bool, StoreError> {
         let query = RecordQuery { after: number - 1, limit: 1, ..RecordQuery::default() };
@@ -64,7 +65,7 @@ fn first_at(view: &mut ReadTx<'_>, at: Timestamp) -> Result<u64, StoreError> {
     while is_before(above)? {
         above *= 2;
     }
-    // Record `below` is before the moment, or is 0; record `above` is not, or is not there.
+    // Invariant: record `below` is before the time, or is 0; record `above` is not, or does not exist.
     let mut below = above / 2;
     while above - below > 1 {
         let middle = below + (above - below) / 2;

@@ -1,4 +1,4 @@
-//! What is done to jobs at a server: submit, act, redrive, delete, signal, and the same in bulk.
+//! Actions on jobs at a server: submit, act, redrive, delete, signal, and the same in bulk.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -52,8 +52,8 @@ fn receipt(shown: ShownJob) -> Receipt {
 }
 
 impl Remote {
-    /// Submits. A submission whose answer is lost is repeated only if every job has an idempotency key: then the repetition
-    /// finds what the first one stored, and cannot double it.
+    /// Submits jobs. A submission whose answer is lost is repeated only if every job has an idempotency key: then the
+    /// repetition finds the stored jobs and creates no duplicates.
     pub(crate) async fn submit(
         &self,
         jobs: Vec<NewJob>,
@@ -91,11 +91,11 @@ impl Remote {
         options: ActOptions,
     ) -> Result<ActionReport, ActError> {
         let call = to_call(id, &act).if_match(&options.if_match);
-        // Only these two can find a job as asked already.
+        // Only these two have a strict variant.
         let has_strict_form = matches!(act, JobAction::Suspend(_) | JobAction::Resume { .. });
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
         let shown: ShownJob =
-            self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+            self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         let is_changed = shown.changed;
         Ok(ActionReport { job: shown.into_job(), is_changed })
     }
@@ -109,21 +109,21 @@ impl Remote {
         let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
         let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(&if_match);
         let shown: ShownJob =
-            self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+            self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         Ok(shown.into_job())
     }
 
     pub(crate) async fn delete(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
         let done = self.client.done(Call::delete(format!("/jobs/{id}")).if_match(&if_match)).await;
-        done.map(drop).map_err(|trouble| trouble.into_act(ActError::NotFound(id)))
+        done.map(drop).map_err(|error| error.into_act(ActError::NotFound(id)))
     }
 
-    /// Sends a signal; the job is then read, since the server does not show it.
+    /// Sends a signal; the job is then read, because the server does not return it.
     pub(crate) async fn signal(&self, id: JobId, name: &str, value: Vec<u8>) -> Result<JobRecord, ActError> {
         check_step("name", name)?;
         let value: &RawValue = serde_json::from_slice(&value).map_err(|_| not_json("value"))?;
         let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&SignalBody { value });
-        self.client.done(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+        self.client.done(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         Ok(self.get(id).await?.ok_or(ActError::NotFound(id))?.job)
     }
 
@@ -145,7 +145,7 @@ impl Remote {
         let call = Call::post("/jobs/bulk").json(&body).waiting(crate::limits::SERVER_BULK_MAX);
         let missing =
             || Invalid::new("filter", FieldProblem::Contradiction("is not known to this server".into()));
-        let done: Done = self.client.ask(call).await.map_err(|trouble| trouble.into_act(missing().into()))?;
+        let done: Done = self.client.ask(call).await.map_err(|error| error.into_act(missing().into()))?;
         Ok(BulkReport { matched: done.matched, changed: done.changed, skipped: done.skipped })
     }
 }
@@ -164,7 +164,7 @@ fn to_call(id: JobId, act: &JobAction) -> Call {
     }
 }
 
-/// A body without what is null: nothing was said about it.
+/// A body without its null fields: they mean that nothing is set.
 pub(super) fn given(body: Value) -> Value {
     match body {
         Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
@@ -188,7 +188,8 @@ fn patch_body(patch: &Patch) -> Map<String, Value> {
 
 fn bulk_body(action: &BulkAction) -> Result<Map<String, Value>, ActError> {
     let unknown = |what: &str| {
-        let problem = FieldProblem::Contradiction(format!("{what} cannot be done in bulk through a server"));
+        let problem =
+            FieldProblem::Contradiction(format!("{what} in bulk is not supported on a remote store"));
         ActError::Invalid(Invalid::new("action", problem))
     };
     let body = match action {

@@ -1,19 +1,19 @@
-//! Where a server is and which key opens it, as written in an address such as `https://wl_…@jobs.example:7788`.
+//! The address of a server and its API key, such as `https://wl_…@jobs.example:7788`.
 
 use hyper::Uri;
 
 use crate::error::OpenError;
 use crate::key::KeySecret;
 
-/// Where the API begins below a server's address.
+/// The path of the API below a server's address.
 const API: &str = "/api/v1";
 
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    /// Scheme, host, port and path, up to and including the API's own; never the key.
+    /// Scheme, host, port and path, including that of the API; never the key.
     pub(super) base: String,
-    /// The key in the address.
+    /// The API key in the address.
     pub(super) key: Option<KeySecret>,
     /// Whether the connection is encrypted.
     pub(super) is_secure: bool,
@@ -25,8 +25,8 @@ impl Address {
         text.starts_with("http://") || text.starts_with("https://")
     }
 
-    /// Reads an address: `http://` or `https://`, a key and `@` if there is one, host, port, and the path under which a
-    /// proxy shows the server.
+    /// Parses an address: `http://` or `https://`, an optional key and `@`, host, port, and the path under which a
+    /// proxy exposes the server.
     pub(super) fn parse(text: &str) -> Result<Address, OpenError> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
@@ -43,10 +43,10 @@ impl Address {
         }
         let base = format!("{scheme}://{host}{}{API}", path.trim_end_matches('/'));
         base.parse::<Uri>().map_err(|error| refused(&error.to_string()))?;
-        // `key@` as well as `name:key@`, as tools that know of names and passwords write it.
+        // `key@` or `name:key@`, as tools with user names and passwords write it.
         let key = user.map(|user| user.rsplit_once(':').map_or(user, |(_, key)| key));
         let key = key.map(|key| {
-            KeySecret::parse(key).ok_or_else(|| refused("what stands before the `@` is no API key"))
+            KeySecret::parse(key).ok_or_else(|| refused("the part before the `@` is not an API key"))
         });
         Ok(Address { base, key: key.transpose()?, is_secure: scheme == "https" })
     }

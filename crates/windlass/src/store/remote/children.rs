@@ -65,7 +65,7 @@ impl Remote {
         };
         // The same name finds the same group, so a second call after a lost answer spawns nothing.
         let call = Call::post(format!("/jobs/{}/children", hand.job)).json(&body).repeatable(true);
-        let view: SpawnedView = self.client.ask(call).await.map_err(|trouble| match trouble {
+        let view: SpawnedView = self.client.ask(call).await.map_err(|error| match error {
             RemoteError::Refused(refusal) if refusal.is_about_a_submission() => {
                 WorkError::Children(Box::new(RemoteError::Refused(refusal).into_submit()))
             }
@@ -87,7 +87,7 @@ impl Remote {
     }
 }
 
-/// The type of a job whose type was not said.
+/// The type of a job whose type is unknown.
 fn nameless() -> JobType {
     JobType::new("unknown").expect("it is a name")
 }

@@ -1,4 +1,4 @@
-//! Workers that come, claim jobs and leave.
+//! Worker registration, claims and deregistration at a server.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,7 +26,7 @@ use crate::store::command::worker::NewWorker;
 use crate::store::documents::config::Worker;
 use crate::ticket::Ticket;
 
-/// Says how many jobs a worker that leaves has given back.
+/// The number of jobs that a deregistered worker has released.
 static RELEASED: HeaderName = HeaderName::from_static("windlass-released");
 
 #[derive(Deserialize)]
@@ -103,10 +103,10 @@ impl ClaimedView {
         let deadline_at = self.deadline.map_or(Timestamp::MAX, |moment| moment.0);
         let expires_at = self.lease_expires_at.map_or(Timestamp::MAX, |moment| moment.0);
         let lane = Lane { tenant: self.tenant, queue: self.queue, job_type: self.r#type };
-        // The limit as the server counts it: what is left of it is all that this side needs to know.
+        // The limit as the server counts it: this side only needs the remaining time.
         let timeouts = Timeouts { execution: deadline_at.since(now), ..Timeouts::default() };
         let mut policy = Policy { timeouts, ..Policy::default() };
-        // Servers before these were told say neither.
+        // Older servers send neither.
         policy.retry = self.retry.map_or(policy.retry, RetryPolicy::from);
         policy.retry.max_attempts = self.max_attempts.unwrap_or(policy.retry.max_attempts);
         let mut job = JobRecord {
@@ -151,10 +151,10 @@ impl Remote {
             "name": new.name, "queues": new.queues, "types": new.types, "concurrency": new.concurrency,
             "version": new.version, "heartbeats": new.heartbeats,
         });
-        // A second registration after a lost answer leaves a worker that nobody hears of; it is forgotten in time.
+        // A second registration after a lost answer leaves an unused worker, which is removed in time.
         let asked = self.client.ask::<Registered>(Call::post("/workers").json(&body).repeatable(true)).await;
         let missing = || WorkError::Store(StoreError::Unreachable("it has no workers".into()));
-        let id = asked.map_err(|trouble| trouble.into_work_or(missing()))?.worker_id;
+        let id = asked.map_err(|error| error.into_work_or(missing()))?.worker_id;
         let now = self.now();
         Ok(Worker {
             id,
@@ -175,15 +175,15 @@ impl Remote {
 
     pub(crate) async fn deregister(&self, worker: WorkerId) -> Result<usize, WorkError> {
         let left = self.client.done(Call::delete(format!("/workers/{worker}"))).await;
-        let reply = left.map_err(|trouble| trouble.into_work(worker))?;
+        let reply = left.map_err(|error| error.into_work(worker))?;
         let released = reply.headers.get(&RELEASED).and_then(|count| count.to_str().ok()?.parse().ok());
         Ok(released.unwrap_or_default())
     }
 
-    /// Claims; if there is nothing, the server waits for something for up to `wait`.
+    /// Claims jobs; if there are none, the server waits for up to `wait`.
     ///
-    /// Only the waiting is cut short: a claim that may be in the middle of its commit is heard out. If jobs come in the very
-    /// moment in which the connection is closed, the server gives them back.
+    /// Only the wait is cut short: the answer of a claim that may be committing is awaited. If jobs arrive at the
+    /// moment the connection is closed, the server releases them.
     pub(crate) async fn claim_until(
         &self,
         request: &ClaimRequest,
@@ -219,8 +219,7 @@ impl Remote {
             wait: Span(wait),
         };
         let call = Call::post("/claims").json(&body).waiting(wait).once();
-        let view: ClaimView =
-            self.client.ask(call).await.map_err(|trouble| trouble.into_work(request.worker))?;
+        let view: ClaimView = self.client.ask(call).await.map_err(|error| error.into_work(request.worker))?;
         let now = self.now();
         let jobs = view.jobs.into_iter().map(|job| job.into_claimed(request.worker, now)).collect();
         let jobs = self.admitted(request.worker, jobs).await;

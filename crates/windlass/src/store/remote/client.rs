@@ -1,5 +1,5 @@
-//! Calls over HTTP: connections that are kept, a deadline on every call, and repetition where it is safe. What calls mean
-//! is not known here.
+//! HTTP calls: pooled connections, a deadline on every call, and repetition where it is safe. The content of calls is
+//! opaque here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +29,10 @@ use crate::store::command::precondition::IfMatch;
 
 type Transport = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Carries the server's own time with every answer.
+/// The server's own time, in every response.
 static SERVER_TIME: HeaderName = HeaderName::from_static("windlass-time");
 
-/// How long to wait before the first repetition, and at most.
+/// The delay before the first repetition, and the maximum delay.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// One call.
@@ -41,13 +41,13 @@ pub(super) struct Call {
     path: String,
     has_query: bool,
     body: Bytes,
-    /// The versions of the job that it is meant for.
+    /// The versions of the job that it applies to.
     if_match: Option<HeaderValue>,
     /// How long the server itself may wait before it answers.
     wait: Duration,
     /// Whether a second call after a lost answer changes nothing.
     is_repeatable: bool,
-    /// Whether to go on trying while the server is away.
+    /// Whether to keep trying while the server is unreachable.
     is_patient: bool,
 }
 
@@ -86,7 +86,7 @@ impl Call {
         Call::new(Method::DELETE, path.into())
     }
 
-    /// With this parameter.
+    /// Adds a query parameter.
     pub(super) fn query(mut self, name: &str, value: impl AsRef<str>) -> Call {
         self.path.push(if self.has_query { '&' } else { '?' });
         self.has_query = true;
@@ -96,7 +96,7 @@ impl Call {
         self
     }
 
-    /// With this parameter, if there is a value.
+    /// Adds a query parameter, if there is a value.
     pub(super) fn query_if(self, name: &str, value: Option<impl AsRef<str>>) -> Call {
         match value {
             Some(value) => self.query(name, value),
@@ -104,13 +104,13 @@ impl Call {
         }
     }
 
-    /// With this body.
+    /// Sets the body.
     pub(super) fn json(mut self, body: &impl Serialize) -> Call {
         self.body = serde_json::to_vec(body).expect("plain data with text keys is always valid JSON").into();
         self
     }
 
-    /// Only for these versions of the job.
+    /// Restricts the call to these versions of the job.
     pub(super) fn if_match(mut self, if_match: &IfMatch) -> Call {
         self.if_match = if_match.versions().map(|versions| {
             let tags: Vec<String> = versions.iter().map(|version| format!("\"{version}\"")).collect();
@@ -119,26 +119,26 @@ impl Call {
         self
     }
 
-    /// The server may wait so long before it answers.
+    /// The server may wait this long before it answers.
     pub(super) fn waiting(mut self, wait: Duration) -> Call {
         self.wait = wait;
         self
     }
 
-    /// Repeating it after a lost answer changes nothing.
+    /// Marks that repeating it after a lost answer changes nothing.
     pub(super) fn repeatable(mut self, is_repeatable: bool) -> Call {
         self.is_repeatable = is_repeatable;
         self
     }
 
-    /// Whoever calls tries again by itself.
+    /// Makes a single attempt: the caller retries by itself.
     pub(super) fn once(mut self) -> Call {
         self.is_patient = false;
         self
     }
 }
 
-/// What a server answered.
+/// A server's response.
 pub(super) struct Reply {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -146,16 +146,16 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// The delay that the server asks for.
+    /// The delay that the server requests.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?;
         text.parse().ok().map(Duration::from_secs)
     }
 }
 
-/// Why a try came to nothing.
+/// Why an attempt failed.
 struct Lost {
-    /// Whether the server cannot have seen the request.
+    /// Whether the server cannot have received the request.
     is_unsent: bool,
     message: String,
 }
@@ -167,7 +167,7 @@ pub(super) struct Client {
     authorization: Option<HeaderValue>,
     clock: Arc<ServerClock>,
     closed: CancellationToken,
-    /// Whether it is to speak as somebody whose key it does not have.
+    /// Whether the caller's API key is unknown, so that all calls are refused.
     is_misnamed: bool,
 }
 
@@ -199,8 +199,8 @@ impl Client {
         Ok(Client { transport, base, authorization, clock, closed, is_misnamed: false })
     }
 
-    /// The same server, asked by somebody whose key is not known: every call is refused here, for the server would take it
-    /// for the owner of this key's.
+    /// The same server for a caller whose API key is unknown: every call is refused here, because the server would
+    /// attribute it to the owner of this client's key.
     pub(super) fn without_credentials(&self) -> Client {
         Client {
             transport: self.transport.clone(),
@@ -216,21 +216,21 @@ impl Client {
         if self.is_misnamed { Err(StoreError::LocalOnly("as_caller")) } else { Ok(()) }
     }
 
-    /// Refuses every call from now on, and ends those that are under way.
+    /// Refuses every call from now on, and ends those in progress.
     pub(super) fn close(&self) {
         self.closed.cancel();
     }
 
-    /// Calls, and reads what is answered as `T`.
+    /// Calls, and parses the response as `T`.
     pub(super) async fn ask<T: serde::de::DeserializeOwned>(&self, call: Call) -> Result<T, RemoteError> {
         let reply = self.done(call).await?;
         serde_json::from_slice(&reply.body).map_err(|error| {
-            let message = format!("what it answers is not understood here: {error}");
+            let message = format!("cannot parse its response: {error}");
             RemoteError::Store(StoreError::Unreachable(message))
         })
     }
 
-    /// The same for something that need not be there.
+    /// Like [`ask`](Client::ask), but returns `None` if the object does not exist.
     pub(super) async fn find<T: serde::de::DeserializeOwned>(
         &self,
         call: Call,
@@ -238,11 +238,11 @@ impl Client {
         match self.ask(call).await {
             Ok(found) => Ok(Some(found)),
             Err(RemoteError::Refused(refusal)) if refusal.is_not_found() => Ok(None),
-            Err(trouble) => Err(trouble.into()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Calls; anything but success is trouble.
+    /// Calls; anything but success is an error.
     pub(super) async fn done(&self, call: Call) -> Result<Reply, RemoteError> {
         let reply = self.send(call).await?;
         if reply.status.is_success() {
@@ -251,7 +251,7 @@ impl Client {
         Err(ErrorResponse::read(&reply).map_or_else(RemoteError::Store, RemoteError::Refused))
     }
 
-    /// Calls until an answer comes, as long as repeating is safe and the server is not away for too long.
+    /// Calls until a response arrives, as long as repeating is safe and the server is not unreachable for too long.
     async fn send(&self, call: Call) -> Result<Reply, StoreError> {
         self.check_name()?;
         let patience = WaitLimit::for_duration(limits::SERVER_AWAY_MAX);
@@ -270,7 +270,7 @@ impl Client {
             if !may_repeat || patience.is_over() {
                 return Err(StoreError::Unreachable(lost.message));
             }
-            tracing::debug!(error = lost.message, "a server does not answer, will try again");
+            tracing::debug!(error = lost.message, "no response from the server, retrying");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
         }
@@ -287,11 +287,11 @@ impl Client {
         let time = limits::SERVER_CALL_MAX + call.wait;
         match tokio::time::timeout(time, answered).await {
             Ok(answered) => answered,
-            Err(_) => Err(self.lost(false, &format!("nothing came within {time:?}"))),
+            Err(_) => Err(self.lost(false, &format!("no response within {time:?}"))),
         }
     }
 
-    /// Sends a request, and returns when the head of its answer is there.
+    /// Sends a request, and returns when the head of its response has arrived.
     async fn open(&self, call: &Call) -> Result<Response<Incoming>, Lost> {
         let response = self.transport.request(self.request(call)).await;
         let response = response.map_err(|error| {
@@ -324,7 +324,7 @@ impl Client {
         request
     }
 
-    /// Opens a stream; ends when the client is closed.
+    /// Opens a stream; it ends when the client is closed.
     pub(super) async fn stream(&self, call: Call) -> Result<Response<Incoming>, RemoteError> {
         self.check_name().map_err(RemoteError::Store)?;
         let opened = async {
@@ -363,7 +363,7 @@ impl Client {
     }
 }
 
-/// The cause at the bottom, which says what is wrong.
+/// The root cause, which has the useful message.
 fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

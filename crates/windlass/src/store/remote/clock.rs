@@ -1,12 +1,12 @@
-//! The server's clock as seen from here. Times that are kept are the server's (M7): a handler on a machine whose clock is
-//! an hour off must not sleep an hour longer.
+//! The server's clock as seen from here. Stored times are the server's (M7): a handler on a machine whose clock is an
+//! hour off must not sleep an hour longer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::clock::{Clock, Timestamp};
 
-/// A clock of this process that is set right by every answer of the server.
+/// A clock of this process that is adjusted by every response of the server.
 pub(super) struct ServerClock {
     own: Arc<dyn Clock>,
     /// Milliseconds by which the server's clock is ahead.
@@ -14,12 +14,12 @@ pub(super) struct ServerClock {
 }
 
 impl ServerClock {
-    /// A clock that shows what `own` shows until the server is heard.
+    /// A clock that shows what `own` shows until the first response.
     pub(super) fn new(own: Arc<dyn Clock>) -> ServerClock {
         ServerClock { own, ahead: AtomicI64::new(0) }
     }
 
-    /// Takes over the server's time, which an answer carried.
+    /// Adjusts to the server's time in a response.
     pub(super) fn update(&self, now: Timestamp) {
         self.ahead.store(now.as_millis() - self.own.now().as_millis(), Ordering::Relaxed);
     }

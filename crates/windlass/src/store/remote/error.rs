@@ -1,5 +1,5 @@
-//! What a server refuses, from the stable codes of the HTTP API back to the errors of the library: whoever matches an error
-//! of an embedded store matches the same one here.
+//! Converts a server's errors, by the stable codes of the HTTP API, back to the errors of the library: the same errors
+//! as those of an embedded store.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::job::{Action, JobId, JobState, NeededBy, ScheduleName, WorkerId};
 use crate::limits;
 use crate::store::caller::{Permission, Role};
 
-/// A call that came to nothing.
+/// A failed call.
 #[derive(Debug)]
 pub(super) enum RemoteError {
-    /// The server refused.
+    /// The server refused it.
     Refused(ErrorResponse),
     /// The server could not do its work, or did not answer.
     Store(StoreError),
@@ -32,15 +32,15 @@ impl From<StoreError> for RemoteError {
 }
 
 impl From<RemoteError> for StoreError {
-    fn from(trouble: RemoteError) -> StoreError {
-        match trouble {
+    fn from(error: RemoteError) -> StoreError {
+        match error {
             RemoteError::Refused(refusal) => refusal.store_error(),
             RemoteError::Store(error) => error,
         }
     }
 }
 
-/// What was refused, and why.
+/// A refusal by the server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ErrorResponse {
     status: StatusCode,
@@ -65,14 +65,14 @@ pub(super) struct Fields {
 }
 
 impl ErrorResponse {
-    /// Reads an answer that is no success; one without the API's shape comes from somebody in between.
+    /// Parses an error response; one without the API's format comes from an intermediary.
     pub(super) fn read(reply: &Reply) -> Result<ErrorResponse, StoreError> {
         let retry_after = reply.retry_after();
         match serde_json::from_slice::<Body>(&reply.body) {
             Ok(Body { error }) => {
                 Ok(ErrorResponse { retry_after, ..ErrorResponse::item(error, reply.status) })
             }
-            Err(_) => Err(StoreError::Unreachable(format!("something in between answered {}", reply.status))),
+            Err(_) => Err(StoreError::Unreachable(format!("an intermediary answered {}", reply.status))),
         }
     }
 
@@ -82,13 +82,13 @@ impl ErrorResponse {
         ErrorResponse { status, code, message, details, retry_after: None }
     }
 
-    /// Whether it is about a job that is to be submitted.
+    /// Whether it concerns a job to be submitted.
     pub(super) fn is_about_a_submission(&self) -> bool {
         let is_own = matches!(self.code.as_str(), "payload_too_large" | "payload_differs" | "too_many_jobs");
         is_own || self.code == "unique_key_taken" || self.details.contains_key("index")
     }
 
-    /// Whether there is nothing of this name.
+    /// Whether the object was not found.
     pub(super) fn is_not_found(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
     }
@@ -113,7 +113,7 @@ impl ErrorResponse {
         self.text(name).unwrap_or_default().to_owned()
     }
 
-    /// The part of the message that says what, without what every error of its kind says.
+    /// The specific part of the message, without the fixed text of its kind of error.
     fn said(&self, before: &str, after: &str) -> String {
         let message = self.message.strip_prefix(before).unwrap_or(&self.message);
         message.strip_suffix(after).unwrap_or(message).to_owned()
@@ -136,13 +136,13 @@ impl ErrorResponse {
             _ if self.code == "overloaded" || self.status == StatusCode::TOO_MANY_REQUESTS => {
                 StoreError::Overloaded { waiting: self.size("waiting"), retry_after: self.retry_after() }
             }
-            // Whoever asks again will get an answer once the server was started again.
+            // A retry succeeds once the server was started again.
             _ if self.status.is_server_error() => StoreError::Unreachable(self.message.clone()),
             code => StoreError::Database(format!("{code}: {}", self.message)),
         }
     }
 
-    /// Who may not do what, if that is it.
+    /// The missing permission, if that is the reason.
     fn denied(&self) -> Option<Forbidden> {
         if self.status == StatusCode::UNAUTHORIZED {
             let actor = "a caller without a valid key".to_owned();
@@ -161,7 +161,7 @@ impl ErrorResponse {
         })
     }
 
-    /// Which value is not allowed, if that is it.
+    /// The invalid value, if that is the reason.
     pub(super) fn invalid(&self) -> Option<Invalid> {
         let is_one = self.code == "invalid_value" || self.status == StatusCode::UNPROCESSABLE_ENTITY;
         let field = self.text("field").filter(|_| is_one)?;
@@ -208,7 +208,7 @@ impl ErrorResponse {
             return None;
         }
         let action = match self.text("action")? {
-            // In paths and bulk actions it has this name.
+            // Its name in paths and bulk actions.
             "priority" => Action::Prioritise,
             word => Action::ALL.into_iter().find(|action| action.as_str() == word)?,
         };
@@ -217,7 +217,7 @@ impl ErrorResponse {
 }
 
 impl RemoteError {
-    /// As a submission's error.
+    /// Converts it to a submission's error.
     pub(super) fn into_submit(self) -> SubmitError {
         let refusal = match self {
             RemoteError::Refused(refusal) => refusal,
@@ -249,7 +249,7 @@ impl RemoteError {
         }
     }
 
-    /// As the error of an action; `missing` is what it is if there is nothing of this name.
+    /// Converts it to the error of an action; `missing` is returned if the object was not found.
     pub(super) fn into_act(self, missing: ActError) -> ActError {
         let refusal = match self {
             RemoteError::Refused(refusal) => refusal,
@@ -302,7 +302,7 @@ impl RemoteError {
         }
     }
 
-    /// As the error of a call about a schedule.
+    /// Converts it to the error of a call about a schedule.
     pub(super) fn into_schedule(self, name: ScheduleName) -> ScheduleError {
         match self {
             RemoteError::Refused(refusal) if refusal.is_not_found() => ScheduleError::NotFound(name),
@@ -322,12 +322,12 @@ impl RemoteError {
         }
     }
 
-    /// As the error of a call by a worker for itself.
+    /// Converts it to the error of a call by a worker for itself.
     pub(super) fn into_work(self, worker: WorkerId) -> WorkError {
         self.into_work_or(WorkError::NoSuchWorker(worker))
     }
 
-    /// As the error of a call by a worker for a job.
+    /// Converts it to the error of a call by a worker for a job.
     pub(super) fn into_work_for(self, job: JobId) -> WorkError {
         match self {
             RemoteError::Refused(refusal) if refusal.code == "stale_fence" => WorkError::Stale(job),
@@ -335,7 +335,7 @@ impl RemoteError {
         }
     }
 
-    /// As the error of a call that names neither worker nor job.
+    /// Converts it to the error of a call that names neither worker nor job.
     pub(super) fn into_work_or(self, missing: WorkError) -> WorkError {
         match self {
             RemoteError::Refused(refusal) if refusal.is_not_found() => missing,
@@ -349,7 +349,7 @@ impl RemoteError {
     }
 }
 
-/// A value that is no JSON, which no server takes.
+/// The error for a value that is not JSON, which no server accepts.
 pub(super) fn not_json(field: &str) -> Invalid {
     Invalid::new(field, FieldProblem::Contradiction("is not JSON".into()))
 }

@@ -1,4 +1,4 @@
-//! Events of a server as they happen: server-sent events, resumed after the last kept one whenever the connection is lost.
+//! Live events of a server: server-sent events, resumed after the last audited one whenever the connection is lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::clock::WaitLimit;
 use crate::error::StoreError;
 use crate::limits;
 
-/// How long to wait before a stream is opened again.
+/// The delay before a stream is opened again.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// A stream of events; it connects when it is first asked for one.
+/// A stream of events; connects on first use.
 pub(crate) struct EventStream {
     server: Arc<Remote>,
-    /// The last kept event that was handed over; none to begin with what happens from now on.
+    /// The last audited event that was returned; `None` to start with events from now on.
     after: Option<u64>,
     body: Option<Incoming>,
-    /// Bytes that are not a whole event yet.
+    /// Bytes of an incomplete event.
     rest: Vec<u8>,
     ready: VecDeque<Record>,
 }
@@ -35,12 +35,12 @@ impl EventStream {
         EventStream { server, after, body: None, rest: Vec::new(), ready: VecDeque::new() }
     }
 
-    /// The number to resume from: everything kept up to it was handed over.
+    /// The number to resume from: all audited events up to it were returned.
     pub(crate) fn position(&self) -> u64 {
         self.after.unwrap_or_default()
     }
 
-    /// The next event. May be asked again after an error, and goes on where it was.
+    /// The next event. May be called again after an error, and continues where it was.
     pub(crate) async fn next(&mut self) -> Result<Record, StoreError> {
         let patience = WaitLimit::for_duration(limits::SERVER_AWAY_MAX);
         loop {
@@ -59,7 +59,7 @@ impl EventStream {
                 Err(RemoteError::Store(StoreError::Unreachable(_))) if !patience.is_over() => {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(trouble) => return Err(trouble.into()),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -71,7 +71,7 @@ impl EventStream {
         Ok(self.server.client.stream(call).await?.into_body())
     }
 
-    /// Takes what has arrived; a stream that ended or fell silent is opened again.
+    /// Reads what has arrived; a stream that ended or fell silent is opened again.
     async fn read(&mut self) -> Result<(), StoreError> {
         let Some(body) = &mut self.body else { return Ok(()) };
         let frame = tokio::select! {
@@ -91,7 +91,7 @@ impl EventStream {
         Ok(())
     }
 
-    /// Takes whole events, which end with an empty line, off the front.
+    /// Removes complete events, which end with an empty line, from the front.
     fn split(&mut self) -> Result<(), StoreError> {
         while let Some(end) = self.rest.windows(2).position(|pair| pair == b"\n\n") {
             let event: Vec<u8> = self.rest.drain(..end + 2).collect();
@@ -101,13 +101,13 @@ impl EventStream {
         }
         if self.rest.len() > limits::SERVER_EVENT_BYTES_MAX {
             self.body = None;
-            return Err(StoreError::Unreachable("it sends an event without an end".into()));
+            return Err(StoreError::Unreachable("it sent an unterminated event".into()));
         }
         Ok(())
     }
 }
 
-/// The record that an event carries; a sign of life carries none, nor does a farewell.
+/// The record of an event; keep-alive and closing events carry none.
 fn read(event: &[u8]) -> Result<Option<Record>, StoreError> {
     let text = String::from_utf8_lossy(event);
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name).map(str::trim_start));
@@ -116,6 +116,6 @@ fn read(event: &[u8]) -> Result<Option<Record>, StoreError> {
         return Ok(None);
     }
     let shown: ShownRecord = serde_json::from_str(data)
-        .map_err(|error| StoreError::Unreachable(format!("its event is not understood here: {error}")))?;
+        .map_err(|error| StoreError::Unreachable(format!("cannot parse its event: {error}")))?;
     Ok(Some(shown.into()))
 }

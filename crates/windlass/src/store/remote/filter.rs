@@ -1,4 +1,4 @@
-//! Which jobs are meant, as the API writes it: in a query, or in the body of a bulk action.
+//! Filters in the format of the API: in a query, or in the body of a bulk action.
 
 use serde_json::{Map, Value};
 
@@ -7,14 +7,15 @@ use crate::error::{FieldProblem, Invalid};
 use crate::store::filter::{Filter, Order};
 use crate::store::query::list::ListRequest;
 
-/// The parameters of a filter, in the words of the API.
+/// The parameters of a filter, as the API names them.
 fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
     if !filter.workers.is_empty() || filter.concurrency.is_some() || filter.is_blocked.is_some() {
-        let problem = "worker, concurrency key and being set aside cannot be asked for through a server";
+        let problem =
+            "filters by worker, concurrency key and blocked jobs are not supported on a remote store";
         return Err(Invalid::new("filter", FieldProblem::Contradiction(problem.into())));
     }
     if filter.ids.is_some() {
-        let problem = "ids between two others cannot be asked for through a server";
+        let problem = "filters by a range of ids are not supported on a remote store";
         return Err(Invalid::new("filter", FieldProblem::Contradiction(problem.into())));
     }
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Signs of life and what else is written for a running job: checkpoints, progress, log lines.
+//! Heartbeats and other writes for a running job: checkpoints, progress, log lines.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ struct WorkerPulse {
 impl From<HeartbeatView> for HeartbeatReply {
     fn from(view: HeartbeatView) -> HeartbeatReply {
         let read = |shown: DirectiveView| {
-            // A word of a newer server: whatever it is, it is not "go on".
+            // A directive of a newer server: whatever it is, it does not mean to continue.
             let directive = Directive::ALL.into_iter().find(|known| known.as_str() == shown.directive);
             (shown.id, directive.unwrap_or(Directive::Lost))
         };
@@ -84,14 +84,14 @@ struct CheckpointBody<'a> {
 }
 
 impl Remote {
-    /// Beats; with `wait`, the server answers only when something is to be done, or when that is over.
+    /// Sends heartbeats; with `wait`, the server answers only when there is something to do, or after that time.
     pub(crate) async fn heartbeat(
         &self,
         worker: WorkerId,
         beats: Vec<HeartbeatItem>,
         wait: Duration,
     ) -> Result<HeartbeatReply, WorkError> {
-        // Whoever beats does so again by itself.
+        // The caller sends the next heartbeat by itself.
         self.beat(worker, &beats, wait, Call::once).await
     }
 
@@ -105,11 +105,11 @@ impl Remote {
         let jobs = beats.iter().map(BeatBody::from).collect();
         let body = HeartbeatBody { worker_id: worker, jobs, wait: (!wait.is_zero()).then_some(Span(wait)) };
         let call = how(Call::post("/heartbeats").json(&body).waiting(wait));
-        let view: HeartbeatView = self.client.ask(call).await.map_err(|trouble| trouble.into_work(worker))?;
+        let view: HeartbeatView = self.client.ask(call).await.map_err(|error| error.into_work(worker))?;
         Ok(view.into())
     }
 
-    /// Writes notes one after the other: each is written, or it and all after it are not.
+    /// Applies writes one after the other: each is written, or it and all after it are not.
     pub(crate) async fn note(&self, hand: LeaseRef, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         for note in notes {
             match note {
@@ -139,13 +139,13 @@ impl Remote {
         let path = format!("/jobs/{}/checkpoints/{}", hand.job, encoded(step));
         let body = CheckpointBody { fence: hand.fence, worker_id: hand.worker, value };
         let call = Call::put(path).json(&body).repeatable(true);
-        self.client.done(call).await.map_err(|trouble| trouble.into_work_for(hand.job))?;
+        self.client.done(call).await.map_err(|error| error.into_work_for(hand.job))?;
         Ok(())
     }
 
     async fn send_beat(&self, hand: LeaseRef, beat: HeartbeatItem) -> Result<(), WorkError> {
         let Some(worker) = hand.worker else { return Err(WorkError::Stale(hand.job)) };
-        // Progress is the same the second time; a line of the log would be there twice.
+        // Repeating progress is harmless; a log line would be there twice.
         let is_repeatable = beat.logs.is_empty();
         let pulse = self.beat(worker, &[beat], Duration::ZERO, |call| call.repeatable(is_repeatable)).await?;
         match pulse.directives[..] {

@@ -1,5 +1,5 @@
-//! Jobs as a server shows them, read into the library's own records. What the API does not tell of a job (its place in the
-//! order of submission, counters of the store's own) stays as in a job that was just made.
+//! Jobs in the server's format, converted into the library's own records. Fields that the API does not send (the
+//! sequence number, internal counters) have their defaults.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::limits;
 use crate::store::query::explain::Reason;
 use crate::store::query::snapshot::Snapshot;
 
-/// A value that is there, null or not; with `#[serde(default)]` one that is not there is none.
+/// A value that is present, null or not; with `#[serde(default)]` a missing one is `None`.
 pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// A job as it is shown, whatever it is shown for.
+/// A job as sent by the server, in any response.
 #[derive(Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each is what one kind of answer says, and no other")]
 pub(super) struct ShownJob {
@@ -103,7 +103,7 @@ pub(super) struct ShownJob {
     /// Of a submission: whether that earlier job was deleted since.
     #[serde(default)]
     pub(super) deleted: bool,
-    /// Of a submission: whether it replaced what a waiting job with the same debounce key was to do.
+    /// Of a submission: whether it replaced the payload of a waiting job with the same debounce key.
     #[serde(default)]
     pub(super) debounced: bool,
     /// Of an action: whether anything changed.
@@ -144,7 +144,7 @@ impl From<ShownReason> for Reason {
     }
 }
 
-/// A suspension that is in force or asked for.
+/// A suspension that is in force or requested.
 #[derive(Deserialize)]
 struct ShownSuspension {
     by: String,
@@ -174,7 +174,7 @@ struct ShownLease {
     deadline: Option<Moment>,
 }
 
-/// A retry policy in force.
+/// An effective retry policy.
 #[derive(Deserialize)]
 pub(super) struct ShownRetry {
     strategy: Strategy,
@@ -241,7 +241,7 @@ impl From<ShownError> for ErrorRecord {
     }
 }
 
-/// A payload as it is shown: JSON as it is, other bytes in base64. One that is not shown is empty.
+/// A payload: JSON as it is, other bytes in base64. A redacted one is empty.
 pub(super) fn payload(
     json: Option<Box<RawValue>>,
     base64: Option<String>,
@@ -249,21 +249,21 @@ pub(super) fn payload(
 ) -> Payload {
     let bytes = match (json, base64) {
         (Some(json), _) => Arc::from(json.get().as_bytes()),
-        // What a server sends is base64, or was tampered with on the way; then there is nothing to be had.
+        // A server sends base64; otherwise it was tampered with, and there is no payload.
         (None, Some(text)) => Arc::from(STANDARD.decode(text).unwrap_or_default()),
         (None, None) => Arc::from([]),
     };
     Payload { bytes, content_type: content_type.map_or_else(|| Arc::from(Payload::JSON), Arc::from) }
 }
 
-/// A job about which only this is known.
+/// A job of which only these fields are known.
 pub(super) fn sketch(id: JobId, job_type: JobType, state: JobState, now: Timestamp) -> JobRecord {
     let lane = Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type };
     JobRecord { state, ..JobRecord::new(Seq(0), id, Arc::new(lane), Arc::default(), now) }
 }
 
 impl ShownJob {
-    /// What was submitted.
+    /// The spec.
     fn spec(&mut self) -> Spec {
         Spec {
             payload: payload(self.payload.take(), self.payload_base64.take(), self.content_type.take()),
@@ -289,7 +289,7 @@ impl ShownJob {
         let suspension = self.suspension.take().map(Suspension::from);
         RareFields {
             is_held: self.state == JobState::Created,
-            // A server of an earlier version says only by whom.
+            // A server of an earlier version only sends the actor.
             suspension: suspension.or_else(|| {
                 is_suspended.then(|| Suspension {
                     by: suspended_by.clone().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! API keys of a server: list, make, revoke; for admins.
+//! API keys of a server: list, create, revoke; for admins.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -25,7 +25,7 @@ struct ShownKey {
     created_by: String,
     expires_at: Option<Moment>,
     last_used_at: Option<Moment>,
-    /// Only when it was just made.
+    /// Only present if it was just created.
     secret: Option<String>,
 }
 
@@ -57,23 +57,23 @@ impl Remote {
         let expires = new.expires.map(Span);
         let body = json!({"name": new.name, "role": new.role, "tenant": new.tenant, "expires": expires});
         let asked = self.client.ask::<ShownKey>(Call::post("/keys").json(&given(body))).await;
-        let shown = asked.map_err(|trouble| trouble.into_act(unknown("keys")))?;
+        let shown = asked.map_err(|error| error.into_act(unknown("keys")))?;
         let secret = shown.secret.as_deref().and_then(KeySecret::parse);
-        let lost = || StoreError::Unreachable("it made a key and does not show it".into());
+        let lost = || StoreError::Unreachable("it created a key but did not return its secret".into());
         let secret = secret.ok_or_else(lost)?;
         Ok(CreatedKey { key: shown.into_key(secret.hash()), secret })
     }
 
     pub(crate) async fn revoke_key(&self, id: KeyId) -> Result<(), ActError> {
         let done = self.client.done(Call::delete(format!("/keys/{id}"))).await;
-        done.map(drop).map_err(|trouble| trouble.into_act(ActError::NoSuchKey(id)))
+        done.map(drop).map_err(|error| error.into_act(ActError::NoSuchKey(id)))
     }
 
     pub(crate) async fn keys(&self) -> Result<Vec<ApiKey>, ActError> {
         let (mut found, mut cursor) = (Vec::new(), None);
         loop {
             let asked = self.client.ask::<ShownKeys>(Call::get("/keys").query_if("cursor", cursor)).await;
-            let page = asked.map_err(|trouble| trouble.into_act(unknown("keys")))?;
+            let page = asked.map_err(|error| error.into_act(unknown("keys")))?;
             found.extend(page.keys.into_iter().map(|key| key.into_key(KeyHash::unknown())));
             cursor = page.next_cursor;
             if cursor.is_none() {

@@ -1,4 +1,4 @@
-//! What operators ask of a server: pauses, settings, queues, workers, numbers, keys.
+//! Operations for operators at a server: pauses, settings, queues, workers, statistics, keys.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::store::documents::settings::patch::SettingsPatch;
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
 
-/// A pause as it is shown.
+/// A pause as sent by the server.
 #[derive(Deserialize)]
 struct ShownPause {
     by: String,
@@ -42,7 +42,7 @@ impl ShownPause {
     }
 }
 
-/// The end of a pause as it is shown.
+/// The end of a pause as sent by the server.
 #[derive(Deserialize)]
 struct ShownResumption {
     by: String,
@@ -74,8 +74,8 @@ struct QueueRates {
 }
 
 impl ShownQueue {
-    /// The queue; of its rates only those of the last whole minute are shown by themselves.
-    fn into_look(self, now: Timestamp) -> QueueInfo {
+    /// The queue; only the rates of the last whole minute are available.
+    fn into_info(self, now: Timestamp) -> QueueInfo {
         let scope = Scope::Queue { queue: self.name.clone(), tenant: None };
         let minutes = BTreeMap::from([(minute_of(now) - 1, self.rates.last_minute.into())]);
         let resumed = self.resumed.map(|end| Resumption {
@@ -196,7 +196,7 @@ impl ShownGate {
     }
 }
 
-/// What it is if there is nothing of this name.
+/// The error if the object was not found.
 fn missing(target: &Target) -> ActError {
     match target {
         Target::Worker(worker) => ActError::NoSuchWorker(*worker),
@@ -245,7 +245,7 @@ impl Remote {
 
     async fn changed(&self, call: Call, target: &Target) -> Result<bool, ActError> {
         let answer: Result<Changed, RemoteError> = self.client.ask(call).await;
-        answer.map(|answer| answer.changed).map_err(|trouble| trouble.into_act(missing(target)))
+        answer.map(|answer| answer.changed).map_err(|error| error.into_act(missing(target)))
     }
 
     pub(crate) async fn configure(&self, patch: SettingsPatch) -> Result<Configured, ActError> {
@@ -260,9 +260,9 @@ impl Remote {
                 Call::put(format!("/tenants/{tenant}")).json(&settings::tenant(patch))
             }
         };
-        // A change of settings is the same the second time.
+        // Repeating a change of settings is harmless.
         let answer = self.client.ask::<ShownSettings>(call.repeatable(true)).await;
-        let shown = answer.map_err(|trouble| trouble.into_act(unknown("settings")))?;
+        let shown = answer.map_err(|error| error.into_act(unknown("settings")))?;
         let is_changed = shown.changed;
         let settings = match patch {
             SettingsPatch::Queue(queue, _) => Settings::Queue(queue, shown.into()),
@@ -272,7 +272,7 @@ impl Remote {
         Ok(Configured { settings, is_changed })
     }
 
-    /// Workers, pauses and settings of queues; settings of types and tenants are not shown, nor are keys.
+    /// Workers, pauses and settings of queues; settings of types and tenants are not available, nor are keys.
     pub(crate) async fn config(&self) -> Result<Config, StoreError> {
         let mut config = Config::default();
         let mut cursor = None;
@@ -291,10 +291,10 @@ impl Remote {
         }
         let gate: ShownGate = self.client.ask(Call::get("/gate")).await?;
         config.holds.extend(gate.into_holds().into_iter().map(|hold| (hold.scope.clone(), hold)));
-        for look in self.queues().await? {
-            config.holds.extend(look.paused.map(|hold| (hold.scope.clone(), hold)));
-            if look.settings != QueueSettings::default() {
-                config.queues.insert((look.name, None), look.settings);
+        for queue in self.queues().await? {
+            config.holds.extend(queue.paused.map(|hold| (hold.scope.clone(), hold)));
+            if queue.settings != QueueSettings::default() {
+                config.queues.insert((queue.name, None), queue.settings);
             }
         }
         Ok(config)
@@ -302,7 +302,7 @@ impl Remote {
 
     pub(crate) async fn queue(&self, queue: &QueueName) -> Result<QueueInfo, StoreError> {
         let shown: ShownQueue = self.client.ask(Call::get(format!("/queues/{queue}"))).await?;
-        Ok(shown.into_look(self.now()))
+        Ok(shown.into_info(self.now()))
     }
 
     pub(crate) async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
@@ -310,7 +310,7 @@ impl Remote {
         loop {
             let page: ShownQueues = self.client.ask(Call::get("/queues").query_if("cursor", cursor)).await?;
             let now = self.now();
-            found.extend(page.queues.into_iter().map(|queue| queue.into_look(now)));
+            found.extend(page.queues.into_iter().map(|queue| queue.into_info(now)));
             cursor = page.next_cursor;
             if cursor.is_none() {
                 return Ok(found);
@@ -338,10 +338,10 @@ mod tests {
             "rates":{"last_minute":{"submitted":5,"claimed":0,"completed":0,"failed":0,"retried":0,"dead_letter":0,
             "cancelled":0,"reaped":0},"last_hour":{}}}"#;
         let shown: ShownQueue = serde_json::from_str(text).unwrap();
-        let look = shown.into_look(Timestamp::from_millis(600_000));
-        assert_eq!(look.oldest, Some(Timestamp::from_millis(510_000)));
-        assert_eq!(look.minutes[&9].submitted, 5);
-        assert_eq!(look.settings.max_running, Some(3));
-        assert_eq!(look.depth[&JobState::Scheduled], 2);
+        let queue = shown.into_info(Timestamp::from_millis(600_000));
+        assert_eq!(queue.oldest, Some(Timestamp::from_millis(510_000)));
+        assert_eq!(queue.minutes[&9].submitted, 5);
+        assert_eq!(queue.settings.max_running, Some(3));
+        assert_eq!(queue.depth[&JobState::Scheduled], 2);
     }
 }

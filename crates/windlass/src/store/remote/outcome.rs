@@ -1,4 +1,4 @@
-//! How attempts ended, on the way to a server.
+//! Reports of attempts to a server.
 
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ impl<'a> From<&'a Park> for ParkBody<'a> {
     }
 }
 
-/// A report as it is sent; none if its result is no JSON, which no server takes.
+/// A report as it is sent; `None` if its result is not JSON, which no server accepts.
 fn outcome(report: &Report) -> Option<OutcomeBody<'_>> {
     let Report { job, fence, outcome, cost_cents } = report;
     let body = |word| OutcomeBody {
@@ -151,9 +151,9 @@ impl Remote {
         let bodies: Vec<Option<OutcomeBody<'_>>> = reports.iter().map(outcome).collect();
         let is_readable: Vec<bool> = bodies.iter().map(Option::is_some).collect();
         let body = OutcomesBody { worker_id: worker, outcomes: bodies.into_iter().flatten().collect() };
-        // Safe to repeat by whoever reports: an outcome that was taken is stale the second time.
+        // The caller can safely repeat it: an outcome that was applied is stale the second time.
         let call = Call::post("/outcomes").json(&body).once();
-        let view: OutcomesView = self.client.ask(call).await.map_err(|trouble| trouble.into_work(worker))?;
+        let view: OutcomesView = self.client.ask(call).await.map_err(|error| error.into_work(worker))?;
         let mut answers = view.outcomes.into_iter();
         let answer = |is_readable: bool| {
             if !is_readable {

@@ -1,4 +1,4 @@
-//! What is asked about jobs at a server: one of them, pages of them, and what hangs on one.
+//! Queries about jobs at a server: one job, pages of jobs, and job data.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -134,7 +134,7 @@ struct ShownGroup {
     decided: Option<Decided>,
 }
 
-/// What a group is taken for if the server does not say.
+/// The default strategy if the server sends none.
 fn collect_all() -> GroupStrategy {
     GroupStrategy::CollectAll
 }
@@ -191,7 +191,7 @@ impl Remote {
         Ok(self.client.find::<ShownJob>(call).await?.map(Snapshot::from))
     }
 
-    /// Waits at the server, for as long as one request may, and again.
+    /// Waits at the server, for as long as one request may, repeatedly.
     pub(crate) async fn wait(&self, id: JobId, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
         let patience = WaitLimit::for_duration(timeout);
         loop {
@@ -281,7 +281,7 @@ impl Remote {
         Ok(Some(groups))
     }
 
-    /// The neighbours in the graph that the server draws around the job.
+    /// The neighbours in the graph that the server returns for the job.
     pub(crate) async fn neighbours(&self, id: JobId) -> Result<Option<Neighbours>, StoreError> {
         let Some(graph) = self.side::<Graph>(id, "graph").await? else { return Ok(None) };
         let now = self.now();
@@ -314,7 +314,7 @@ impl Remote {
             .query_if("since", query.since.map(|at| at.to_string()))
             .query_if("until", query.until.map(|at| at.to_string()));
         let page: Records = self.client.ask(call).await?;
-        // A server takes neither of these.
+        // A server supports neither of these.
         let fits = |record: &Record| {
             query.before.is_none_or(|before| record.seq < before)
                 && query.actor_type.as_ref().is_none_or(|kind| record.actor_type == *kind)

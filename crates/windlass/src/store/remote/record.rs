@@ -1,4 +1,4 @@
-//! Audit records as a server shows them.
+//! Audit records as sent by a server.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use super::text::Moment;
 use crate::audit::{AuditEvent, Record};
 use crate::job::{JobId, JobType, QueueName, Tenant};
 
-/// One line of the audit trail, as it is shown.
+/// One audit record as sent by the server.
 #[derive(Deserialize)]
 pub(super) struct ShownRecord {
     #[serde(default)]
@@ -35,7 +35,7 @@ struct Actor {
 
 impl From<ShownRecord> for Record {
     fn from(shown: ShownRecord) -> Record {
-        // A name that is not on the list is a type's own for one that is (M92).
+        // An unknown name is a type's own name for a known event (M92).
         let (event, alias) = if let Ok(event) = shown.event.parse::<AuditEvent>() {
             (event, None)
         } else {

@@ -168,7 +168,7 @@ impl From<ShownTemplate> for NewJob {
 impl ShownSchedule {
     fn timing(&self) -> Result<ScheduleSpec, StoreError> {
         let unknown =
-            || StoreError::Unreachable(format!("when schedule {} runs is not understood here", self.name));
+            || StoreError::Unreachable(format!("cannot parse the timing of schedule {}", self.name));
         match (&self.cron, self.every, self.at) {
             (Some(cron), _, _) => Ok(ScheduleSpec::Cron {
                 cron: cron.parse().map_err(|_| unknown())?,
@@ -180,7 +180,7 @@ impl ShownSchedule {
         }
     }
 
-    /// The schedule. Where its repetitions count from is not shown; counted from its next run they are the same.
+    /// The schedule. The start of its repetitions is not available; counted from its next run they are the same.
     fn into_schedule(self) -> Result<Arc<Schedule>, StoreError> {
         let timing = self.timing()?;
         let next_at = self.next_runs.first().map(|moment| moment.0);
@@ -224,13 +224,13 @@ impl ShownSchedule {
     }
 }
 
-/// A call about one schedule.
+/// Adds the name of a schedule to a call.
 fn about(call: Call, which: &ScheduleRef) -> Call {
     call.query_if("tenant", which.tenant.as_ref().map(Tenant::as_str))
 }
 
 impl Remote {
-    /// Puts a schedule in place; whether it is new follows from its age.
+    /// Creates or replaces a schedule; whether it is new is derived from its age.
     pub(crate) async fn put_schedule(
         &self,
         name: ScheduleName,
@@ -238,7 +238,7 @@ impl Remote {
     ) -> Result<PutSchedule, ScheduleError> {
         let call = Call::put(format!("/schedules/{name}")).json(&ScheduleBody::from(&new)).repeatable(true);
         let asked = self.client.ask::<ShownSchedule>(call).await;
-        let shown = asked.map_err(|trouble| trouble.into_schedule(name))?;
+        let shown = asked.map_err(|error| error.into_schedule(name))?;
         let is_new = shown.created_at == shown.updated_at && shown.changed;
         let is_changed = shown.changed;
         Ok(PutSchedule { schedule: shown.into_schedule()?, is_new, is_changed })
@@ -246,7 +246,7 @@ impl Remote {
 
     pub(crate) async fn delete_schedule(&self, which: ScheduleRef) -> Result<(), ScheduleError> {
         let call = about(Call::delete(format!("/schedules/{}", which.name)), &which);
-        self.client.done(call).await.map(drop).map_err(|trouble| trouble.into_schedule(which.name))
+        self.client.done(call).await.map(drop).map_err(|error| error.into_schedule(which.name))
     }
 
     pub(crate) async fn pause_schedule(
@@ -266,13 +266,13 @@ impl Remote {
 
     async fn changed_schedule(&self, call: Call, name: ScheduleName) -> Result<bool, ScheduleError> {
         let asked: Result<Changed, RemoteError> = self.client.ask(call).await;
-        asked.map(|answer| answer.changed).map_err(|trouble| trouble.into_schedule(name))
+        asked.map(|answer| answer.changed).map_err(|error| error.into_schedule(name))
     }
 
     pub(crate) async fn trigger_schedule(&self, which: ScheduleRef) -> Result<JobRecord, ScheduleError> {
         let call = about(Call::post(format!("/schedules/{}/trigger", which.name)), &which);
         let asked: Result<ShownJob, RemoteError> = self.client.ask(call).await;
-        asked.map(ShownJob::into_job).map_err(|trouble| trouble.into_schedule(which.name))
+        asked.map(ShownJob::into_job).map_err(|error| error.into_schedule(which.name))
     }
 
     pub(crate) async fn schedule(&self, which: &ScheduleRef) -> Result<Option<Arc<Schedule>>, StoreError> {

@@ -1,4 +1,4 @@
-//! Settings of queues, types and tenants, as the API writes them.
+//! Settings of queues, types and tenants, in the format of the API.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use crate::store::documents::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
 };
 
-/// A change on its way: what stays is not named, what is cleared is null.
+/// A change as it is sent: fields that stay are left out, cleared ones are null.
 #[derive(Default)]
 struct Change(Map<String, Value>);
 
@@ -114,7 +114,7 @@ pub(super) fn tenant(patch: &TenantPatch) -> Value {
     Value::Object(change.0)
 }
 
-/// Settings as they are shown, of whatever they are.
+/// Settings of any kind as sent by the server.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct ShownSettings {
@@ -139,7 +139,7 @@ pub(super) struct ShownSettings {
     max_queues: Option<u64>,
     max_types: Option<u64>,
     max_lanes: Option<u64>,
-    /// Whether a change changed anything.
+    /// Whether the change had an effect.
     pub(super) changed: bool,
 }
 

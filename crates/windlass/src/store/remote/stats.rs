@@ -1,5 +1,5 @@
-//! Counts and rates as a server shows them. How long things took is shown as percentiles only, from which no spread can be
-//! made again; those stay empty.
+//! Counts and rates as sent by a server. Durations are sent as percentiles only, from which no histogram can be
+//! restored; histograms stay empty.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::job::{JobType, QueueName, Tenant};
 use crate::store::documents::minute_stats::{Minute, minute_of};
 use crate::store::query::stats::{ByState, Omitted, Stats};
 
-/// What happened in some time.
+/// Statistics of a period.
 #[derive(Deserialize)]
 pub(super) struct ShownRates {
     submitted: u64,
@@ -39,7 +39,7 @@ impl From<ShownRates> for Minute {
     }
 }
 
-/// Where jobs are and how fast they go.
+/// Job counts and rates.
 #[derive(Deserialize)]
 pub(super) struct ShownStats {
     states: ByState,

@@ -1,4 +1,4 @@
-//! Jobs on their way to a server.
+//! Submissions to a server.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ pub(super) struct Submission<'a> {
     traceparent: Option<&'a str>,
 }
 
-/// A retry policy, whole.
+/// A complete retry policy.
 #[derive(Serialize)]
 pub(super) struct RetryBody<'a> {
     strategy: Strategy,
@@ -92,7 +92,7 @@ impl<'a> From<&'a RetryPolicy> for RetryBody<'a> {
     }
 }
 
-/// Time limits of which some are set.
+/// Time limits, each optional.
 #[derive(Serialize)]
 struct Timeouts {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ impl Timeouts {
     }
 }
 
-/// JSON as it is; anything else, and JSON with blanks around it that would be lost, in base64.
+/// JSON as it is; anything else, and JSON with surrounding blanks that would be lost, in base64.
 fn payload(payload: &Payload) -> (Option<&RawValue>, Option<String>, Option<&str>) {
     if &*payload.content_type == Payload::JSON
         && let Ok(json) = serde_json::from_slice::<&RawValue>(&payload.bytes)
@@ -131,7 +131,7 @@ fn names(dependencies: &[Dependency]) -> Vec<String> {
     dependencies.iter().map(name).collect()
 }
 
-/// Waiting for the last of several submissions.
+/// Debouncing options.
 #[derive(Serialize)]
 struct DebounceBody<'a> {
     key: &'a str,

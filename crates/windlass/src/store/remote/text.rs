@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::clock::Timestamp;
 
-/// A moment, in RFC 3339.
+/// A time, in RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment(pub(super) Timestamp);
 
-/// Reads a moment.
+/// Parses a time.
 pub(super) fn moment(text: &str) -> Option<Timestamp> {
     let read: jiff::Timestamp = text.parse().ok()?;
     Some(Timestamp::from_millis(read.as_millisecond()))
@@ -33,7 +33,7 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
-/// A length of time, in whole milliseconds: `1h30m`.
+/// A duration in whole milliseconds, such as `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span(pub(super) Duration);
 
@@ -42,7 +42,7 @@ const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 
 impl std::fmt::Display for Span {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Rounded up: a wait of half a millisecond is still one.
+        // Rounded up: a wait of half a millisecond must not become zero.
         let mut rest = u64::try_from(self.0.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         if rest == 0 {
             return f.write_str("0s");
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// A text as one part of a path or query: everything but the plainest characters in hexadecimal.
+/// Percent-encodes a text as one part of a path or query.
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,5 +1,5 @@
-//! Tickets of jobs that a server hands out, verified by the worker itself (M94): whoever stands between the one who submitted
-//! and the one who works, the server included, changes nothing unseen. Issuing them is the server's business.
+//! Tickets of jobs that a server assigns, verified by the worker itself (M94): no intermediary, including the server,
+//! can change a job unnoticed. The server issues the tickets.
 
 use super::Remote;
 use crate::job::{Failure, Spec, WorkerId};
@@ -8,8 +8,8 @@ use crate::store::command::finish::{Outcome, Report};
 use crate::ticket::{Subject, TicketFault};
 
 impl Remote {
-    /// The jobs that are those which were submitted. The others are reported as failed; should that get lost, their leases
-    /// end, and whoever is handed them next judges again.
+    /// The jobs with valid tickets. The others are reported as failed; if the report is lost, their leases end, and the
+    /// next worker verifies them again.
     pub(super) async fn admitted(&self, worker: WorkerId, claimed: Vec<Claimed>) -> Vec<Claimed> {
         if self.trusted.is_empty() {
             return claimed;
@@ -19,7 +19,7 @@ impl Remote {
             match self.judge(&claimed) {
                 Ok(()) => good.push(claimed),
                 Err(fault) => {
-                    tracing::warn!(job = %claimed.job.id, %fault, "a job is not run: it is not the one that was submitted");
+                    tracing::warn!(job = %claimed.job.id, %fault, "job not run: its ticket does not match what was submitted");
                     let outcome = Outcome::Failed(Failure::permanent(fault.code(), fault.to_string()));
                     let (job, fence) = (claimed.job.id, claimed.job.fence);
                     refused.push(Report { job, fence, outcome, cost_cents: 0 });
@@ -36,7 +36,7 @@ impl Remote {
 
     fn judge(&self, claimed: &Claimed) -> Result<(), TicketFault> {
         let ticket = claimed.ticket().ok_or(TicketFault::Missing)?;
-        // What a claim does not carry is known by the ticket alone.
+        // Fields that a claim does not contain are known from the ticket alone.
         let spec = Spec {
             owner: ticket.actor.clone(),
             unique_key: ticket.unique_key.clone(),

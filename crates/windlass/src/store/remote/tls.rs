@@ -10,12 +10,12 @@ use rustls::{ClientConfig, RootCertStore};
 use super::address::Address;
 use crate::error::OpenError;
 
-/// The connector, speaking TLS if the address asks for it.
+/// The connector, with TLS if the address requires it.
 pub(super) fn over(
     connector: HttpConnector,
     address: &Address,
 ) -> Result<HttpsConnector<HttpConnector>, OpenError> {
-    // Nothing is looked up for a connection in the clear: a machine without certificates can make one.
+    // Certificates are not loaded for an unencrypted connection: it must work on a machine without certificates.
     let roots = if address.is_secure { trusted(address)? } else { RootCertStore::empty() };
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -23,20 +23,19 @@ pub(super) fn over(
         .with_root_certificates(roots)
         .with_no_client_auth();
     let builder = HttpsConnectorBuilder::new().with_tls_config(config);
-    // A server that is asked for by https is never spoken to in the clear.
+    // An https server is never contacted without encryption.
     let builder = if address.is_secure { builder.https_only() } else { builder.https_or_http() };
     Ok(builder.enable_http1().wrap_connector(connector))
 }
 
-/// What the machine trusts, or what `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+/// The certificates that the machine trusts, or those named by `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 fn trusted(address: &Address) -> Result<RootCertStore, OpenError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     let (taken, _unreadable) = roots.add_parsable_certificates(found.certs);
     if taken == 0 {
         let why = found.errors.first().map_or_else(|| "none was found".to_owned(), ToString::to_string);
-        let problem =
-            format!("there is no certificate to trust: {why}; install some, or name a file in SSL_CERT_FILE");
+        let problem = format!("no trusted certificates: {why}; install some, or set SSL_CERT_FILE");
         return Err(refused(address, &problem));
     }
     Ok(roots)

@@ -1,5 +1,5 @@
-//! What a connection remembers between commits: the parsed configuration and rates not written yet. Everything in it can
-//! be rebuilt from the database at any moment.
+//! A connection's cache between commits: the parsed configuration and statistics that are not written yet. Everything
+//! in it can be rebuilt from the database at any time.
 
 use std::sync::Arc;
 
@@ -17,61 +17,62 @@ use crate::store::engine::{EngineResult, Read};
 use crate::store::environment::Environment;
 use crate::store::move_store::mark;
 
-/// A connection's memory.
+/// A connection's cache.
 #[derive(Debug, Default)]
 pub struct ConnectionCache {
     config: Option<(u64, Arc<Config>)>,
-    /// Why nobody is served, if so, as of a version of the configuration.
+    /// Why the store must not be served, if so, as of a version of the configuration.
     shut: Option<(u64, Option<String>)>,
     lanes: FxHashSet<Arc<Lane>>,
-    /// When workers were last heard of.
+    /// When workers were last heard from.
     pub(in crate::store) liveness: Liveness,
     running: Running,
     pub(in crate::store) tallies: UsageCache,
-    /// No job is changed by time before this; none if it is not known.
+    /// No job's timer is due before this; `None` if unknown.
     quiet_until: Option<Timestamp>,
-    /// Whether somebody else has committed since this connection last did: what is found out now will not be known for
-    /// long, and is not worth a question.
+    /// Whether another connection has committed since this one last did: what is cached now will not be valid for long,
+    /// and is not worth a query.
     pub(in crate::store) is_shared: bool,
-    /// How far running jobs were searched for leases of an earlier generation.
+    /// How far running jobs were scanned for leases of an earlier generation.
     pub(in crate::store) lease_sweep: LeaseSweep,
-    /// Whose jobs' aging was compared when.
+    /// When each lane's aging was last compared.
     pub(in crate::store) aging_turns: AgingTurns,
-    /// Rates of the current minute.
+    /// Statistics of the current minute.
     pub rates: Rates,
 }
 
-/// Jobs that run, as stored: a job that was claimed through this connection is mostly finished through it too, and need
-/// not be read again.
+/// Running jobs as stored: a job claimed through this connection is usually finished through it too, and need not be
+/// read again.
 #[derive(Debug, Default)]
 struct Running {
     generation: u64,
     jobs: FxHashMap<Seq, JobRecord>,
     seqs: FxHashMap<JobId, Seq>,
-    /// Names of their checkpoints and how many bytes each has, as far as they were written or read through this connection.
+    /// Names and sizes of their checkpoints, as far as they were written or read through this connection.
     steps: FxHashMap<Seq, FxHashMap<String, u64>>,
-    /// How many names.
+    /// Total number of names.
     names: usize,
 }
 
-/// How far rates, turns and budgets are used, as the documents say or will say when this group ends.
+/// Usage of rate limits, turns and budgets, as stored or to be stored when this group ends.
 #[derive(Debug, Default)]
 pub(in crate::store) struct UsageCache {
-    /// By key; the second is whether it is yet to be written.
+    /// By key; the second value is whether it is not written yet.
     pub(in crate::store) documents: FxHashMap<String, (Option<Vec<u8>>, bool)>,
-    /// No timer of a throttled key is earlier than this; none if it is not known.
+    /// No timer of a throttled key is due before this; `None` if unknown.
     pub(in crate::store) no_timer_before: Option<Timestamp>,
-    /// Whether it is known that no cascade is left to go on with.
+    /// Whether it is known that no cascade is left.
     pub(in crate::store) has_no_cascades: bool,
 }
 
-/// Running jobs remembered; all are forgotten when there are more.
+/// Maximum number of cached running jobs; the cache is cleared when there are more.
 const RUNNING_REMEMBERED_MAX: usize = 20_000;
 
-/// Names of checkpoints remembered; all are forgotten when there are more.
+/// Maximum number of cached checkpoint names; the cache is cleared when there are more.
 const STEPS_REMEMBERED_MAX: usize = 100_000;
 
-/// Lanes remembered; all are forgotten when there are more, since most of them are then no longer in use.
+/// Maximum number of cached lanes; the cache is cleared when there are more, because most of them are then no longer in
+/// use.
 const LANES_REMEMBERED_MAX: usize = 10_000;
 
 impl ConnectionCache {
@@ -88,8 +89,9 @@ impl ConnectionCache {
         Ok(config)
     }
 
-    /// Refuses to serve a store whose content is elsewhere, or on its way (see [`transfer`](crate::store::transfer)). Looked up
-    /// again whenever the configuration has changed, so that it binds every process from the next commit on.
+    /// Refuses to serve a store whose content was moved or is being moved (see [`move_store`](crate::store::move_store)).
+    /// Checked again whenever the configuration has changed, so that it applies to every process from the next commit
+    /// on.
     pub(crate) fn check_not_moved(
         &mut self,
         db: &mut (impl Read + ?Sized),
@@ -108,19 +110,19 @@ impl ConnectionCache {
         }
     }
 
-    /// Changes the remembered configuration along with the database, which is at `version` from now on.
+    /// Changes the cached configuration along with the database, which is at `version` from now on.
     pub fn change_config(&mut self, version: u64, change: impl FnOnce(&mut Config)) {
         if let Some((known, config)) = &mut self.config {
             change(Arc::make_mut(config));
             *known = version;
         }
-        // Nothing but this connection's own change lies between the two versions.
+        // Only this connection's own change lies between the two versions.
         if let Some((known, _)) = &mut self.shut {
             *known = version;
         }
     }
 
-    /// The one shared value of a lane.
+    /// The shared instance of a lane.
     pub fn intern_lane(&mut self, lane: Lane) -> Arc<Lane> {
         if let Some(known) = self.lanes.get(&lane) {
             return known.clone();
@@ -133,7 +135,7 @@ impl ConnectionCache {
         lane
     }
 
-    /// Makes sure that nothing is remembered from before somebody else's commit.
+    /// Discards what was cached before another connection's commit.
     pub fn refresh(&mut self, generation: u64) {
         self.is_shared = self.running.generation != generation;
         if self.is_shared {
@@ -144,29 +146,29 @@ impl ConnectionCache {
         }
     }
 
-    /// Whether it is known that time changes no job by `now`: most claims come while nothing is due, and need not look.
+    /// Whether it is known that no timer is due by `now`: most claims come while nothing is due, and need no query.
     pub fn is_quiet(&self, now: Timestamp) -> bool {
         self.quiet_until.is_some_and(|until| now < until)
     }
 
-    /// Remembers when time changes a job next; none if never.
+    /// Records when the next timer of a job is due; `None` if there is none.
     pub fn quiet_until(&mut self, next: Option<Timestamp>) {
         self.quiet_until = Some(next.unwrap_or(Timestamp::MAX));
     }
 
-    /// Takes notice of a job that will be stored like this.
+    /// Registers a job that will be stored like this.
     pub fn written(&mut self, job: &JobRecord) {
         if let (Some(known), Some(at)) = (self.quiet_until, acts_at(job)) {
             self.quiet_until = Some(known.min(at));
         }
     }
 
-    /// The running job with this id, if it is remembered.
+    /// The running job with this id, if it is cached.
     pub fn running(&self, id: JobId) -> Option<&JobRecord> {
         self.running.jobs.get(self.running.seqs.get(&id)?)
     }
 
-    /// Remembers a job as it was just stored, if it runs.
+    /// Caches a job as it was just stored, if it runs.
     pub fn stored(&mut self, job: &JobRecord) {
         let running = &mut self.running;
         if job.state == JobState::Running {
@@ -185,18 +187,18 @@ impl ConnectionCache {
         }
     }
 
-    /// Whether all checkpoints of a running job are remembered.
+    /// Whether all checkpoints of a running job are cached.
     pub(in crate::store) fn knows_steps(&self, seq: Seq) -> bool {
         let (job, steps) = (self.running.jobs.get(&seq), self.running.steps.get(&seq));
         job.zip(steps).is_some_and(|(job, steps)| steps.len() as u64 == job.details.checkpoints)
     }
 
-    /// How many bytes a running job's checkpoint of this name has, if it is remembered.
+    /// Size in bytes of a running job's checkpoint of this name, if it is cached.
     pub(in crate::store) fn step_bytes(&self, seq: Seq, step: &str) -> Option<u64> {
         self.running.steps.get(&seq)?.get(step).copied()
     }
 
-    /// Remembers a checkpoint of a running job, as stored.
+    /// Caches a stored checkpoint of a running job.
     pub(in crate::store) fn learn_step(&mut self, seq: Seq, step: &str, bytes: u64) {
         let running = &mut self.running;
         if !running.jobs.contains_key(&seq) {
@@ -210,7 +212,7 @@ impl ConnectionCache {
         running.names += usize::from(is_new);
     }
 
-    /// Forgets everything, after a commit that failed.
+    /// Clears everything, after a failed commit.
     pub fn clear(&mut self) {
         *self = ConnectionCache::default();
     }

@@ -1,5 +1,5 @@
-//! One group commit: everything that is waiting is done in one unit of work, then committed once, then answered. Engines
-//! only begin, commit and roll back.
+//! Group commit: all waiting tasks run in one write transaction, which is committed once; then they are answered.
+//! Engines only begin, commit and roll back.
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -9,47 +9,47 @@ use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::write_tx::{Effects, WriteTx};
 
-/// Does the work of all tasks. On an error nothing may be committed: the engine rolls back and the memo is forgotten.
+/// Runs all tasks. On an error nothing may be committed: the engine rolls back and clears the cache.
 pub fn run(
     db: &mut dyn Write,
-    memo: &mut ConnectionCache,
+    cache: &mut ConnectionCache,
     env: &Environment,
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
-    let result = run_all(db, memo, env, now, tasks);
+    let result = run_all(db, cache, env, now, tasks);
     if result.is_err() {
-        memo.clear();
+        cache.clear();
     }
     result
 }
 
 fn run_all(
     db: &mut dyn Write,
-    memo: &mut ConnectionCache,
+    cache: &mut ConnectionCache,
     env: &Environment,
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
-    memo.check_not_moved(db, env)?;
+    cache.check_not_moved(db, env)?;
     let put_back = if env.is_moving { None } else { db.why_put_back()? };
-    let mut tx = WriteTx::new(db, memo, env, now);
+    let mut tx = WriteTx::new(db, cache, env, now);
     tx.share_grace()?;
     tx.expect_outcomes(tasks.iter().map(|task| task.names().len()).sum());
     if let Some(reason) = put_back {
-        // Before any task of this commit: none of them may use or give out a fence of the generation before.
+        // Before any task of this commit: none of them may use or issue a fence of the previous generation.
         tx.begin_generation(&RecordActor { reason: Some(reason), ..RecordActor::system() })?;
     }
     for task in tasks {
         task.run(&mut tx);
-        if let Some(trouble) = tx.trouble() {
-            return Err(trouble.clone());
+        if let Some(error) = tx.error() {
+            return Err(error.clone());
         }
     }
     tx.finish()
 }
 
-/// Tells the world about a commit that is on disk, then answers everybody who took part.
+/// Announces a commit that is on disk, then answers all its tasks.
 pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>>) {
     if !effects.work.is_empty() {
         env.wakeups.work_arrived_in(effects.work);
@@ -74,7 +74,7 @@ pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>
     }
 }
 
-/// Tells everybody who took part that nothing happened.
+/// Answers all tasks that nothing was done.
 pub fn refuse(tasks: Vec<Box<dyn WriteTask>>, error: &StoreError) {
     for task in tasks {
         task.done(Err(error.clone()));

@@ -1,4 +1,4 @@
-//! A look at the store: a snapshot, the configuration in force, and the time. Reads are written over it once for all
+//! A read transaction: a snapshot, the current configuration, and the time. Queries are written over it once for all
 //! engines.
 
 use std::sync::Arc;
@@ -17,40 +17,40 @@ use crate::store::tx::cache::ConnectionCache;
 pub struct ReadTx<'a> {
     /// The engine.
     pub db: &'a mut dyn Read,
-    memo: &'a mut ConnectionCache,
-    /// What the store was given.
+    cache: &'a mut ConnectionCache,
+    /// The store's clock, randomness and options.
     pub env: &'a Environment,
-    /// The time of the look.
+    /// The time of the snapshot.
     pub now: Timestamp,
-    /// Cancelled once nobody waits for the answer any more.
+    /// Cancelled once no caller waits for the answer.
     asker: Option<CancellationToken>,
-    /// When workers were last heard of, as far as this look has asked.
+    /// When workers were last heard from, as far as this transaction has read it.
     liveness: Liveness,
 }
 
 impl<'a> ReadTx<'a> {
-    /// A look at the time of a commit.
+    /// A read transaction at the time of a commit.
     pub(crate) fn within(
         db: &'a mut dyn Read,
-        memo: &'a mut ConnectionCache,
+        cache: &'a mut ConnectionCache,
         env: &'a Environment,
         now: Timestamp,
     ) -> ReadTx<'a> {
-        ReadTx { db, memo, env, now, asker: None, liveness: Liveness::default() }
+        ReadTx { db, cache, env, now, asker: None, liveness: Liveness::default() }
     }
 
-    /// Refuses to look at a store whose content is elsewhere.
+    /// Refuses to read a store whose content was moved.
     pub(crate) fn check_not_moved(&mut self) -> EngineResult<()> {
-        self.memo.check_not_moved(self.db, self.env)
+        self.cache.check_not_moved(self.db, self.env)
     }
 
-    /// Notes who waits for the answer.
+    /// Sets the token that is cancelled when the caller stops waiting.
     pub(crate) fn ask_for(&mut self, asker: CancellationToken) {
         self.asker = Some(asker);
     }
 
-    /// Fails if nobody waits for the answer any more. Long looks ask between two pages, so that a caller who leaves does
-    /// not keep a reader busy; engines end the statement that is running too.
+    /// Returns an error if no caller waits for the answer. Long reads check this between two pages, so that a caller
+    /// that disconnects does not keep a reader busy; engines also cancel the running statement.
     pub(crate) fn is_wanted(&self) -> EngineResult<()> {
         match &self.asker {
             Some(asker) if asker.is_cancelled() => {
@@ -60,7 +60,7 @@ impl<'a> ReadTx<'a> {
         }
     }
 
-    /// Whether a worker counts as alive. Asks for its heartbeats only if it was not heard of otherwise.
+    /// Whether a worker counts as alive. Reads its heartbeats only if they matter.
     pub(crate) fn is_live(&mut self, worker: &Worker) -> EngineResult<bool> {
         if worker.is_lost || !worker.is_silent(self.now) {
             return Ok(!worker.is_lost);
@@ -69,7 +69,7 @@ impl<'a> ReadTx<'a> {
         Ok(!worker.is_silent(self.now))
     }
 
-    /// The configuration in force, with when its workers were last heard of.
+    /// The current configuration, including when its workers were last heard from.
     pub(crate) fn config_with_liveness(&mut self) -> EngineResult<Config> {
         let mut config = (*self.config()?).clone();
         self.liveness.read_all(self.db)?;
@@ -77,8 +77,8 @@ impl<'a> ReadTx<'a> {
         Ok(config)
     }
 
-    /// The configuration in force.
+    /// The current configuration.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
-        self.memo.config(self.db)
+        self.cache.config(self.db)
     }
 }

@@ -1,4 +1,4 @@
-//! Commands and queries on their way through an engine: typed on the outside, boxed inside, answered once.
+//! Commands and queries on their way through an engine: typed outside, boxed inside, answered once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,50 +15,50 @@ use crate::store::engine::{ReadTask, WriteTask};
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::write_tx::WriteTx;
 
-/// An answer that may stand for trouble with the engine.
+/// An error type that may contain an engine error.
 pub(crate) trait IsStoreError: From<StoreError> {
-    /// The trouble, if it is that and no refusal.
-    fn trouble(&self) -> Option<&StoreError>;
+    /// The engine error, if it is one and not a refusal.
+    fn store_error(&self) -> Option<&StoreError>;
 }
 
 impl IsStoreError for StoreError {
-    fn trouble(&self) -> Option<&StoreError> {
+    fn store_error(&self) -> Option<&StoreError> {
         Some(self)
     }
 }
 
-macro_rules! may_be_trouble {
+macro_rules! is_store_error {
     ($($error:ident),*) => {$(
         impl IsStoreError for $error {
-            fn trouble(&self) -> Option<&StoreError> {
+            fn store_error(&self) -> Option<&StoreError> {
                 if let $error::Store(error) = self { Some(error) } else { None }
             }
         }
     )*};
 }
 
-may_be_trouble!(SubmitError, ActError, WorkError, ScheduleError);
+is_store_error!(SubmitError, ActError, WorkError, ScheduleError);
 
-/// What a task is like, for the engine that queues it.
+/// The kind of a task, for the engine that queues it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Adds jobs: refused when the disk is full.
+    /// Adds jobs; refused when the disk is full.
     Submission,
-    /// The same, so many of them.
+    /// Adds this many jobs.
     Batch(usize),
-    /// Changes up to so many jobs.
+    /// Changes up to this many jobs.
     Bulk(usize),
     /// Must not wait behind bulk work.
     Urgent,
-    /// Looks for so many claimable jobs.
+    /// Claims up to this many jobs.
     Claim(usize),
-    /// Looks up these jobs.
+    /// Reads these jobs.
     About(Vec<JobId>),
     /// Anything else.
     Ordinary,
 }
 
-/// How far a command has come, known to its caller and to the engine.
+/// The progress of a command, shared by its caller and the engine.
 #[derive(Debug, Default)]
 struct Progress(AtomicU8);
 
@@ -71,29 +71,29 @@ impl Progress {
         self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// It is about to be run; false if it must not be.
+    /// Marks it as about to run; returns false if it was withdrawn.
     fn begin(&self) -> bool {
         self.change(WAITING, BEGUN) || self.0.load(Ordering::Acquire) == BEGUN
     }
 
-    /// It is not to be run; false if it may have been.
+    /// Withdraws it; returns false if it may already have run.
     fn withdraw(&self) -> bool {
         self.change(WAITING, WITHDRAWN)
     }
 }
 
-/// The answer to a command or a query, on its way.
+/// The pending answer to a command or a query.
 pub(crate) struct Answer<T, E> {
     reply: oneshot::Receiver<Result<T, E>>,
     deadline: Option<Deadline>,
     progress: Arc<Progress>,
-    /// Whether it is a command's, and not that of a query, which changes nothing.
+    /// Whether it belongs to a command and not to a query, which changes nothing.
     is_command: bool,
 }
 
 impl<T, E: From<StoreError>> Answer<T, E> {
-    /// Waits for the answer. A caller is answered by its deadline whatever the engine is doing: with the truth, which may be
-    /// that nobody knows whether the change was made.
+    /// Waits for the answer. The caller gets an answer by its deadline regardless of the engine; it may be that the
+    /// result of the change is unknown.
     pub(crate) async fn wait(mut self) -> Result<T, E> {
         let gone = || Err(StoreError::Stopped("the store was closed".into()).into());
         tokio::select! {
@@ -105,8 +105,8 @@ impl<T, E: From<StoreError>> Answer<T, E> {
                     return answer;
                 }
                 if is_withdrawn && !self.is_command {
-                    // The database was not asked: others were, for too long.
-                    return Err(StoreError::TooSlow("its turn did not come in time".to_owned()).into());
+                    // The database did not receive the query: other queries took too long.
+                    return Err(StoreError::TooSlow("it was not started in time".to_owned()).into());
                 }
                 let why = if is_withdrawn || !self.is_command {
                     "no answer in time; nothing was changed"
@@ -119,7 +119,7 @@ impl<T, E: From<StoreError>> Answer<T, E> {
     }
 }
 
-/// Returns when a caller is to be answered.
+/// Returns when the deadline has passed.
 async fn passed(deadline: Option<Deadline>) {
     match deadline {
         Some(deadline) => deadline.plus(limits::ANSWER_MARGIN).passed().await,
@@ -143,7 +143,7 @@ where
     T: Send + 'static,
     E: IsStoreError + Send + 'static,
 {
-    /// The command, and where its answer will arrive.
+    /// The command, and a receiver for its answer.
     pub(crate) fn with_answer(kind: Kind, deadline: Deadline, work: F) -> (Box<dyn WriteTask>, Answer<T, E>) {
         let (reply, answer) = oneshot::channel();
         let progress: Arc<Progress> = Arc::default();
@@ -167,10 +167,10 @@ where
         tx.call_trace = None;
         let result = (self.work)(tx);
         if let Err(error) = &result {
-            // Half of what the engine was told may be in it, or SQLite may have ended the transaction by itself: after
-            // trouble nothing of this group may be committed.
-            match error.trouble() {
-                Some(trouble) => tx.abort(trouble),
+            // The engine may have applied half of the writes, or SQLite may have ended the transaction: after an engine
+            // error nothing of this group may be committed.
+            match error.store_error() {
+                Some(store_error) => tx.abort(store_error),
                 None => tx.undo(),
             }
         }
@@ -180,10 +180,10 @@ where
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         let answer = match outcome {
             Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
-            // A refusal stands by itself; only what would have been committed is lost with the commit.
+            // A refusal remains valid; only what would have been committed is lost with the commit.
             Err(error) => Err(error.into()),
         };
-        // The caller may have gone; what was committed stays committed.
+        // The caller may have stopped waiting; the commit stands.
         let _ = self.reply.send(answer);
     }
 
@@ -199,7 +199,7 @@ where
         match &self.kind {
             Kind::Submission | Kind::Ordinary | Kind::Urgent => 1,
             Kind::Batch(jobs) | Kind::Bulk(jobs) => *jobs,
-            // Most claims that ask for many find few.
+            // Most claims that request many jobs find few.
             Kind::Claim(wanted) => 1 + wanted / limits::CLAIM_WEIGHT_SHARE,
             Kind::About(jobs) => jobs.len(),
         }
@@ -229,11 +229,11 @@ where
 /// A query on its way to a snapshot.
 pub(crate) struct Query<F, T, E> {
     work: F,
-    /// None if it may take as long as it likes.
+    /// `None` if there is no time limit.
     deadline: Option<Deadline>,
-    /// Cancelled once nobody waits for the answer any more.
+    /// Cancelled once no caller waits for the answer.
     asker: CancellationToken,
-    /// For whom it is made.
+    /// The source of the read.
     made_for: Option<ReadSource>,
     progress: Arc<Progress>,
     result: Option<Result<T, E>>,
@@ -246,7 +246,7 @@ where
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
-    /// The query, and where its answer will arrive. It ends early once `asker` is cancelled.
+    /// The query, and a receiver for its answer. It ends early once `asker` is cancelled.
     pub(crate) fn with_answer(
         deadline: Option<Deadline>,
         asker: CancellationToken,
@@ -296,7 +296,7 @@ where
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         let is_over = self.deadline.is_some_and(Deadline::is_over);
         let answer = match outcome {
-            // Engines end what takes too long, and say that it was interrupted: that is no trouble of the database.
+            // Engines interrupt queries that take too long; that is not a database error.
             Ok(()) if is_over && matches!(self.result, Some(Err(_))) => {
                 Err(StoreError::TooSlow("the read was ended".to_owned()).into())
             }
@@ -324,13 +324,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_its_deadline_ended_is_no_trouble_of_the_database() {
+    async fn a_read_that_its_deadline_ended_is_not_a_database_error() {
         assert!(matches!(interrupted(Duration::ZERO).await, StoreError::TooSlow(_)));
         assert!(matches!(interrupted(limits::REQUEST_MAX).await, StoreError::Database(_)));
     }
 
     #[tokio::test]
-    async fn a_read_whose_turn_does_not_come_is_no_trouble_of_the_database() {
+    async fn a_read_that_was_not_started_is_not_a_database_error() {
         let long_ago = Deadline::after(Duration::ZERO).minus(limits::ANSWER_MARGIN);
         let work = |_: &mut ReadTx<'_>| Ok::<(), StoreError>(());
         let (task, answer) = Query::with_answer(Some(long_ago), CancellationToken::new(), None, work);

@@ -1,5 +1,5 @@
-//! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
-//! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
+//! A write transaction: the jobs that one group commit has read or changed, before and after. Commands change jobs
+//! here; `flush` passes all changes to the engine in bulk. A refused command is undone completely.
 
 mod effects;
 mod heard;
@@ -32,55 +32,55 @@ use crate::store::engine::{
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 
-/// A job as it will be, and the state it is stored in.
+/// A job's pending record, and the state it is stored in.
 struct Entry {
     stored: Option<JobState>,
     job: JobRecord,
 }
 
-/// The work of one group commit.
+/// The write transaction of one group commit.
 pub struct WriteTx<'a> {
     db: &'a mut dyn Write,
-    memo: &'a mut ConnectionCache,
-    /// What the store was given.
+    cache: &'a mut ConnectionCache,
+    /// The store's clock, randomness and options.
     pub env: &'a Environment,
     /// The time of this commit.
     pub now: Timestamp,
-    /// What time may not do yet.
+    /// Timers that may not act yet.
     pub(crate) grace: Grace,
     jobs: FxHashMap<Seq, Entry>,
     seqs: FxHashMap<JobId, Seq>,
     dirty: BTreeSet<Seq>,
     pending: Pending,
-    facets: JobDataBuffer,
+    job_data: JobDataBuffer,
     effects: Effects,
-    /// What is left for the consequences of changes, and for those of earlier commits.
+    /// The remaining budgets for the consequences of this commit's changes, and of earlier commits' changes.
     pub(crate) budgets: [Budget; 2],
     mark: Mark,
-    /// What a job was before the command changed it, and whether it had been changed before; none if it was added.
+    /// Each job before the command changed it, and whether it was already changed; `None` if it was added.
     journal: Vec<(Seq, Option<JobRecord>, bool)>,
     is_beyond_undoing: bool,
-    /// Dependents that were looked at to find out whether jobs may be removed.
+    /// Dependents scanned to decide whether jobs may be removed.
     pub(crate) dependents_seen: usize,
     /// The generation before the one that this commit begins, if it begins one.
     pub(crate) generation_before: Option<u64>,
-    trouble: Option<StoreError>,
-    /// The trace of the call that is being done, once a record has needed it.
+    error: Option<StoreError>,
+    /// The trace of the current call, once a record has needed it.
     pub(crate) call_trace: Option<String>,
 }
 
 impl<'a> WriteTx<'a> {
-    /// Work that starts now.
+    /// A transaction that starts now.
     pub fn new(
         db: &'a mut dyn Write,
-        memo: &'a mut ConnectionCache,
+        cache: &'a mut ConnectionCache,
         env: &'a Environment,
         now: Timestamp,
     ) -> WriteTx<'a> {
-        memo.refresh(db.generation());
+        cache.refresh(db.generation());
         WriteTx {
             db,
-            memo,
+            cache,
             env,
             now,
             grace: env.clock.grace(),
@@ -88,7 +88,7 @@ impl<'a> WriteTx<'a> {
             seqs: FxHashMap::default(),
             dirty: BTreeSet::new(),
             pending: Pending::default(),
-            facets: JobDataBuffer::default(),
+            job_data: JobDataBuffer::default(),
             effects: Effects::default(),
             budgets: [Budget::new(env.options.cascade_jobs_per_commit); 2],
             mark: Mark::default(),
@@ -96,25 +96,26 @@ impl<'a> WriteTx<'a> {
             is_beyond_undoing: false,
             dependents_seen: 0,
             generation_before: None,
-            trouble: None,
+            error: None,
             call_trace: None,
         }
     }
 
-    /// Begins a command, or makes what it did so far stand; what it does from here on can be undone.
+    /// Begins a command, or keeps what it did so far: only later changes can be undone.
     pub fn begin(&mut self) {
         self.mark = self.pending.mark();
         self.journal.clear();
         self.is_beyond_undoing = false;
     }
 
-    /// Undoes the command that began last: it was refused and leaves no trace.
+    /// Undoes the command that began last; used when it is refused.
     ///
-    /// What an index read has pushed to the engine cannot be taken back alone: the whole group is then rolled back.
+    /// Changes that were flushed to the engine for an index read cannot be undone alone: the whole group is rolled back
+    /// then.
     pub fn undo(&mut self) {
         if self.is_beyond_undoing {
             let message = "a command failed half-way and was rolled back with its group: try again";
-            self.trouble.get_or_insert_with(|| StoreError::Database(message.into()));
+            self.error.get_or_insert_with(|| StoreError::Database(message.into()));
         }
         while let Some((seq, previous, was_dirty)) = self.journal.pop() {
             match previous {
@@ -132,13 +133,13 @@ impl<'a> WriteTx<'a> {
         let (mark, pending) = (self.mark, &mut self.pending);
         pending.inserts.truncate(mark.inserts);
         pending.edges.truncate(mark.edges);
-        pending.facets.truncate(mark.facets);
+        pending.job_data.truncate(mark.job_data);
         pending.released.truncate(mark.released);
         pending.labels.truncate(mark.labels);
         pending.removed.truncate(mark.removed);
         pending.cascades.truncate(mark.cascades);
         pending.records.truncate(mark.records);
-        self.facets.undone(&self.pending.facets);
+        self.job_data.undone(&self.pending.job_data);
     }
 
     fn evict(&mut self, seq: Seq) {
@@ -148,53 +149,53 @@ impl<'a> WriteTx<'a> {
         self.dirty.remove(&seq);
     }
 
-    /// The engine is in trouble: the whole group must be rolled back.
-    pub(crate) fn abort(&mut self, trouble: &StoreError) {
-        self.trouble.get_or_insert_with(|| trouble.clone());
+    /// Records an engine error: the whole group must be rolled back.
+    pub(crate) fn abort(&mut self, error: &StoreError) {
+        self.error.get_or_insert_with(|| error.clone());
     }
 
-    /// The trouble the engine had, if it had any; the whole group must then be rolled back.
-    pub fn trouble(&self) -> Option<&StoreError> {
-        self.trouble.as_ref()
+    /// The engine error, if there was one; the whole group must then be rolled back.
+    pub fn error(&self) -> Option<&StoreError> {
+        self.error.as_ref()
     }
 
-    /// The engine, with everything decided so far already written to it: for reads that go by an index.
+    /// The engine, after flushing all pending changes: for reads that use an index.
     pub fn db(&mut self) -> EngineResult<&mut dyn Write> {
         self.flush()?;
         Ok(self.db)
     }
 
-    /// The engine as it is, for reads that nothing pending can change.
+    /// The engine without flushing, for reads that pending changes cannot affect.
     pub(in crate::store) fn raw<T>(
         &mut self,
         work: impl FnOnce(&mut dyn Write) -> EngineResult<T>,
     ) -> EngineResult<T> {
         work(self.db).inspect_err(|error| {
-            self.trouble.get_or_insert_with(|| error.clone());
+            self.error.get_or_insert_with(|| error.clone());
         })
     }
 
-    /// How far running jobs were searched for leases of an earlier generation.
+    /// How far running jobs were scanned for leases of an earlier generation.
     pub(crate) fn lease_sweep(&self) -> LeaseSweep {
-        self.memo.lease_sweep
+        self.cache.lease_sweep
     }
 
-    /// Remembers how far they were searched; forgotten if the commit fails.
+    /// Stores how far they were scanned; discarded if the commit fails.
     pub(crate) fn set_lease_sweep(&mut self, sweep: LeaseSweep) {
-        self.memo.lease_sweep = sweep;
+        self.cache.lease_sweep = sweep;
     }
 
-    /// The configuration in force.
+    /// The current configuration.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
-        self.memo.config(self.db)
+        self.cache.config(self.db)
     }
 
-    /// One document; documents are written at once, so nothing pending can change it.
+    /// One document. Documents are written immediately, so there are no pending changes to them.
     pub(crate) fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
         self.raw(|db| db.document(kind, key))
     }
 
-    /// Writes a document; `change` does the same to the configuration in memory.
+    /// Writes a document; `change` applies the same change to the configuration in memory.
     pub fn put_document(
         &mut self,
         kind: DocumentKind,
@@ -208,7 +209,7 @@ impl<'a> WriteTx<'a> {
         self.raw(|db| db.put_document(kind, key, body))?;
         if kind.is_configuration() {
             let version = self.raw(|db| db.configuration_version())?;
-            self.memo.change_config(version, change);
+            self.cache.change_config(version, change);
         }
         Ok(())
     }
@@ -217,7 +218,7 @@ impl<'a> WriteTx<'a> {
     pub fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Seq>>> {
         for id in ids {
             if !self.seqs.contains_key(id)
-                && let Some(job) = self.memo.running(*id).cloned()
+                && let Some(job) = self.cache.running(*id).cloned()
             {
                 self.cache_job(job);
             }
@@ -231,7 +232,7 @@ impl<'a> WriteTx<'a> {
         Ok(ids.iter().map(|id| self.seqs.get(id).copied()).collect())
     }
 
-    /// Makes sure these jobs are at hand, in one go.
+    /// Loads these jobs in one query.
     pub fn load(&mut self, seqs: &[Seq]) -> EngineResult<()> {
         let unknown: Vec<Seq> = seqs.iter().filter(|seq| !self.jobs.contains_key(seq)).copied().collect();
         if !unknown.is_empty() {
@@ -242,7 +243,7 @@ impl<'a> WriteTx<'a> {
         Ok(())
     }
 
-    /// Takes in jobs that an index read handed over; those changed here already stay as they are.
+    /// Caches a job that an index read returned; a job that was already changed here is kept as it is.
     pub fn cache_job(&mut self, job: JobRecord) -> Seq {
         let seq = job.seq;
         self.seqs.insert(job.id, seq);
@@ -250,7 +251,7 @@ impl<'a> WriteTx<'a> {
         seq
     }
 
-    /// The job at this place as it will be; none if there is no such job.
+    /// The job with this sequence number, with pending changes; `None` if there is no such job.
     pub fn job(&mut self, seq: Seq) -> EngineResult<Option<&JobRecord>> {
         self.load(&[seq])?;
         Ok(self.jobs.get(&seq).map(|entry| &entry.job))
@@ -277,83 +278,83 @@ impl<'a> WriteTx<'a> {
                 self.effects.late_ends.push((job.state, seq));
             }
         }
-        self.memo.rates.count(Some(previous), job, self.now);
-        self.memo.written(job);
+        self.cache.rates.count(Some(previous), job, self.now);
+        self.cache.written(job);
     }
 
-    /// The one shared value of a lane: telling lanes apart by where they are is quick.
+    /// The shared instance of a lane: lanes are compared quickly by pointer.
     pub fn intern_lane(&mut self, lane: Lane) -> Arc<Lane> {
-        self.memo.intern_lane(lane)
+        self.cache.intern_lane(lane)
     }
 
-    /// Which lanes' aging was compared when.
+    /// When each lane's aging was last compared.
     pub(in crate::store) fn aging_turns(&mut self) -> &mut AgingTurns {
-        &mut self.memo.aging_turns
+        &mut self.cache.aging_turns
     }
 
-    /// The first of `count` new places in the order of submission.
+    /// The first of `count` new sequence numbers.
     pub fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
         self.raw(|db| db.allocate(count))
     }
 
-    /// Adds a job.
+    /// Inserts a job.
     pub fn insert(&mut self, job: JobRecord, spec: Spec, keys: Vec<(Key, KeyHolder)>) {
         let seq = job.seq;
         if job.state == JobState::Scheduled {
             self.effects.work.add(&job.lane);
         }
         self.effects.has_ends |= job.state.is_final();
-        self.memo.rates.count(None, &job, self.now);
-        self.memo.written(&job);
+        self.cache.rates.count(None, &job, self.now);
+        self.cache.written(&job);
         self.seqs.insert(job.id, seq);
         self.journal.push((seq, None, false));
         self.jobs.insert(seq, Entry { stored: None, job });
         self.pending.inserts.push(NewParts { seq, spec, keys });
     }
 
-    /// Removes a job and everything that hangs on it.
+    /// Removes a job and its data.
     pub fn remove(&mut self, seq: Seq) {
         self.pending.removed.push(seq);
     }
 
-    /// Makes one job wait for another.
+    /// Adds a dependency between two jobs.
     pub fn link(&mut self, edge: Edge) {
         self.pending.edges.push(edge);
     }
 
-    /// Frees a key.
+    /// Releases a key.
     pub fn release_key(&mut self, key: Key) {
         self.pending.released.push(key);
     }
 
-    /// Changes what hangs on a job.
-    pub fn write_facet(&mut self, write: JobDataWrite) {
-        self.facets.written(&write, self.pending.facets.len());
-        self.pending.facets.push(write);
+    /// Changes job data.
+    pub fn write_job_data(&mut self, write: JobDataWrite) {
+        self.job_data.written(&write, self.pending.job_data.len());
+        self.pending.job_data.push(write);
     }
 
-    /// Replaces what clients may change.
+    /// Replaces the metadata that clients may change.
     pub fn relabel(&mut self, seq: Seq, labels: JobMetadata) {
         self.pending.labels.push((seq, labels));
     }
 
-    /// Notes whose jobs those who watch are to hear of: a tenant's, or something of everybody's.
+    /// Notifies subscribers of a change: of one tenant's jobs, or of all tenants if `None`.
     pub fn announce(&mut self, tenant: Option<&Tenant>) {
         self.env.feed.note(&mut self.effects.change, tenant);
     }
 
-    /// Adds a record to the audit trail, or, if it is not to be kept, only to the live feed.
+    /// Adds a record to the audit trail, or only to the live feed if it is not kept.
     pub fn record(&mut self, record: Record, is_kept: bool) {
         if is_kept || self.env.feed.has_listeners() {
             self.pending.records.push((record, is_kept));
         }
     }
 
-    /// Hands everything decided so far to the engine.
+    /// Writes all pending changes to the engine.
     pub fn flush(&mut self) -> EngineResult<()> {
         let result = self.flush_all();
         if let Err(error) = &result {
-            self.trouble.get_or_insert_with(|| error.clone());
+            self.error.get_or_insert_with(|| error.clone());
         }
         result
     }
@@ -391,7 +392,7 @@ impl<'a> WriteTx<'a> {
             }
             self.db.update(&changed)?;
             for job in &changed {
-                self.memo.stored(job);
+                self.cache.stored(job);
             }
         }
         for seq in &pending.removed {
@@ -412,9 +413,9 @@ impl<'a> WriteTx<'a> {
         if !pending.edges.is_empty() {
             db.link(&pending.edges)?;
         }
-        if !pending.facets.is_empty() {
-            db.write_facets(&pending.facets)?;
-            self.facets_flushed(&pending.facets);
+        if !pending.job_data.is_empty() {
+            db.write_job_data(&pending.job_data)?;
+            self.job_data_flushed(&pending.job_data);
         }
         let db = &mut *self.db;
         if !pending.released.is_empty() {
@@ -425,7 +426,7 @@ impl<'a> WriteTx<'a> {
         }
         if !pending.removed.is_empty() {
             db.remove(&pending.removed, self.now)?;
-            self.facets.removed(&pending.removed);
+            self.job_data.removed(&pending.removed);
         }
         if !pending.records.is_empty() {
             let kept = pending.records.iter().filter(|(_, is_kept)| *is_kept);
@@ -448,13 +449,13 @@ impl<'a> WriteTx<'a> {
         Ok(())
     }
 
-    /// Ends the work: writes what is left and tells what to announce after the commit.
+    /// Writes the remaining changes and returns what to announce after the commit.
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
         self.write_tallies()?;
-        // By key: of two for one minute and lane the last counts.
+        // By key: of two entries for one minute and lane the last counts.
         let mut rates = BTreeMap::new();
-        for due in self.memo.rates.take_due(self.now) {
+        for due in self.cache.rates.take_due(self.now) {
             self.effects.has_late_rates |= due.minute < minute_of(self.now);
             let key = rate_key(due.minute, &self.env.node, &due.lane);
             let body = crate::store::documents::config::encode(&due.whole);

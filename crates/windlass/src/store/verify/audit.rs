@@ -1,4 +1,4 @@
-//! Invariants of the audit trail: legal steps, one end per job, an unbroken chain.
+//! Invariants of the audit trail: legal transitions, one end per job, an unbroken chain.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ use crate::ticket::TicketPublicKey;
 /// Calls `each` for every record, oldest first.
 fn walk(
     view: &mut ReadTx<'_>,
-    told: &mut VerifyFinding<'_>,
+    progress: &mut VerifyFinding<'_>,
     mut each: impl FnMut(&Record),
 ) -> Result<(), StoreError> {
     let mut after = 0;
@@ -29,19 +29,19 @@ fn walk(
         let Some(last) = page.last() else { return Ok(()) };
         after = last.seq;
         page.iter().for_each(&mut each);
-        told.more(page.len());
+        progress.more(page.len());
     }
 }
 
-/// I3 and I19: recorded steps are in the table, and a job ends once.
+/// I3 and I19: recorded transitions are legal, and a job ends once.
 pub(super) fn records(
     view: &mut ReadTx<'_>,
-    told: &mut VerifyFinding<'_>,
+    progress: &mut VerifyFinding<'_>,
 ) -> Result<Vec<VerifyReport>, StoreError> {
     let mut legal = VerifyReport::new("I3", "every recorded step is one the lifecycle allows");
     let mut ends = VerifyReport::new("I19", "a job's end is recorded once, and nothing happens to it after");
     let mut ended: HashMap<JobId, AuditEvent> = HashMap::new();
-    walk(view, told, |record| {
+    walk(view, progress, |record| {
         let Some(job) = record.job else { return };
         let steps = step_of(record);
         if let Some((from, to)) = steps {
@@ -64,7 +64,7 @@ pub(super) fn records(
 }
 
 fn step_of(record: &Record) -> Option<(JobState, JobState)> {
-    // An expired lease is recorded beside what it led to; the step itself is told once.
+    // An expired lease is recorded in addition to its consequence; the transition itself is recorded once.
     if record.event == AuditEvent::Reaped {
         return None;
     }
@@ -77,16 +77,17 @@ fn is_in_table(from: JobState, to: JobState) -> bool {
     LIFECYCLE.iter().any(|(_, states, ends)| states.contains(&from) && ends.contains(&to))
 }
 
-/// What an audit trail is compared with beside its own seals.
+/// What an audit trail is compared with besides its own checkpoints.
 #[derive(Debug, Clone, Default)]
 pub struct AuditCheck {
-    /// A head that was kept elsewhere: the record with its number must still come to its hash.
+    /// An externally stored head: the record with its number must still have its hash.
     pub expected_head: Option<Seal>,
-    /// Keys whose signatures on seals count. If any are given, the newest seal must have one; if none are, any key does.
+    /// Keys whose signatures on checkpoints are accepted. If any are given, the newest checkpoint must be signed by
+    /// one; if none are, any key is accepted.
     pub trusted: Vec<TicketPublicKey>,
 }
 
-/// What the store's own settings say about seals.
+/// The settings of the store for checkpoints.
 pub(super) fn own_check(view: &ReadTx<'_>) -> AuditCheck {
     let tickets = view.env.options.tickets.iter();
     let trusted = tickets.flat_map(|tickets| {
@@ -98,10 +99,10 @@ pub(super) fn own_check(view: &ReadTx<'_>) -> AuditCheck {
 /// M93: no record was edited, removed, added or moved since it was sealed, and none that was written is missing.
 pub(super) fn chain(
     view: &mut ReadTx<'_>,
-    told: &mut VerifyFinding<'_>,
+    progress: &mut VerifyFinding<'_>,
     check: &AuditCheck,
 ) -> Result<VerifyReport, StoreError> {
-    let mut verdict = VerifyReport::new("M93", "the audit trail is as it was sealed");
+    let mut report = VerifyReport::new("M93", "the audit trail is as it was sealed");
     let mut points: BTreeMap<u64, SealPoint> = BTreeMap::new();
     for document in view.db.documents(DocumentKind::Seal)? {
         let point: SealPoint = parse(&document.body)?;
@@ -110,37 +111,38 @@ pub(super) fn chain(
     let written = view.db.numbers()?.record.saturating_sub(1);
     let head = kept_head(view.db)?;
     let (mut seal, mut expected, mut is_head_found) = (Seal::origin(), 1, false);
-    walk(view, told, |record| {
+    walk(view, progress, |record| {
         let gap = record.seq != expected;
-        verdict.count_finding(gap.then(|| format!("record {expected} is missing, {} follows", record.seq)));
+        report.count_finding(gap.then(|| format!("record {expected} is missing, {} follows", record.seq)));
         expected = record.seq + 1;
         seal = seal.extend(record);
         if let Some(head) = check.expected_head.as_ref().filter(|head| head.through == record.seq) {
             is_head_found = true;
             let differs = *head != seal;
-            verdict.count_finding(
-                differs.then(|| format!("up to record {} the trail is not the expected one", record.seq)),
+            report.count_finding(
+                differs
+                    .then(|| format!("up to record {} the audit trail is not the expected one", record.seq)),
             );
         }
         if let Some(point) = points.get(&record.seq)
             && point.seal != seal
         {
-            verdict.count_finding(Some(format!("a record up to {} is not as it was sealed", record.seq)));
-            // Go on from what was sealed, so that one edit is told once.
+            report.count_finding(Some(format!("a record up to {} is not as it was sealed", record.seq)));
+            // Continue from what was sealed, so that one edit is reported once.
             seal = point.seal.clone();
         }
     })?;
     let ends = Ends { last: expected - 1, written, head };
-    ends.check(&mut verdict, &points);
-    check_signatures(&mut verdict, &points, &check.trusted);
+    ends.check(&mut report, &points);
+    check_signatures(&mut report, &points, &check.trusted);
     if let Some(head) = check.expected_head.as_ref().filter(|_| !is_head_found) {
-        let missing = format!("the expected head is record {}, which is not there", head.through);
-        verdict.count_finding(Some(missing));
+        let missing = format!("the expected head is record {}, which does not exist", head.through);
+        report.count_finding(Some(missing));
     }
-    Ok(verdict)
+    Ok(report)
 }
 
-/// Where the trail ends, by what is there and by what the store says it wrote.
+/// The end of the audit trail, by the records and by the store's own number.
 struct Ends {
     last: u64,
     written: u64,
@@ -148,25 +150,26 @@ struct Ends {
 }
 
 impl Ends {
-    fn check(&self, verdict: &mut VerifyReport, points: &BTreeMap<u64, SealPoint>) {
+    fn check(&self, report: &mut VerifyReport, points: &BTreeMap<u64, SealPoint>) {
         let newest = points.last_key_value().map(|(_, point)| &point.seal);
         let sealed = newest.into_iter().chain(&self.head).map(|seal| seal.through).max().unwrap_or(0);
         let first_gone = self.last + 1;
-        verdict.count_finding(
+        report.count_finding(
             (sealed > self.last)
-                .then(|| format!("records {first_gone} to {sealed} were sealed and are gone")),
+                .then(|| format!("records {first_gone} to {sealed} were sealed and are missing")),
         );
         let unsealed_gone = first_gone.max(sealed + 1);
-        verdict.count_finding(
-            (self.written >= unsealed_gone)
-                .then(|| format!("records {unsealed_gone} to {} were written and are gone", self.written)),
-        );
+        report
+            .count_finding((self.written >= unsealed_gone).then(|| {
+                format!("records {unsealed_gone} to {} were written and are missing", self.written)
+            }));
         let finding = match (&self.head, newest) {
-            (Some(head), None) => {
-                Some(format!("the trail was sealed up to record {}, and no seal is there", head.through))
-            }
+            (Some(head), None) => Some(format!(
+                "the audit trail was sealed up to record {}, but there is no seal",
+                head.through
+            )),
             (Some(head), Some(newest)) if head != newest => Some(format!(
-                "the trail was sealed up to record {}, the newest seal is {newest}",
+                "the audit trail was sealed up to record {}, the newest seal is {newest}",
                 head.through
             )),
             (None, Some(newest)) => {
@@ -174,13 +177,13 @@ impl Ends {
             }
             _ => None,
         };
-        verdict.count_finding(finding);
+        report.count_finding(finding);
     }
 }
 
-/// Signatures fit, and none is missing after the first seal that has one.
+/// Signatures are valid, and none is missing after the first signed checkpoint.
 fn check_signatures(
-    verdict: &mut VerifyReport,
+    report: &mut VerifyReport,
     points: &BTreeMap<u64, SealPoint>,
     trusted: &[TicketPublicKey],
 ) {
@@ -188,11 +191,11 @@ fn check_signatures(
     for (through, point) in points {
         let is_newest = points.last_key_value().is_some_and(|(newest, _)| newest == through);
         if let Some(fault) = point.signature_fault(trusted) {
-            verdict.count_finding(Some(format!("the signature on the seal up to record {through} {fault}")));
+            report.count_finding(Some(format!("the signature on the seal up to record {through} {fault}")));
         }
         if point.signature.is_none() && (is_signed || (is_newest && !trusted.is_empty())) {
             let finding = format!("the seal up to record {through} is not signed, and should be");
-            verdict.count_finding(Some(finding));
+            report.count_finding(Some(finding));
         }
         is_signed |= point.signature.is_some();
     }

@@ -39,17 +39,17 @@ impl Default for Graph {
             tenants: VerifyReport::new("I20", "no edge and no parent crosses tenants"),
             blocked: VerifyReport::new(
                 "M110",
-                "a job set aside for its key waits for one that has it or is next",
+                "a blocked job waits for a job that holds its key or is next for it",
             ),
         }
     }
 }
 
-/// What the jobs of a page wait for and whose children they are, read for all of them at once.
+/// The dependencies and parents of the jobs of a page, read for all of them at once.
 pub(super) struct Near {
     edges: FxHashMap<Seq, Vec<Edge>>,
     jobs: FxHashMap<Seq, JobRecord>,
-    /// What passes on the ends of jobs that others wait for, as far as it was asked for.
+    /// The cascades that propagate the ends of dependencies, as far as they were read.
     cascades: FxHashMap<Seq, Option<Cascade>>,
 }
 
@@ -71,7 +71,7 @@ impl Near {
         Ok(Near { edges, jobs, cascades: FxHashMap::default() })
     }
 
-    /// Whether the end of this job has yet to be passed on along this edge.
+    /// Whether the end of this job has yet to be propagated along this edge.
     fn covers(&mut self, view: &mut ReadTx<'_>, edge: &Edge) -> Result<bool, StoreError> {
         if !self.cascades.contains_key(&edge.dependency) {
             let ended = self.jobs.get(&edge.dependency);
@@ -84,7 +84,7 @@ impl Near {
 }
 
 impl Graph {
-    pub(super) fn verdicts(self) -> Vec<VerifyReport> {
+    pub(super) fn reports(self) -> Vec<VerifyReport> {
         vec![self.keys, self.dependencies, self.groups, self.tenants, self.blocked]
     }
 
@@ -129,11 +129,11 @@ impl Graph {
         let job = &facts.job;
         let edges = near.edges.remove(&job.seq).unwrap_or_default();
         let any_kept = edges.iter().filter(|edge| edge.need == Need::AfterAny).count();
-        // One that was pruned or deleted took its edge along; it had ended, and was counted when it did.
+        // A dependency that was pruned or deleted took its edge along; it had ended, and was counted when it did.
         let (mut after_open, mut any_ended) = (0, facts.spec.after_any.len() > any_kept);
         for edge in &edges {
             let Some(dependency) = near.jobs.get(&edge.dependency).cloned() else {
-                let finding = format!("job {}: waits for one that is not there", job.id);
+                let finding = format!("job {}: waits for a job that does not exist", job.id);
                 self.dependencies.count_finding(Some(finding));
                 continue;
             };
@@ -141,11 +141,12 @@ impl Graph {
             self.tenants
                 .count_finding(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
             let is_final = dependency.state.is_final();
-            let is_told = is_final && (job.state.is_final() || !near.covers(view, edge)?);
-            after_open +=
-                u32::from(edge.need == Need::After && !(is_told && dependency.state == JobState::Completed));
-            any_ended |= edge.need == Need::AfterAny && is_told;
-            let is_missed = is_told
+            let is_notified = is_final && (job.state.is_final() || !near.covers(view, edge)?);
+            after_open += u32::from(
+                edge.need == Need::After && !(is_notified && dependency.state == JobState::Completed),
+            );
+            any_ended |= edge.need == Need::AfterAny && is_notified;
+            let is_missed = is_notified
                 && !job.state.is_final()
                 && match edge.need {
                     Need::After => dependency.state != JobState::Completed,
@@ -176,12 +177,12 @@ impl Graph {
     fn check_groups(&mut self, view: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
         let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
         let query = JobDataQuery { seq: job.seq, kind: JobDataKind::Group, name: None, above: None, limit };
-        for facet in view.db.facets(query)? {
-            let group: ChildGroup = parse(&facet.body)?;
-            let found = count_children(view, job, facet.number)?;
-            let waits = job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(facet.number));
+        for data in view.db.job_data(query)? {
+            let group: ChildGroup = parse(&data.body)?;
+            let found = count_children(view, job, data.number)?;
+            let waits = job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(data.number));
             let is_stuck = group.decided.is_some() && waits;
-            let say = |finding: String| format!("job {}: group {} {finding}", job.id, facet.number);
+            let say = |finding: String| format!("job {}: group {} {finding}", job.id, data.number);
             self.groups.count_finding(found.differ_from(&group, job.state.is_final()).map(say));
             self.groups
                 .count_finding(is_stuck.then(|| say("is decided, and its parent still waits for it".into())));
@@ -190,12 +191,12 @@ impl Graph {
     }
 }
 
-/// What a recount of the children of one group came to.
+/// The actual children of one group.
 #[derive(Default)]
 struct Recount {
     open: u32,
     completed: u32,
-    /// The places in the input of the children that are stored.
+    /// The input positions of the stored children.
     places: BTreeSet<u32>,
     stored: u32,
 }
@@ -259,14 +260,14 @@ fn idempotency_key(view: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option
     if holder.is_some_and(|holder| holder.seq == facts.job.seq && holder.removed().is_some()) {
         return Ok(Some("its idempotency key says that it was deleted".into()));
     }
-    // Once the window was over a later job may have taken the key, and with that one removed nobody has it; an earlier
-    // job never has it.
+    // Once the window was over a later job may have taken the key, and if that job was removed the key is free; an
+    // earlier job never holds it.
     let is_sound = holder.is_none_or(|holder| holder.seq >= facts.job.seq);
     Ok((!is_sound).then(|| format!("its idempotency key is held by {holder:?}")))
 }
 
 fn set_aside_for_nobody(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<String>, StoreError> {
-    let Some(key) = job.concurrency else { return Ok(Some("is set aside without a key".into())) };
+    let Some(key) = job.concurrency else { return Ok(Some("is blocked without a key".into())) };
     for (states, is_blocked) in [(JobState::Running, None), (JobState::Scheduled, Some(false))] {
         let filter = Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after: None, limit: 1 };
@@ -277,5 +278,5 @@ fn set_aside_for_nobody(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option
     let bucket = view.db.document(DocumentKind::Bucket, &key_bucket_key(&job.lane.queue, key))?;
     let bucket: Option<KeyBucket> = bucket.map(|document| parse(&document.body)).transpose()?;
     let waits_for_token = bucket.is_some_and(|bucket| bucket.has_waiting);
-    Ok((!waits_for_token).then(|| "is set aside for a key that nobody has".into()))
+    Ok((!waits_for_token).then(|| "is blocked on a key that no job holds".into()))
 }

@@ -1,4 +1,4 @@
-//! Invariants of a single job: its record, its attempts and its clock agree with each other.
+//! Invariants of a single job: its record, its attempts and its timers are consistent.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 use crate::job::{AttemptOutcome, Category, JobRecord, JobState, acts_at};
 use crate::limits;
 
-/// How late maintenance may be before a job that time should have moved counts as broken.
+/// How late maintenance may be before an overdue job counts as broken.
 const SWEEP: Duration = Duration::from_secs(60);
 
 type Check = fn(&VerifyCounts, Timestamp) -> Option<String>;
@@ -18,7 +18,7 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("I5", "a job has a lease exactly while it runs", lease),
     ("I6", "at most one attempt completed, and only of a completed job", single_completion),
     ("I7", "attempts are numbered without gaps and within their budget", attempts),
-    ("I10", "a suspended job says by whom, and is not leased", suspension),
+    ("I10", "a suspended job names who suspended it, and is not leased", suspension),
     ("I12", "no attempt started before the job's time", not_early),
     ("I13", "a backoff is within its policy's bounds", backoff),
     ("I15a", "no job runs before its dependencies are met", no_early_run),
@@ -26,17 +26,17 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("I24", "no live job is older than its lifetime", lifetime),
 ];
 
-pub(super) fn verdicts() -> Vec<VerifyReport> {
+pub(super) fn reports() -> Vec<VerifyReport> {
     CHECKS.iter().map(|(code, promise, _)| VerifyReport::new(code, promise)).collect()
 }
 
-pub(super) fn check(verdicts: &mut [VerifyReport], facts: &VerifyCounts, now: Timestamp) {
-    for (verdict, (_, _, check)) in verdicts.iter_mut().zip(CHECKS) {
-        verdict.count_finding(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
+pub(super) fn check(reports: &mut [VerifyReport], facts: &VerifyCounts, now: Timestamp) {
+    for (report, (_, _, check)) in reports.iter_mut().zip(CHECKS) {
+        report.count_finding(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
     }
 }
 
-/// The engine compares every row with its checksum as it reads it; what is left is what no checksum covers.
+/// The engine verifies every row's checksum as it reads it; this checks what no checksum covers.
 fn whole(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     let missing = facts.job.has.unique_key != facts.spec.unique_key.is_some();
     missing.then(|| "its unique key and its record disagree".to_owned())

@@ -286,7 +286,7 @@ async fn a_run_that_finds_no_room_is_tried_again_until_the_next_one_comes(t: &Fi
     assert_eq!(schedule.retry.map(|retry| retry.run), Some(first.plus(secs(60))));
     let said = refusals(t).await;
     assert_eq!(said.len(), 3, "refused, given up, and the next one refused: {said:?}");
-    assert!(said[1].contains("left out") && said[2].contains("tried again"), "{said:?}");
+    assert!(said[1].contains("skipped") && said[2].contains("retried"), "{said:?}");
     t.cancel(blocking.id).await;
     t.advance(secs(1));
     t.tick().await;

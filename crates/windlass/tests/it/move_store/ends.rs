@@ -108,7 +108,7 @@ async fn what_is_half_moved_is_served_at_neither_end_until_the_move_has_ended() 
         assert!(matches!(refused, Err(SubmitError::Store(StoreError::Moved(_)))), "{refused:?}");
         late.close();
         assert!(refusal(&from).contains("is being moved to"));
-        assert!(refusal(&to).contains("only a part of what is being moved here"));
+        assert!(refusal(&to).contains("it is being moved here"));
         let report = moved(&from, &to).await.unwrap();
         assert_eq!(report.parts[2].rows, 10);
         open(&to).close();

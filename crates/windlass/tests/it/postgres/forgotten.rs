@@ -133,7 +133,7 @@ async fn acknowledged_commits_that_are_gone_stop_the_node_however_late_it_looks(
             let Err(SubmitError::Store(StoreError::Stopped(why))) = answer else {
                 panic!("with {others} commits of others: {answer:?}")
             };
-            assert!(why.contains("does not have commit"), "{why}");
+            assert!(why.contains("lost commit"), "{why}");
             node.close();
         }
     }

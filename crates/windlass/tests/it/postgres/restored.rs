@@ -136,7 +136,7 @@ async fn nodes_that_find_commits_missing_begin_a_new_generation() {
         node.close();
     }
     let reasons = another_worker_runs_it(&address, &before, 2).await;
-    assert!(matches!(&reasons[..], [reason] if reason.contains("does not have commit")), "{reasons:?}");
+    assert!(matches!(&reasons[..], [reason] if reason.contains("lost commit")), "{reasons:?}");
 }
 
 /// M5 M101: put back while no node ran, which nobody can notice. The random bits of the fence still tell the claims apart.

@@ -503,7 +503,7 @@ async fn what_is_refused_inside_is_not_lost_and_blocks_nobody() {
     taken_in(&store, next).await;
     let results = store.verify().await.unwrap();
     let findings: Vec<&String> = results.iter().flat_map(|result| &result.findings).collect();
-    assert!(findings.len() == 1 && findings[0].contains("was set aside"), "{findings:?}");
+    assert!(findings.len() == 1 && findings[0].contains("was quarantined"), "{findings:?}");
     store.close();
 }
 

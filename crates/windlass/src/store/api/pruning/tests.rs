@@ -1,4 +1,4 @@
-//! The plan of pruning: which parts of the order of submission are looked at, and when.
+//! The plan of pruning: which ranges are scanned, and when.
 
 use super::*;
 
@@ -32,10 +32,10 @@ fn what_is_found_replaces_what_was_known_of_a_part() {
     let mut plan = Plan::default();
     let found = vec![stretch(10, FULL, 100), stretch(20, FULL, 50), stretch(30, FULL, 200)];
     plan.update(part(None, None), found.clone());
-    // Half of it went, and more than one page of others had come to lie there.
+    // Half of it was removed, and more than one page of others had ended in it.
     plan.update(part(Some(10), Some(20)), vec![stretch(15, FULL, 300), stretch(20, FULL - 1, 60)]);
     assert_eq!(plan.stretches.len(), 4);
-    // All of it went: its neighbour covers the place, should a job end there later.
+    // All of it was removed: its neighbour covers the range, should a job end there later.
     plan.update(part(Some(10), Some(15)), Vec::new());
     plan.update(part(Some(10), Some(20)), Vec::new());
     assert_eq!(plan.stretches, [found[0], found[2]]);
@@ -69,7 +69,7 @@ fn a_stretch_in_which_a_job_ended_is_looked_at_again() {
     let failed = JobState::Failed;
     assert!(!pruning.reaches(failed, Seq(1)));
     assert_eq!(pruning.begin(failed, 7, at(0)), [part(None, None)]);
-    // While the walk goes on, nobody knows which of the two comes first.
+    // While the scan runs, the order of the two is unknown.
     assert!(pruning.reaches(failed, Seq(99)));
     let found = vec![stretch(10, FULL, 100), stretch(20, FULL, 100)];
     pruning.plan(failed, |plan| plan.update(part(None, None), found));

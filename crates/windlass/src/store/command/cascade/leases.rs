@@ -1,4 +1,4 @@
-//! Ending the leases of workers that are gone.
+//! Ends the leases of lost workers.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ impl WriteTx<'_> {
         let leased = workers.iter().copied().collect();
         let filter = Filter { workers: leased, states: vec![JobState::Running], ..Filter::default() };
         let page = self.scan_page(filter, after, todo)?;
-        // What else this commit records has its own trace.
+        // Other records of this commit have their own trace.
         let call_trace = self.call_trace.clone();
         for seq in page.seqs {
             if after.is_some() && self.budgets[todo.source as usize].left() == 0 {

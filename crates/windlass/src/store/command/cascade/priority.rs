@@ -1,4 +1,4 @@
-//! Passing on the priority of a job to the jobs that wait for it.
+//! Propagates the priority of a job to its dependents.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::store::engine::{EngineResult, Side};
 use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
-    /// Jobs that wait inherit the highest priority of those they wait for (M24).
+    /// Waiting jobs inherit the highest priority of their dependencies (M24).
     pub(super) fn pass_on_priority(
         &mut self,
         job: Seq,
@@ -41,7 +41,8 @@ impl WriteTx<'_> {
         Ok(has_more.then_some(Task::Priority { job, after }))
     }
 
-    /// What these jobs inherit now that one of their dependencies has this priority, as far as that changes.
+    /// The new inherited priorities of these jobs, for those that change, now that one of their dependencies has this
+    /// priority.
     fn inherited_by(
         &mut self,
         seqs: &[Seq],
@@ -49,7 +50,7 @@ impl WriteTx<'_> {
         todo: &Consequences,
     ) -> EngineResult<BTreeMap<Seq, Priority>> {
         let (mut inherited, mut lowered) = (BTreeMap::new(), Vec::new());
-        self.budgets[todo.source as usize].look_at(seqs.len());
+        self.budgets[todo.source as usize].charge_rows(seqs.len());
         for seq in seqs {
             let Some(job) = self.job(*seq)? else { continue };
             if job.state.is_final() || !job.has_unmet_dependencies() {
@@ -58,7 +59,7 @@ impl WriteTx<'_> {
             if job.inherited < priority {
                 inherited.insert(*seq, priority);
             } else if job.inherited > priority {
-                // It may have it from another one.
+                // The priority may be inherited from another job.
                 lowered.push(*seq);
             }
         }
@@ -66,7 +67,7 @@ impl WriteTx<'_> {
             return Ok(inherited);
         }
         let edges = self.db()?.edges(&lowered, Side::Dependent)?;
-        self.budgets[todo.source as usize].look_at(edges.len());
+        self.budgets[todo.source as usize].charge_rows(edges.len());
         self.load(&edges.iter().map(|edge| edge.dependency).collect::<Vec<_>>())?;
         let mut highest: BTreeMap<Seq, Priority> = BTreeMap::new();
         for edge in edges {

@@ -1,4 +1,4 @@
-//! Suspending the running jobs of a queue that was paused aggressively (M54).
+//! Suspends the running jobs of a queue that was paused aggressively (M54).
 
 use super::{Consequences, Rest};
 use crate::job::{Event, JobRecord, JobState, SuspendMode, Suspension};
@@ -10,7 +10,7 @@ use crate::store::filter::Filter;
 use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
-    /// Begins to suspend what runs in a queue that this call has just paused.
+    /// Starts suspending the running jobs of a queue that this call has just paused.
     pub(in crate::store::command) fn suspend_all_running(&mut self, hold: &PauseRecord) -> EngineResult<()> {
         let (scope, since, trace_id) = (hold.scope.clone(), hold.since, self.call_trace.clone());
         self.cascade(0, Task::Suspend { scope, since, trace_id, after: None })?;
@@ -38,7 +38,7 @@ impl WriteTx<'_> {
         };
         let cause = RecordActor { trace_id: trace_id.clone(), ..RecordActor::suspension(&suspension) };
         let event = Event::Suspend { suspension };
-        // What else this commit records has its own trace.
+        // Other records of this commit have their own trace.
         let call_trace = self.call_trace.clone();
         for seq in page.seqs {
             if after.is_some() && self.budgets[todo.source as usize].left() == 0 {

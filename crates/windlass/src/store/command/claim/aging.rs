@@ -1,7 +1,7 @@
-//! Aging (M23): of a lane whose jobs age, the first job of every rank may be the next one, since it has aged most. A claim
-//! compares the first jobs of all ranks of all lanes, up to [`limits::AGING_HEADS_PER_CLAIM`]. Where there are more, the
-//! lanes take turns: those whose lower ranks were compared longest ago come first. The first job of a lane is always
-//! compared, and its lower ranks follow it in their plain order.
+//! Aging (M23): in a lane whose jobs age, the first job of any rank may be next, because it has aged most. A claim
+//! compares the first jobs of all ranks of all lanes, up to [`limits::AGING_HEADS_PER_CLAIM`]. Beyond that, lanes take
+//! turns: those whose lower ranks were compared longest ago come first. The first job of a lane is always compared; if
+//! its lower ranks are not, they follow it in plain order.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::limits;
 use crate::store::engine::{ClaimOrder, LaneCursor};
 use crate::store::tx::write_tx::WriteTx;
 
-/// Ranks that there are: one for each priority.
+/// Number of ranks: one for each priority.
 const RANKS: usize = 101;
 
-/// When the lower ranks of each lane were compared last, counted in claims that could not compare all of them. Kept by each
-/// node for itself.
+/// When the lower ranks of each lane were last compared, counted in claims that could not compare all of them. Local to
+/// each node.
 #[derive(Debug, Default)]
 pub(in crate::store) struct AgingTurns {
     claims: u64,
@@ -27,9 +27,9 @@ pub(in crate::store) struct AgingTurns {
 }
 
 impl AgingTurns {
-    /// Puts first the lanes that were compared longest ago. A lane that is new takes its turn behind those that wait already;
-    /// lanes that have waited equally long begin anywhere, so that processes that live briefly do not all begin with the
-    /// same ones.
+    /// Sorts the lanes compared longest ago first. A new lane is placed behind those already waiting. Lanes that have
+    /// waited equally long start at a random offset, so that short-lived processes do not all begin with the same
+    /// lanes.
     fn sort<T>(&mut self, lanes: &mut [T], lane: impl Fn(&T) -> &Arc<Lane>, anywhere: u64) {
         if self.compared.len() > limits::AGING_LANES_REMEMBERED {
             self.compared.clear();
@@ -40,7 +40,7 @@ impl AgingTurns {
         lanes.sort_by_cached_key(|item| *self.compared.entry(lane(item).clone()).or_insert(claims));
     }
 
-    /// The lower ranks of these lanes were compared.
+    /// Marks the lower ranks of these lanes as compared.
     fn compared<'a>(&mut self, lanes: impl Iterator<Item = &'a Arc<Lane>>) {
         self.claims += 1;
         let claims = self.claims;
@@ -49,7 +49,7 @@ impl AgingTurns {
 }
 
 impl Search {
-    /// Makes of each lane whose jobs age one strand for each rank that it has jobs of, as far as the bound allows.
+    /// Splits each lane whose jobs age into one lane scan per rank that has jobs, within the bound.
     pub(super) fn split_aging(&mut self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
         let (aging, plain): (Vec<LaneScan>, Vec<LaneScan>) =
             std::mem::take(&mut self.scans).into_iter().partition(|scan| scan.aging.is_some());
@@ -67,7 +67,7 @@ impl Search {
         let lower = tx.db()?.heads(&cursors(&lanes), max)?;
         let found: usize = lower.iter().map(Vec::len).sum();
         if is_many && found >= max {
-            // The last lane may not have been compared to its end: it is the first one next time.
+            // The last lane may not have been compared completely: it comes first next time.
             let last = lower.iter().rposition(|places| !places.is_empty()).unwrap_or(0);
             tx.aging_turns().compared(lanes[..last.max(1)].iter().map(|scan| &scan.lane));
         }
@@ -77,7 +77,7 @@ impl Search {
         self.read_best(tx, wanted)
     }
 
-    /// Reads the first job of each lane; lanes without one are left out.
+    /// Reads the first job of each lane; lanes without jobs are dropped.
     fn first_jobs(tx: &mut WriteTx<'_>, lanes: Vec<LaneScan>) -> Result<Vec<LaneScan>, StoreError> {
         let heads = tx.db()?.ready(&cursors(&lanes), 1)?;
         let with_job = |(scan, head): (LaneScan, Vec<_>)| {
@@ -87,7 +87,7 @@ impl Search {
         Ok(lanes.into_iter().zip(heads).filter_map(with_job).collect())
     }
 
-    /// Adds a lane's strands: each has the jobs of one rank, and the last of them all that come after it.
+    /// Adds a lane's scans: each has the jobs of one rank; the last one has all the following jobs as well.
     fn split(&mut self, first: LaneScan, places: Vec<ClaimOrder>) {
         let mut scan = first;
         for place in places {
@@ -108,7 +108,7 @@ impl Search {
         self.scans.push(scan);
     }
 
-    /// Reads the jobs of the strands that are probably taken from, in one go.
+    /// Reads the jobs of the lane scans that will probably be used, in one query.
     fn read_best(&mut self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
         let all = 0..self.scans.len();
         let mut best: Vec<(ClaimOrder, usize)> = all.filter_map(|at| Some((self.place(at)?, at))).collect();
@@ -119,7 +119,7 @@ impl Search {
         let which: Vec<usize> =
             best.iter().map(|(_, at)| *at).filter(|at| self.scans[*at].aging.is_some()).collect();
         for at in &which {
-            // Once more with those behind it, or each would be read on by itself when its first job is taken.
+            // Read it again with the jobs behind it, or each scan would be read separately when its first job is taken.
             let scan = &mut self.scans[*at];
             if let Some(job) = scan.jobs.next() {
                 scan.last = Some(before(ClaimOrder::of(&job)));
@@ -129,12 +129,12 @@ impl Search {
     }
 }
 
-/// The place after which a strand that begins with this one is read.
+/// The position after which to read a lane scan that begins with this one.
 fn before(place: ClaimOrder) -> ClaimOrder {
     ClaimOrder { seq: Seq(place.seq.0 - 1), ..place }
 }
 
-/// Where to go on behind the rank of each strand.
+/// Where to continue after the rank of each lane scan.
 fn cursors(scans: &[LaneScan]) -> Vec<LaneCursor> {
     let end =
         |last: ClaimOrder| ClaimOrder { rank: last.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };

@@ -1,5 +1,5 @@
-//! A claim's walk over all lanes that are open, in the order of claiming (M21): most urgent first, then longest eligible,
-//! then first submitted. Aging (M23, `aging.rs`) and turns (M112) only change which head comes next; no row is rewritten for them.
+//! A claim's walk over all open lanes in claim order (M21): most urgent first, then longest eligible, then first
+//! submitted. Aging (M23, `aging.rs`) and fairness (M112) only change which head comes next; they rewrite no row.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,40 +18,40 @@ use crate::store::documents::config::{Config, Worker};
 use crate::store::engine::{ClaimOrder, LaneCursor, StateCounts};
 use crate::store::tx::write_tx::WriteTx;
 
-/// How many jobs of a lane are read on at once when there are several lanes.
+/// How many jobs of a lane are read at once when there are several lanes.
 const READ_AHEAD: usize = 16;
-/// How many at least: where jobs of many lanes are mixed, some lanes have more than their share, and to read on in each of them
-/// is a question each.
+/// Lower bound for this: where jobs of many lanes are mixed, some lanes have more than their share, and each further
+/// read is a query per lane.
 const READ_AHEAD_MIN: usize = 4;
 
-/// States in which a job waits for its time.
+/// States in which a job waits for a time.
 const TIMED: [JobState; 3] = [JobState::Delayed, JobState::Retrying, JobState::Waiting];
 
-/// One lane's jobs, read ahead in order; where jobs age, those of one rank, since the first of them has aged most.
+/// One lane's jobs, read ahead in order. Where jobs age, the jobs of one rank, because the first of them has aged most.
 pub(super) struct LaneScan {
     pub(super) lane: Arc<Lane>,
-    /// The rank that its jobs end with; none if it goes on to the end of its lane.
+    /// The last rank it covers; `None` if it extends to the end of its lane.
     pub(super) rank: Option<u8>,
     pub(super) aging: Option<Duration>,
     pub(super) jobs: std::vec::IntoIter<JobRecord>,
-    /// Its first job, as long as only its place is known.
+    /// The position of its first job, while only that is known.
     pub(super) unread: Option<ClaimOrder>,
     pub(super) last: Option<ClaimOrder>,
     pub(super) is_drained: bool,
-    /// The room it needs.
+    /// The capacity slots it needs.
     pub(super) slots: Vec<usize>,
     /// The fair queue it belongs to.
     pub(super) fair: Option<usize>,
 }
 
-/// Whose head is next.
+/// The source of the next head.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Candidate {
-    Strand(usize),
+    Scan(usize),
     Fair(usize),
 }
 
-/// The walk.
+/// The state of the walk.
 pub(super) struct Search {
     pub(super) scans: Vec<LaneScan>,
     fair: Vec<FairQueue>,
@@ -96,8 +96,8 @@ impl Search {
         if has_more_due {
             search.promote_most_urgent(tx, request.limit)?;
         }
-        // Of many lanes only the first jobs are looked at; the few that are taken from are read on. Of a single one all
-        // that are wanted and one more, since a lane is read on as soon as its last job is taken.
+        // Of many lanes only the first jobs are read, and more only where jobs are taken. Of a single lane, all wanted
+        // jobs and one more are read, because a lane is read further as soon as its last job is taken.
         let share = 2 * request.limit.div_ceil(search.scans.len().max(1));
         let each = if search.scans.len() == 1 { request.limit + 1 } else { share.max(READ_AHEAD_MIN) };
         let plain: Vec<usize> =
@@ -113,7 +113,7 @@ impl Search {
         Ok(search)
     }
 
-    /// Opens the lanes that no pause and no limit closes.
+    /// Opens the lanes that are neither paused nor at a limit.
     fn open(&mut self, tx: &mut WriteTx<'_>, lanes: Vec<Arc<Lane>>) -> Result<(), StoreError> {
         let config = self.config.clone();
         let mut fair_queues: HashMap<QueueName, usize> = HashMap::new();
@@ -141,8 +141,8 @@ impl Search {
         Ok(())
     }
 
-    /// More jobs are due than one commit moves, and those that came first were moved: also moves the most urgent ones of
-    /// the open lanes, so that this claim chooses among all that are due (M21).
+    /// Called when more jobs are due than one commit moves, after the earliest were moved: also moves the most urgent
+    /// ones of the open lanes, so that this claim chooses among all due jobs (M21).
     fn promote_most_urgent(&self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
         let lanes: Vec<Arc<Lane>> = self.scans.iter().map(|scan| scan.lane.clone()).collect();
         if lanes.is_empty() {
@@ -150,7 +150,7 @@ impl Search {
         }
         let each = wanted.min(limits::DUE_POSITIONS_MAX / lanes.len()).max(1);
         let due = tx.db()?.due_in(&lanes, self.now, each)?;
-        // The first of each lane too: it may be its tenant's turn, or the other lanes may be at their limit.
+        // Include the first job of each lane: it may be its tenant's turn, or the other lanes may be at their limit.
         let mut places: Vec<ClaimOrder> = due.iter().filter_map(|places| places.first()).copied().collect();
         places.sort_unstable();
         places.truncate(limits::TICK_JOBS_PER_COMMIT);
@@ -193,20 +193,20 @@ impl Search {
         Ok(())
     }
 
-    /// How many jobs to read of each of so many strands when so many are wanted in all: one more than are taken at least,
-    /// since a strand is read on as soon as its last job is taken.
+    /// How many jobs to read of each lane scan when `wanted` are needed in all: at least one more than will be taken,
+    /// because a scan is read further as soon as its last job is taken.
     pub(super) fn share(wanted: usize, scans: usize) -> usize {
         (2 * wanted / scans.max(1)).clamp(2, READ_AHEAD)
     }
 
-    /// The place of a strand's head, as it has aged; none if it has no job left.
+    /// The position of a scan's head, with aging applied; `None` if it has no job left.
     pub(super) fn place(&self, at: usize) -> Option<ClaimOrder> {
         let scan = &self.scans[at];
         let place = scan.jobs.as_slice().first().map(ClaimOrder::of).or(scan.unread)?;
         Some(scan.aging.map_or(place, |every| place.aged(every, self.now)))
     }
 
-    /// The jobs that were read and are probably taken first, up to so many.
+    /// Up to `max` jobs that were read and will probably be taken first.
     pub(super) fn front(&self, max: usize) -> Vec<Seq> {
         let aged = |scan: &LaneScan, job: &JobRecord| {
             let place = ClaimOrder::of(job);
@@ -220,13 +220,13 @@ impl Search {
         places.into_iter().map(|place| place.seq).collect()
     }
 
-    /// Puts a strand's head where it is found.
+    /// Inserts a scan's head into the order.
     fn push_head(&mut self, at: usize) {
         let Some(place) = self.place(at) else { return };
         let scan = &self.scans[at];
         match scan.fair {
             Some(fair) => self.fair[fair].push(&scan.lane.tenant, place, at),
-            None => self.heads.push(Reverse((place, Candidate::Strand(at)))),
+            None => self.heads.push(Reverse((place, Candidate::Scan(at)))),
         }
     }
 
@@ -241,7 +241,7 @@ impl Search {
         while let Some(Reverse((_, push_head))) = self.heads.pop() {
             let config = self.config.clone();
             let (at, turn) = match push_head {
-                Candidate::Strand(at) => (at, None),
+                Candidate::Scan(at) => (at, None),
                 Candidate::Fair(fair) => match self.fair[fair].pop(&config) {
                     Some((at, rank)) => (at, Some((fair, rank))),
                     None => continue,
@@ -266,9 +266,9 @@ impl Search {
         Ok(None)
     }
 
-    /// The head of a strand, if it may run now.
+    /// The head of a scan, if it may run now.
     fn next_of(&mut self, tx: &mut WriteTx<'_>, at: usize, wanted: usize) -> Result<Option<Seq>, StoreError> {
-        // A lane whose limit is reached is left alone for the rest of this claim.
+        // A lane at its limit is skipped for the rest of this claim.
         if !self.capacity.has_capacity(&self.scans[at].slots) {
             return Ok(None);
         }
@@ -276,9 +276,9 @@ impl Search {
             self.read_ahead(tx, &[at], Search::share(wanted, 1))?;
         }
         let scan = &mut self.scans[at];
-        let job = scan.jobs.next().expect("a strand that is seated has a job");
+        let job = scan.jobs.next().expect("a queued scan has a job");
         if scan.jobs.as_slice().is_empty() && !scan.is_drained {
-            // The more lanes, the less of what is wanted will come from this one.
+            // The more lanes there are, the fewer jobs will come from this one.
             let share = READ_AHEAD.max(2 * wanted / self.scans.len());
             self.read_ahead(tx, &[at], share.min(limits::CLAIM_JOBS_MAX))?;
         }
@@ -296,7 +296,7 @@ impl Search {
         Ok(Some(seq))
     }
 
-    /// Keeps what was used; says when a job that was kept back by a rate or a budget may be let through.
+    /// Stores what was used; returns when a job held back by a rate limit or a budget may be admitted.
     pub(super) fn commit_claims(mut self, tx: &mut WriteTx<'_>) -> Result<Option<Timestamp>, StoreError> {
         for fair in self.fair {
             fair.write_back(tx);

@@ -1,5 +1,5 @@
-//! How many jobs a claim may still start in each part of the store: running limits, rates and budgets, read once per part
-//! and claim. A lane without room is closed as a whole, however many jobs it holds.
+//! How many jobs a claim may still start per limit scope: running limits, rate limits and budgets, read once per scope
+//! and claim. A lane without capacity is skipped as a whole, however many jobs it holds.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::store::documents::config::Config;
 use crate::store::engine::LimitScope;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Room in one part for one reason.
+/// The remaining capacity of one scope for one limit.
 struct Slot {
     left: u64,
     taken: u64,
-    /// The bucket that the jobs take tokens from, with its document, if the reason is a rate.
+    /// The token bucket and its document key, if the limit is a rate limit.
     bucket: Option<(String, Bucket)>,
 }
 
@@ -25,18 +25,18 @@ enum Reason {
     Rate(LimitScope),
 }
 
-/// Room in every part that a claim has met.
+/// The capacity of every scope this claim has used.
 #[derive(Default)]
 pub(super) struct Capacity {
     slots: Vec<Slot>,
     places: HashMap<Reason, usize>,
-    /// Until when tenants have used up their budgets.
+    /// Until when tenants have exceeded their budgets.
     overdrawn: HashMap<Tenant, Option<Timestamp>>,
     throttled_until: Option<Timestamp>,
 }
 
 impl Capacity {
-    /// The slots that count for a lane; none if one of them has no room.
+    /// The slots that apply to a lane; `None` if one of them has no capacity.
     pub(super) fn open(
         &mut self,
         tx: &mut WriteTx<'_>,
@@ -108,7 +108,7 @@ impl Capacity {
         Ok(until)
     }
 
-    /// Whether one more job fits.
+    /// Whether the slots have capacity for one more job.
     pub(super) fn has_capacity(&self, slots: &[usize]) -> bool {
         slots.iter().all(|at| self.slots[*at].left > 0)
     }
@@ -121,7 +121,7 @@ impl Capacity {
         }
     }
 
-    /// Remembers that jobs were kept back until there is a token again.
+    /// Records that jobs were held back until there is a token again.
     fn wait_for_tokens(&mut self, slots: &[usize]) {
         for at in slots {
             if let Slot { left: 0, bucket: Some((_, bucket)), .. } = &self.slots[*at] {
@@ -131,12 +131,12 @@ impl Capacity {
         }
     }
 
-    /// Remembers that jobs were kept back until then.
+    /// Records that jobs were held back until then.
     pub(super) fn throttle(&mut self, until: Timestamp) {
         self.throttled_until = Some(self.throttled_until.map_or(until, |known| known.min(until)));
     }
 
-    /// Takes the tokens; says when the first job that was kept back may be let through.
+    /// Consumes the tokens; returns when the first job that was held back may be admitted.
     pub(super) fn write_back(self, tx: &mut WriteTx<'_>) -> Option<Timestamp> {
         for slot in self.slots {
             if let Some((key, bucket)) = slot.bucket.filter(|_| slot.taken > 0) {

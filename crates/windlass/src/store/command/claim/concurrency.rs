@@ -1,4 +1,4 @@
-//! Concurrency keys in a claim: how many jobs run with each (M110), and how many tokens each has (M111).
+//! Concurrency keys in a claim: the number of running jobs per key (M110), and its tokens (M111).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,18 +9,18 @@ use crate::store::command::rate_limit::KeyBucket;
 use crate::store::documents::config::Config;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Whether a job may run as far as its key is concerned.
+/// Whether a job may run with regard to its concurrency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyDecision {
-    /// It may.
+    /// The job may run.
     Free,
-    /// As many run as may.
+    /// The running limit is reached.
     Held,
-    /// Its key has no token.
+    /// The key has no token.
     Throttled,
 }
 
-/// Keys that a claim has met.
+/// The keys this claim has used.
 #[derive(Default)]
 pub(super) struct Keys {
     running: HashMap<ConcurrencyKey, u64>,
@@ -50,7 +50,7 @@ impl Keys {
             Entry::Vacant(unknown) => unknown.insert(tx.key_bucket(&lane.queue, key, rate)?),
         };
         if !has_capacity {
-            // The end of a holder is its next chance, not a token.
+            // The job is unblocked by the end of a holder, not by a token.
             kept.has_waiting = false;
             return Ok(KeyDecision::Held);
         }
@@ -63,7 +63,7 @@ impl Keys {
         Ok(KeyDecision::Free)
     }
 
-    /// Takes the tokens.
+    /// Consumes the tokens.
     pub(super) fn write_back(self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
         let mut buckets: Vec<_> = self.buckets.into_iter().collect();
         buckets.sort_unstable_by(|a, b| a.0.cmp(&b.0));

@@ -1,5 +1,5 @@
-//! Fairness: within one priority of a fair queue tenants take turns (M112). What is remembered is whose turn it was last, one
-//! tenant per priority: nothing grows with tenants that come and go.
+//! Fairness: within one priority of a fair queue tenants take turns (M112). Only the tenant of the last turn is stored,
+//! one per priority, so that nothing grows with the number of tenants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,17 +12,17 @@ use crate::store::documents::config::Config;
 use crate::store::engine::ClaimOrder;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Whose turn it was last, and how many jobs it has started in it.
+/// The tenant of the last turn, and how many jobs it has started in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Turn {
     tenant: Tenant,
     started: u32,
 }
 
-/// The last turn of each priority, by its rank.
+/// The last turn of each priority, by rank.
 type Turns = BTreeMap<u8, Turn>;
 
-/// The jobs of one tenant that could be next, by place; the second is the strand each is the head of.
+/// The jobs of one tenant that could be next, by position; the second value is the lane scan that each is the head of.
 type LaneHeads = BTreeSet<(ClaimOrder, usize)>;
 
 /// A queue in which tenants take turns.
@@ -45,19 +45,19 @@ impl FairQueue {
         Ok(FairQueue { queue, turns, is_changed: false, heads: BTreeMap::new(), all: LaneHeads::new() })
     }
 
-    /// Adds the head of a strand.
+    /// Adds the head of a lane scan.
     pub(super) fn push(&mut self, tenant: &Tenant, place: ClaimOrder, scan: usize) {
         let tenants = self.heads.entry(place.rank).or_default();
         tenants.entry(tenant.clone()).or_default().insert((place, scan));
         self.all.insert((place, scan));
     }
 
-    /// The queue's place among others: that of the job that would be next if nobody took turns.
+    /// The queue's position among others: that of the job that would be next without fairness.
     pub(super) fn place(&self) -> Option<ClaimOrder> {
         self.all.first().map(|(place, _)| *place)
     }
 
-    /// Takes out the head whose turn it is: the strand and the rank.
+    /// Removes the head whose turn it is; returns the lane scan and the rank.
     pub(super) fn pop(&mut self, config: &Config) -> Option<(usize, u8)> {
         let (rank, tenants) = self.heads.iter_mut().next()?;
         let rank = *rank;
@@ -85,7 +85,7 @@ impl FairQueue {
         Some((scan, rank))
     }
 
-    /// A job of this tenant and rank was started.
+    /// Records that a job of this tenant and rank was started.
     pub(super) fn started(&mut self, config: &Config, rank: u8, tenant: &Tenant) {
         let goes_on = self
             .turns
@@ -96,7 +96,7 @@ impl FairQueue {
         self.is_changed = true;
     }
 
-    /// Keeps whose turn it was.
+    /// Stores the last turns.
     pub(super) fn write_back(self, tx: &mut WriteTx<'_>) {
         if self.is_changed {
             tx.put_tally(turns_key(&self.queue), Some(&self.turns));

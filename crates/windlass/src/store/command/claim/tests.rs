@@ -1,4 +1,4 @@
-//! Claiming ahead: which attempts count, and from when on.
+//! Claiming ahead: which attempts count, and from when.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ async fn register(store: &Store) -> WorkerId {
     store.register(&Caller::local(), NewWorker::default()).await.unwrap().id
 }
 
-/// Claims everything, of which so many are started at once.
+/// Claims everything; the first `starts` jobs are started at once.
 async fn claim(store: &Store, worker: WorkerId, starts: usize) -> Vec<JobRecord> {
     let (me, request, never) = (Caller::local(), ClaimRequest::new(worker, 10), std::future::pending());
     let claimed = store.claim_ahead(&me, &request, move || starts, Duration::ZERO, never);
     claimed.await.unwrap().jobs.into_iter().map(|claimed| claimed.job).collect()
 }
 
-/// M6: a job that ends its worker before anybody knows that it has started is not charged the first time. It is the second
-/// time, so that it is poison in the end and does not bring down workers for ever.
+/// M6: a job that crashes its worker before its start is recorded is not charged the first time. The second time it is,
+/// so that it is poison in the end and does not crash workers forever.
 #[tokio::test]
 async fn a_job_that_ends_its_workers_is_poison_although_it_is_claimed_ahead() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));

@@ -1,5 +1,5 @@
-//! What happens when a schedule's time comes: its job is submitted, once per run, in the commit that moves the schedule on.
-//! Any number of nodes may try at once; the second finds the schedule moved on (M80).
+//! Firing: the job of a due run is submitted, once per run, in the commit that advances the schedule. Any number of
+//! nodes may try at once; the second finds the schedule already advanced (M80).
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::store::documents::config::Config;
 use crate::store::documents::schedules::{RefusedRun, RetriedRun, Schedule};
 use crate::store::tx::write_tx::WriteTx;
 
-/// What one round of firing did.
+/// The result of one firing round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Fired {
-    /// Jobs submitted.
+    /// Number of jobs submitted.
     pub(crate) jobs: usize,
     /// Whether more schedules are due.
     pub(crate) has_more: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Fired {
     pub(crate) next_at: Option<Timestamp>,
 }
 
-/// Submits the jobs of schedules whose time has come: one bounded round.
+/// Submits the jobs of due schedules: one bounded round.
 pub(crate) fn fire(tx: &mut WriteTx<'_>) -> Result<Fired, StoreError> {
     let now = tx.now;
     let mut due: Vec<Arc<Schedule>> = {
@@ -36,7 +36,7 @@ pub(crate) fn fire(tx: &mut WriteTx<'_>) -> Result<Fired, StoreError> {
         config.schedules.values().filter(|schedule| schedule.is_due(now)).cloned().collect()
     };
     let has_run = |schedule: &Schedule| schedule.next_at.is_some_and(|at| at <= now);
-    // What is only tried again waits until everything else has had its turn, and is no reason for another round at once.
+    // Retries come after everything else, and do not cause another round immediately.
     due.sort_by_key(|schedule| {
         (!has_run(schedule), schedule.retry.map(|retry| retry.until), schedule.next_at)
     });
@@ -61,7 +61,7 @@ impl Schedule {
         self.next_at.is_some_and(|at| at <= now) || self.retry.is_some()
     }
 
-    /// Until when a refused run is tried again: its refusal must be one that time may lift, and no later run may have come.
+    /// Until when a refused run is retried: the refusal must be temporary, and no later run may be due.
     fn retried_until(&self, run: Timestamp, refused: &ScheduleError, now: Timestamp) -> Option<Timestamp> {
         let ScheduleError::Refused(refused) = refused else { return None };
         let SubmitError::TooDeep { .. } = **refused else { return None };
@@ -70,7 +70,7 @@ impl Schedule {
         (until > now).then_some(until)
     }
 
-    /// The job of a run; `None` for one by hand.
+    /// The job of a run; `None` for a manual trigger.
     fn job_of(&self, run: Option<Timestamp>, now: Timestamp) -> NewJob {
         let delay = self.job.delay.unwrap_or_default();
         let key = run.map(|run| format!("schedule:{}:{run}", self.name));
@@ -82,7 +82,7 @@ impl Schedule {
         }
     }
 
-    /// Whose name its jobs carry, and who may do what they do: whoever made the schedule was allowed to.
+    /// The caller that submits its jobs: the schedule's owner, whose permission was checked when the schedule was made.
     fn caller(&self) -> Caller {
         Caller {
             kind: "system",
@@ -93,7 +93,7 @@ impl Schedule {
 }
 
 impl WriteTx<'_> {
-    /// Submits the jobs of one schedule's due runs, as its policies say; says how many.
+    /// Submits the jobs of one schedule's due runs according to its policies; returns how many.
     fn fire_one(&mut self, mut schedule: Schedule) -> Result<usize, StoreError> {
         let now = self.now;
         let due = schedule.timing.due(schedule.start, schedule.done_through, now, schedule.missed);
@@ -127,7 +127,7 @@ impl WriteTx<'_> {
         schedule.done_through = due.through;
         schedule.next_at = schedule.first_run();
         if let Some(since) = due.missed_since {
-            let reason = format!("nothing ran since {since}; {} runs are made up for", due.runs.len());
+            let reason = format!("no run since {since}; catching up on {} runs", due.runs.len());
             let cause = RecordActor { reason: Some(reason), ..RecordActor::system() };
             record(self, AuditEvent::ScheduleMissed, &schedule, &cause);
         }
@@ -135,7 +135,7 @@ impl WriteTx<'_> {
         Ok(jobs)
     }
 
-    /// Tries once more to submit the job of a run that was refused for want of room. Nothing is written if there is none yet.
+    /// Retries the job of a run that was refused for lack of capacity. Writes nothing if it is refused again.
     fn retry_run(&mut self, mut schedule: Schedule, retried: RetriedRun) -> Result<usize, StoreError> {
         if schedule.overlap == Overlap::Skip && self.is_still_open(&mut schedule)? {
             schedule.overlapped += 1;
@@ -160,7 +160,7 @@ impl WriteTx<'_> {
         }
     }
 
-    /// Keeps, logs and records that the job of a run was refused, and whether it is tried again.
+    /// Stores, logs and audits that the job of a run was refused, and whether it will be retried.
     fn note_refusal(&mut self, schedule: &mut Schedule, run: Timestamp, refused: &ScheduleError) {
         let message = refused.to_string();
         tracing::warn!(schedule = %schedule.name, %run, %refused, "the job of a schedule was refused");
@@ -169,7 +169,7 @@ impl WriteTx<'_> {
         schedule.retry = until.map(|until| RetriedRun { run, until });
         schedule.refusals += u64::from(until.is_none());
         let then =
-            until.map_or_else(|| "it is left out".into(), |until| format!("it is tried again until {until}"));
+            until.map_or_else(|| "it is skipped".into(), |until| format!("it is retried until {until}"));
         let reason = format!("the run of {run} was refused: {message}; {then}");
         record(
             self,
@@ -179,12 +179,12 @@ impl WriteTx<'_> {
         );
     }
 
-    /// Ends the retries of a run that was refused all the time.
+    /// Ends the retries of a run that was always refused.
     fn end_retries(&mut self, schedule: &mut Schedule, retried: RetriedRun) {
         schedule.retry = None;
         schedule.refusals += 1;
-        let reason = format!("the run of {} was refused until {}; it is left out", retried.run, self.now);
-        tracing::warn!(schedule = %schedule.name, run = %retried.run, "the job of a schedule was refused for good");
+        let reason = format!("the run of {} was refused until {}; it is skipped", retried.run, self.now);
+        tracing::warn!(schedule = %schedule.name, run = %retried.run, "the job of a schedule was refused permanently");
         record(
             self,
             AuditEvent::ScheduleRefused,
@@ -193,7 +193,7 @@ impl WriteTx<'_> {
         );
     }
 
-    /// Submits the job of a run and remembers it; `trace_id` is that of the request that asked for it, if one did.
+    /// Submits the job of a run and stores its id; `trace_id` is that of the triggering request, if any.
     pub(super) fn submit_run(
         &mut self,
         schedule: &mut Schedule,
@@ -220,14 +220,14 @@ impl WriteTx<'_> {
         Ok(job)
     }
 
-    /// Whether a job of an earlier run is not over; those that are over are forgotten.
+    /// Whether a job of an earlier run is not final; final ones are dropped from the list.
     fn is_still_open(&mut self, schedule: &mut Schedule) -> Result<bool, StoreError> {
         let open = self.open_jobs(&schedule.open)?;
         schedule.open = open.into_iter().map(|(_, id)| id).collect();
         Ok(!schedule.open.is_empty())
     }
 
-    /// Cancels the jobs of earlier runs, if no two may run side by side.
+    /// Cancels the jobs of earlier runs, if runs may not overlap.
     pub(super) fn end_overlapped(&mut self, schedule: &mut Schedule) -> Result<(), StoreError> {
         if schedule.overlap != Overlap::Cancel {
             return Ok(());
@@ -238,12 +238,12 @@ impl WriteTx<'_> {
             let _refused = self.apply(seq, &Event::Cancel { message }, &cause)?;
         }
         schedule.open.clear();
-        // They stay ended, whatever becomes of the run that ended them.
+        // They stay cancelled even if the new run is refused.
         self.begin();
         Ok(())
     }
 
-    /// Those of these jobs that are not final; time acts on them first.
+    /// Those of these jobs that are not final. Applies due timers first.
     fn open_jobs(&mut self, ids: &[JobId]) -> Result<Vec<(Seq, JobId)>, StoreError> {
         let mut open = Vec::new();
         for (id, seq) in ids.iter().zip(self.find(ids)?) {

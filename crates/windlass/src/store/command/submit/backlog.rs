@@ -1,4 +1,4 @@
-//! How deep a queue or a tenant may become (M113), and how many queues, types and lanes a tenant may have.
+//! Limits on the depth of a queue or tenant (M113), and on the number of queues, types and lanes per tenant.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::limits;
 use crate::store::engine::LimitScope;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Names that a submission brings into a tenant.
+/// New names that a submission adds to a tenant.
 #[derive(Default)]
 struct NewNames<'a> {
     queues: BTreeSet<&'a QueueName>,
@@ -21,7 +21,8 @@ struct NewNames<'a> {
 }
 
 impl Batch<'_> {
-    /// Refuses what would give a tenant more queues, types or lanes than it may have: everybody's claims and lists pass over them.
+    /// Refuses a submission that would exceed the tenant's number of queues, types or lanes: all claims and lists
+    /// iterate over them.
     pub(super) fn check_names(
         &self,
         tx: &mut WriteTx<'_>,
@@ -72,7 +73,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Refuses what would make a queue or tenant deeper than allowed (M113).
+    /// Refuses a submission that would exceed the depth of a queue or tenant (M113).
     pub(super) fn check_backlog(
         &self,
         tx: &mut WriteTx<'_>,
@@ -97,7 +98,7 @@ impl Batch<'_> {
     }
 }
 
-/// A queue or tenant that would become too deep.
+/// A queue or tenant that would exceed its depth.
 pub(crate) struct TooDeep {
     pub(crate) scope: String,
     pub(crate) depth: u64,
@@ -105,7 +106,7 @@ pub(crate) struct TooDeep {
     pub(crate) retry_after: Duration,
 }
 
-/// Whether so many more jobs in these lanes would make a queue or tenant deeper than allowed.
+/// Whether so many more jobs in these lanes would exceed the depth of a queue or tenant.
 pub(crate) fn too_deep(
     tx: &mut WriteTx<'_>,
     new: BTreeMap<Arc<Lane>, u64>,

@@ -1,5 +1,5 @@
-//! Debouncing: of submissions that come close together only the last counts. A payload never changes under anybody who has
-//! seen it run: only a job that has not started is given another, and the audit trail says so.
+//! Debouncing: of submissions close together only the last counts. Only the payload of a job that has not started is
+//! replaced, so no payload changes after an attempt used it; the audit trail records the change.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,24 +15,24 @@ use crate::job::{Debounce, JobRecord, JobState, Lane, NewJob, Seq};
 use crate::store::command::audit::RecordActor;
 use crate::store::tx::write_tx::WriteTx;
 
-/// The job that later submissions with a key are for.
+/// The job that later submissions with a debounce key update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Holder {
     seq: Seq,
 }
 
-/// The document that says which job has a debounce key.
+/// The document key that maps a debounce key to its job.
 fn document(lane: &Lane, debounce: &Debounce) -> String {
     format!("debounce {} {} {}", lane.tenant, lane.job_type, debounce.key)
 }
 
-/// Whether a job may still be given another payload: nobody has seen this one run.
+/// Whether a job's payload may still be replaced: no attempt has started.
 fn has_not_started(job: &JobRecord) -> bool {
     job.attempt == 0 && !job.state.is_final()
 }
 
 impl Batch<'_> {
-    /// Finds the jobs that wait with the same debounce key: their submissions add none.
+    /// Finds the waiting jobs with the same debounce key: their submissions add no job.
     pub(super) fn find_debounced(
         &self,
         tx: &mut WriteTx<'_>,
@@ -42,7 +42,7 @@ impl Batch<'_> {
         for (index, job) in self.jobs.iter().enumerate() {
             let Some(debounce) = &job.debounce else { continue };
             if self.spawning.is_some() {
-                let problem = FieldProblem::Contradiction("children are waited for one by one".into());
+                let problem = FieldProblem::Contradiction("children cannot be debounced".into());
                 return Err(invalid(index, "debounce", problem));
             }
             let document = document(&self.lanes[index], debounce);
@@ -66,8 +66,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Gives jobs that wait their new payload and delay, and remembers new ones for the next submission. Comes last:
-    /// nothing is refused after it.
+    /// Gives waiting jobs their new payload and delay, and stores new ones for the next submission. Runs last: nothing
+    /// is refused after it.
     pub(super) fn debounce(
         &self,
         tx: &mut WriteTx<'_>,
@@ -94,7 +94,7 @@ impl Batch<'_> {
         let old = tx.spec(seq)?;
         tx.rewrite(seq, &new.payload)?;
         let mut after = JobRecord { updated_at: tx.now, ..before.clone() };
-        // One whose delay is over is about to run, and runs with what was submitted last.
+        // A job whose delay is over is about to run, and runs with the payload submitted last.
         if before.state != JobState::Scheduled {
             after.run_at = new.runs_at(tx.now);
         }
@@ -111,14 +111,14 @@ impl Batch<'_> {
 }
 
 impl WriteTx<'_> {
-    /// The job that has a debounce key and has not started; time acts on it first.
+    /// The job that has a debounce key and has not started. Applies due timers first.
     fn debounced(&mut self, document: &str) -> Result<Option<Seq>, StoreError> {
         let Some(Holder { seq }) = self.tally(document)? else { return Ok(None) };
         self.apply_due_timers(seq)?;
         Ok(self.job(seq)?.filter(|job| has_not_started(job)).map(|job| job.seq))
     }
 
-    /// Forgets a debounce key whose job has started or is gone; says when to look again if it has not.
+    /// Removes a debounce key whose job has started or no longer exists; returns when to check again otherwise.
     pub(crate) fn forget_debounced(&mut self, document: &str) -> Result<Option<Timestamp>, StoreError> {
         let holder: Option<Holder> = self.tally(document)?;
         let job = match holder {

@@ -1,4 +1,4 @@
-//! Who waits for whom in a submission: lanes and names, dependencies found, depths kept within their limit (M61).
+//! The dependency graph of a submission: resolves lanes, names and dependencies, and enforces the depth limit (M61).
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::tx::write_tx::WriteTx;
 
 impl Batch<'_> {
-    /// Whoever waits for a duplicate waits for the job it stands for, which may be deeper in the graph.
+    /// A dependency on a duplicate becomes a dependency on the original job, which may be deeper in the graph.
     pub(super) fn wait_for_originals(
         &mut self,
         duplicates: &HashMap<usize, Duplicate>,
@@ -35,7 +35,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// How deep in the graph each job is (M61).
+    /// The depth of each job in the graph (M61).
     pub(super) fn depths(&self, tx: &mut WriteTx<'_>) -> Result<Vec<u32>, SubmitError> {
         let mut depths = vec![1; self.jobs.len()];
         for &index in &self.order {
@@ -82,7 +82,7 @@ pub(super) fn lanes(
     Ok(lanes)
 }
 
-/// The jobs in an order in which each comes after those it waits for (M61).
+/// The jobs in topological order: each comes after its dependencies (M61).
 pub(super) fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result<Vec<usize>, SubmitError> {
     let in_batch = |(_, target): &(Need, Target)| match target {
         Target::InBatch(index) => Some(*index),
@@ -96,7 +96,7 @@ pub(super) fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result
     })
 }
 
-/// Where the jobs with a local name are.
+/// The index of each job with a local name.
 pub(super) fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError> {
     let mut names = HashMap::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -109,7 +109,7 @@ pub(super) fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError
     Ok(names)
 }
 
-/// Finds the jobs that the batch waits for; one of another tenant looks like one that does not exist (M61).
+/// Finds the dependencies of the batch. A job of another tenant is treated as missing (M61).
 pub(super) fn resolve(
     tx: &mut WriteTx<'_>,
     jobs: &[NewJob],

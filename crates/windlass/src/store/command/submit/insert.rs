@@ -1,4 +1,4 @@
-//! Adding the jobs of a submission, each in the state its facts give it.
+//! Inserting the jobs of a submission, each in its initial state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Batch<'_> {
         self.add(tx, &job, spec, index)?;
         for need in needs {
             mark_dependency(tx, &need)?;
-            // One that had ended badly before takes this job with it at once (M61).
+            // A dependency that had already failed ends this job immediately (M61).
             if need.need == Need::After && need.state.is_final() && need.state != JobState::Completed {
                 let event = Event::DependencyEnded { need: Need::After, state: need.state };
                 let _refused = tx.apply(seq, &event, &RecordActor::system())?;
@@ -125,7 +125,7 @@ impl Batch<'_> {
         })
     }
 
-    /// Adds a job, in the state its facts give it.
+    /// Inserts a job in its initial state.
     fn add(
         &self,
         tx: &mut WriteTx<'_>,
@@ -200,7 +200,7 @@ impl Batch<'_> {
         Ok(found)
     }
 
-    /// What is still known of a removed job, in the form of a job.
+    /// A job record with what is still known of a removed job.
     fn sketch(&self, seq: Seq, index: usize, known: KeyHolderCache) -> JobRecord {
         let at = known.id.submitted_at();
         let state = known.ended.unwrap_or(JobState::Completed);
@@ -208,7 +208,7 @@ impl Batch<'_> {
     }
 }
 
-/// The duplicates whose jobs were removed, by their places.
+/// The duplicates whose jobs were removed, by sequence number.
 fn removed_among(duplicates: &HashMap<usize, Duplicate>) -> HashMap<Seq, KeyHolderCache> {
     let removed = duplicates.values().filter_map(|duplicate| match duplicate.target {
         Target::Stored(seq) => Some((seq, duplicate.removed?)),
@@ -217,10 +217,10 @@ fn removed_among(duplicates: &HashMap<usize, Duplicate>) -> HashMap<Seq, KeyHold
     removed.collect()
 }
 
-/// A dependency as it is now.
+/// A dependency with its current state.
 struct StoredNeed {
     need: Need,
-    /// None if the dependency was removed: it has ended, and there is nothing to wait for.
+    /// `None` if the dependency was removed: it has ended, and there is nothing to wait for.
     edge: Option<Edge>,
     id: JobId,
     state: JobState,
@@ -233,7 +233,7 @@ impl StoredNeed {
     }
 }
 
-/// Policies of one batch: jobs with the same wishes share one.
+/// Policies of one batch: jobs with equal policies share one.
 #[derive(Default)]
 struct Policies {
     plain: HashMap<Arc<Lane>, (Arc<Policy>, Priority)>,

@@ -1,4 +1,4 @@
-//! Keys of a submission: the same key, the same job (M13); one job at a time (M14); not beside each other (M110).
+//! Keys of a submission: idempotency keys (M13), unique keys (M14) and concurrency keys (M110).
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ use crate::store::tx::write_tx::WriteTx;
 pub(super) struct Duplicate {
     pub(super) target: Target,
     pub(super) payload_differs: bool,
-    /// Whether it is the debounce key; its payload and delay are then replaced.
+    /// Whether the match is by debounce key; its payload and delay are then replaced.
     pub(super) is_debounced: bool,
-    /// What its key still knows of it, if it was removed.
+    /// What its key still stores about it, if it was removed.
     pub(super) removed: Option<KeyHolderCache>,
 }
 
@@ -28,7 +28,7 @@ impl Duplicate {
 }
 
 impl Batch<'_> {
-    /// The jobs that have had the same idempotency key before (M13).
+    /// Finds earlier jobs with the same idempotency keys (M13).
     pub(super) fn find_duplicates(
         &self,
         tx: &mut WriteTx<'_>,
@@ -59,7 +59,7 @@ impl Batch<'_> {
         Ok(duplicates)
     }
 
-    /// Refuses unique keys that a job which is not final holds (M14).
+    /// Refuses unique keys held by a job that is not final (M14).
     pub(super) fn check_unique_keys(
         &self,
         tx: &mut WriteTx<'_>,
@@ -85,7 +85,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Who has the keys of this batch, asked once for all of them.
+    /// The holders of the keys of this batch, read in one query.
     fn held_keys(&self, tx: &mut WriteTx<'_>, kind: KeyKind) -> Result<HashMap<Key, KeyHolder>, SubmitError> {
         let text = |job: &NewJob| match kind {
             KeyKind::Idempotency => job.idempotency_key.clone(),
@@ -106,7 +106,7 @@ impl Batch<'_> {
     }
 }
 
-/// The refusal of a key that was used with another payload.
+/// The error for a key that was used with another payload.
 fn differs(tx: &mut WriteTx<'_>, index: usize, duplicate: &Duplicate) -> Result<SubmitError, SubmitError> {
     if let Some(removed) = duplicate.removed {
         return Ok(SubmitError::PayloadDiffers { index, existing: removed.id });
@@ -123,7 +123,7 @@ fn differs(tx: &mut WriteTx<'_>, index: usize, duplicate: &Duplicate) -> Result<
     })
 }
 
-/// The job that holds an idempotency key, if its window is not over. One that was removed is still answered for.
+/// The job that holds an idempotency key, if its window is not over. Includes removed jobs.
 fn live_holder(
     tx: &mut WriteTx<'_>,
     holder: Option<&KeyHolder>,
@@ -147,12 +147,12 @@ fn live_holder(
 pub(crate) fn unique_holder(tx: &mut WriteTx<'_>, key: &Key) -> Result<Option<JobId>, StoreError> {
     let Some(holder) = tx.db()?.keyed(std::slice::from_ref(key))?.pop().flatten() else { return Ok(None) };
     tx.apply_due_timers(holder.seq)?;
-    // A key that time has just freed is freed in the database first, or it would be taken from its next holder.
+    // A key that a timer has just freed must be freed in the database first, or it would be taken from its next holder.
     tx.flush()?;
     Ok(tx.job(holder.seq)?.filter(|job| !job.state.is_final()).map(|job| job.id))
 }
 
-/// The digest of a concurrency key: 63 bits tell keys apart; two that met would only wait for each other.
+/// The digest of a concurrency key. It has 63 bits; jobs of two colliding keys would only wait for each other.
 pub(crate) fn concurrency_key(tenant: &Tenant, key: &str) -> ConcurrencyKey {
     let digest = Sha256::digest(json!([tenant.as_str(), key]).to_string().as_bytes());
     let mut bytes = [0; 8];

@@ -1,5 +1,5 @@
-//! How many workers a key and a tenant may have registered, and how much they may name: every process keeps all of them in
-//! memory, and passes over them when it explains why a job waits.
+//! Limits on the number of workers per API key and tenant, and on the size of their names: every process holds all of
+//! them in memory, and iterates over them when it explains why a job waits.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use crate::limits;
 use crate::store::documents::config::Worker;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Bytes that a worker's texts take in memory.
+/// Size of a worker's texts in memory, in bytes.
 pub(super) fn bytes_of<'a>(
     queues: impl Iterator<Item = &'a str>,
     types: impl Iterator<Item = &'a str>,
@@ -26,12 +26,12 @@ fn bytes(worker: &Worker) -> usize {
     bytes_of(queues, types, &worker.name, worker.version.as_deref())
 }
 
-/// What some workers take of the registry.
+/// The part of the registry that some workers use.
 #[derive(Default)]
 struct Share {
     workers: usize,
     bytes: usize,
-    /// Those that were lost, and so hold nothing.
+    /// Lost workers, which hold no leases.
     lost: Vec<(Reverse<crate::clock::Timestamp>, WorkerId, usize)>,
 }
 
@@ -45,7 +45,7 @@ impl Share {
         }
     }
 
-    /// The lost workers to be forgotten, the longest silent first, so that one more fits; none if it does not fit even so.
+    /// The lost workers to remove, the longest silent first, so that one more fits; `None` if it does not fit even so.
     fn room_for(mut self, new: usize, workers_max: usize, bytes_max: usize) -> Option<Vec<WorkerId>> {
         let mut forgotten = Vec::new();
         self.lost.sort_unstable();
@@ -59,7 +59,7 @@ impl Share {
     }
 }
 
-/// Refuses a worker beyond what its key and its tenant may have registered; workers that were lost make room first.
+/// Refuses a worker beyond the limits of its API key and tenant; lost workers are removed first.
 pub(super) fn make_room(tx: &mut WriteTx<'_>, new: &Worker) -> Result<(), WorkError> {
     let config = tx.config()?;
     let (mut of_key, mut of_tenant) = (Share::default(), Share::default());

@@ -1,5 +1,5 @@
-//! Changes to settings: a field that is not named stays, one that is null is cleared. They are merged inside the commit, so
-//! two people who set different fields at once both have their way.
+//! Changes to settings: a missing field stays, `null` clears it. Changes are merged inside the commit, so two people
+//! who set different fields at once both succeed.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use super::{
 use crate::audit::AuditLevel;
 use crate::job::{JobType, Priority, QueueName, RetryPolicy, Tenant};
 
-/// What becomes of one field.
+/// The change of one field.
 ///
-/// Read from JSON with `#[serde(default)]`: absent keeps, `null` clears, anything else is set.
+/// Read from JSON with `#[serde(default)]`: absent keeps, `null` clears, anything else sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Field<T> {
-    /// It stays as it is.
+    /// Keep the value.
     #[default]
     Keep,
-    /// It is set no longer.
+    /// Clear the value.
     Clear,
-    /// It has this value from now on.
+    /// Set this value.
     Set(T),
 }
 
 impl<T> Field<T> {
-    /// The same change with its value made into another, which may fail.
+    /// Converts the value; the conversion may fail.
     ///
     /// # Errors
-    /// What `make` answers.
+    /// The error of `make`.
     pub fn try_map<U, E>(self, make: impl FnOnce(T) -> Result<U, E>) -> Result<Field<U>, E> {
         Ok(match self {
             Field::Keep => Field::Keep,
@@ -38,7 +38,7 @@ impl<T> Field<T> {
         })
     }
 
-    /// The same change with its value made into another.
+    /// Converts the value.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Field<U> {
         match self {
             Field::Keep => Field::Keep,
@@ -73,15 +73,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
 /// Changes to some time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimeoutsPatch {
-    /// Longest attempt.
+    /// Maximum duration of an attempt.
     pub execution: Field<Duration>,
-    /// How long a lease holds.
+    /// Duration of a lease.
     pub lease: Field<Duration>,
-    /// From submission to a final state.
+    /// Maximum time from submission to a final state.
     pub lifetime: Field<Duration>,
-    /// From the moment a job can be claimed to its first start.
+    /// Maximum time from becoming claimable to the first start.
     pub start: Field<Duration>,
-    /// No attempt may take longer, whatever its job asks for.
+    /// Upper bound for the duration of an attempt, whatever its job requests.
     pub max_execution: Field<Duration>,
 }
 
@@ -111,7 +111,7 @@ fn apply_timeouts(patch: &Field<TimeoutsPatch>, to: &mut PartialTimeouts) {
     }
 }
 
-/// Changes to how long jobs are kept; see [`Retention`] for what each field does.
+/// Changes to the retention; see [`Retention`] for the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "the fields are those of the settings")]
 pub struct RetentionPatch {
@@ -133,7 +133,7 @@ impl From<Retention> for RetentionPatch {
 }
 
 impl RetentionPatch {
-    /// Retention after this change.
+    /// Applies this change.
     pub(crate) fn apply(&self, to: &mut Retention) {
         self.completed.apply(&mut to.completed);
         self.failed.apply(&mut to.failed);
@@ -150,7 +150,7 @@ fn apply_retention(patch: &Field<RetentionPatch>, to: &mut Retention) {
     }
 }
 
-/// Changes to a queue's settings; see [`QueueSettings`] for what each field does.
+/// Changes to a queue's settings; see [`QueueSettings`] for the fields.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[allow(missing_docs, reason = "the fields are those of the settings")]
 pub struct QueuePatch {
@@ -189,7 +189,7 @@ impl QueuePatch {
     }
 }
 
-/// A change that leaves nothing of the settings before.
+/// A change that replaces all fields.
 impl From<QueueSettings> for QueuePatch {
     fn from(all: QueueSettings) -> QueuePatch {
         QueuePatch {
@@ -210,7 +210,7 @@ impl From<QueueSettings> for QueuePatch {
     }
 }
 
-/// Changes to a type's settings; see [`TypeSettings`] for what each field does.
+/// Changes to a type's settings; see [`TypeSettings`] for the fields.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[allow(missing_docs, reason = "the fields are those of the settings")]
 pub struct TypePatch {
@@ -239,7 +239,7 @@ impl TypePatch {
     }
 }
 
-/// A change that leaves nothing of the settings before.
+/// A change that replaces all fields.
 impl From<TypeSettings> for TypePatch {
     fn from(all: TypeSettings) -> TypePatch {
         TypePatch {
@@ -255,7 +255,7 @@ impl From<TypeSettings> for TypePatch {
     }
 }
 
-/// Changes to a tenant's settings; see [`TenantSettings`] for what each field does.
+/// Changes to a tenant's settings; see [`TenantSettings`] for the fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "the fields are those of the settings")]
 pub struct TenantPatch {
@@ -284,7 +284,7 @@ impl TenantPatch {
     }
 }
 
-/// A change that leaves nothing of the settings before.
+/// A change that replaces all fields.
 impl From<TenantSettings> for TenantPatch {
     fn from(all: TenantSettings) -> TenantPatch {
         TenantPatch {
@@ -303,10 +303,10 @@ impl From<TenantSettings> for TenantPatch {
 /// Changes to the settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SettingsPatch {
-    /// A queue's: for the caller's tenant, or for all by an admin (M90).
+    /// A queue's settings: for the caller's tenant, or for all tenants by an admin (M90).
     Queue(QueueName, QueuePatch),
-    /// A type's; admins only.
+    /// A type's settings; admins only.
     Type(JobType, TypePatch),
-    /// A tenant's; admins only.
+    /// A tenant's settings; admins only.
     Tenant(Tenant, TenantPatch),
 }

@@ -1,5 +1,5 @@
-//! Reading from the tables. Each answer is the plainest that meets the contract; only what every claim and every tick
-//! asks for goes by an index.
+//! Reading from the tables. Each method is the simplest that meets the contract; only the queries of every claim and
+//! every tick use an index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -40,7 +40,7 @@ impl Tables {
         std::iter::successors(first, next).take(max).collect()
     }
 
-    /// The jobs that may fit a filter, first submitted first.
+    /// The jobs that may match a filter, first submitted first.
     fn candidates<'a>(&'a self, filter: &Filter) -> Box<dyn DoubleEndedIterator<Item = &'a Row> + 'a> {
         if filter.workers.is_empty() {
             return Box::new(self.rows.values());
@@ -100,7 +100,7 @@ impl Read for Tables {
         Ok(self.due.first().map(|(at, _)| *at))
     }
 
-    /// Every job is at hand here, so none is left out.
+    /// Every job is in memory, so none is left out.
     fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
         let fits = |row: &&Row| scan.filter.matches(&row.job, &row.spec) && scan.is_after(&row.job);
         let fitting = self.candidates(&scan.filter).filter(fits);
@@ -136,7 +136,7 @@ impl Read for Tables {
     }
 
     fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
-        // Through a set: ordered as asked, and without doubles when a job is named twice.
+        // Through a set: ordered as requested, and without duplicates when a job is named twice.
         let mut found = BTreeSet::new();
         for seq in seqs {
             match side {
@@ -165,20 +165,20 @@ impl Read for Tables {
         Ok(self.edges.range((start, end)).take(max).copied().collect())
     }
 
-    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         let start = (query.seq, query.kind, query.name.unwrap_or_default().to_owned(), 0);
-        let of_job = self.facets.range(start..).take_while(|((seq, kind, name, _), _)| {
+        let of_job = self.job_data.range(start..).take_while(|((seq, kind, name, _), _)| {
             *seq == query.seq && *kind == query.kind && query.name.is_none_or(|wanted| wanted == name)
         });
         let wanted = of_job.filter(|((.., number), _)| query.above.is_none_or(|above| *number > above));
-        let facets = wanted.take(query.limit).map(|((seq, kind, name, number), body)| JobData {
+        let job_data = wanted.take(query.limit).map(|((seq, kind, name, number), body)| JobData {
             seq: *seq,
             kind: *kind,
             name: name.clone(),
             number: *number,
             body: body.clone(),
         });
-        Ok(facets.collect())
+        Ok(job_data.collect())
     }
 
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
@@ -206,7 +206,7 @@ impl Read for Tables {
     }
 
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
-        // Numbers have no gaps, so a record's number is its place.
+        // Numbers have no gaps, so a record's number is its position.
         let skipped = usize::try_from(query.after).unwrap_or(usize::MAX);
         let is_before = |record: &&Record| query.before.is_none_or(|before| record.seq < before);
         let later = self.records.iter().skip(skipped).take_while(is_before);
@@ -222,7 +222,7 @@ impl Read for Tables {
     }
 }
 
-/// The edges on which `seq` is waited for.
+/// The edges on which `seq` is the dependency.
 fn edges_of(edges: &BTreeSet<Edge>, seq: Seq) -> impl Iterator<Item = Edge> {
     let first = Edge { dependency: seq, dependent: Seq(i64::MIN), need: Need::After };
     let last = Edge { dependency: seq, dependent: Seq(i64::MAX), need: Need::AfterAny };

@@ -1,5 +1,5 @@
-//! The tables of the memory engine, the indexes over them, and the way back. Every change goes through a method here
-//! that notes what it replaced, so a group that fails leaves nothing without anything being copied beforehand.
+//! The tables of the memory engine, their indexes, and the undo log. Every change goes through a method here that
+//! records what it replaced, so a failed group is undone without any copies made beforehand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::store::engine::{
     ClaimOrder, CountChange, Counts, DocumentKind, Edge, JobDataKind, Key, KeyHolder,
 };
 
-/// A job, what was submitted for it, and the keys it took.
+/// A job, its spec, and the keys it holds.
 pub(super) struct Row {
     pub(super) job: JobRecord,
     pub(super) spec: Spec,
@@ -28,26 +28,26 @@ pub(super) type JobDataKey = (Seq, JobDataKind, String, u64);
 pub(super) struct Tables {
     pub(super) rows: BTreeMap<Seq, Row>,
     pub(super) ids: BTreeMap<JobId, Seq>,
-    /// Claimable jobs that are not set aside, by lane.
+    /// Claimable jobs that are not blocked, by lane.
     pub(super) ready: BTreeMap<Arc<Lane>, BTreeSet<ClaimOrder>>,
-    /// Jobs that time changes, by when.
+    /// Jobs with timers, by time.
     pub(super) due: BTreeSet<(Timestamp, Seq)>,
-    /// Jobs that run, by the worker that they are leased to.
+    /// Running jobs, by the worker that they are leased to.
     pub(super) leased: BTreeMap<WorkerId, BTreeSet<Seq>>,
-    /// Jobs that wait for their time, by lane.
+    /// Jobs that wait for a time, by lane.
     pub(super) timed: BTreeMap<Arc<Lane>, BTreeSet<ClaimOrder>>,
     pub(super) keys: BTreeMap<Key, KeyHolder>,
     pub(super) edges: BTreeSet<Edge>,
     /// The same edges by dependent, then dependency.
     pub(super) edges_back: BTreeSet<(Seq, Seq, Need)>,
-    pub(super) facets: BTreeMap<JobDataKey, Arc<[u8]>>,
+    pub(super) job_data: BTreeMap<JobDataKey, Arc<[u8]>>,
     pub(super) documents: BTreeMap<(DocumentKind, String), Vec<u8>>,
     pub(super) records: Vec<Record>,
     pub(super) counts: Counts,
-    /// Never taken back: a place or a version that was seen once is not used again.
+    /// Never undone: a sequence number or a version is not used twice.
     pub(super) last_seq: i64,
     pub(super) configuration_version: u64,
-    /// The generations before the current one.
+    /// The number of generations before the current one.
     pub(super) generations_over: u64,
     undo: Vec<Undo>,
 }
@@ -60,7 +60,7 @@ enum Undo {
     Payload(Seq, Payload),
     Key(Key, Option<KeyHolder>),
     Edge(Edge, bool),
-    Facet(JobDataKey, Option<Arc<[u8]>>),
+    JobData(JobDataKey, Option<Arc<[u8]>>),
     Document(DocumentKind, String, Option<Vec<u8>>),
     Records(usize),
     GenerationsOver(u64),
@@ -68,34 +68,34 @@ enum Undo {
 }
 
 impl Tables {
-    /// Makes everything since the last commit stay.
+    /// Keeps everything since the last commit.
     pub(super) fn commit(&mut self) {
         self.undo.clear();
     }
 
-    /// Takes back everything since the last commit, latest first.
+    /// Undoes everything since the last commit, latest first.
     pub(super) fn roll_back(&mut self) {
         for change in std::mem::take(&mut self.undo).into_iter().rev() {
             match change {
                 Undo::Row(seq, row) => self.set_row(seq, row.map(|row| *row)),
-                // Both are there again: whatever removed them later has been taken back by now.
+                // Both exist again: a later removal has already been undone.
                 Undo::Job(job) => assert!(self.set_job(&job)),
                 Undo::Labels(seq, labels) => assert!(self.set_labels(seq, labels)),
                 Undo::Payload(seq, payload) => assert!(self.set_payload(seq, payload)),
                 Undo::Key(key, holder) => self.set_key(key, holder),
                 Undo::Edge(edge, is_there) => self.set_edge(edge, is_there),
-                Undo::Facet(key, body) => self.set_facet(key, body),
+                Undo::JobData(key, body) => self.set_job_data(key, body),
                 Undo::Document(kind, key, body) => self.set_document(kind, key, body),
                 Undo::Records(length) => self.records.truncate(length),
                 Undo::GenerationsOver(before) => self.set_generations_over(before),
                 Undo::Count(CountChange { lane, state, by }) => self.counts.add(&lane, state, -by),
             }
         }
-        // Going back went through the same methods and noted its own way back, which nobody wants.
+        // Undoing used the same methods and recorded its own undo entries, which are not needed.
         self.undo.clear();
     }
 
-    /// Puts a row, or none, at a place.
+    /// Sets or removes a row.
     pub(super) fn set_row(&mut self, seq: Seq, row: Option<Row>) {
         let previous = self.rows.remove(&seq);
         if let Some(previous) = &previous {
@@ -108,7 +108,7 @@ impl Tables {
         self.undo.push(Undo::Row(seq, previous.map(Box::new)));
     }
 
-    /// Replaces the record of a job, if it is there.
+    /// Replaces the record of a job, if it exists.
     pub(super) fn set_job(&mut self, job: &JobRecord) -> bool {
         let Some(row) = self.rows.get_mut(&job.seq) else { return false };
         let previous = std::mem::replace(&mut row.job, job.clone());
@@ -118,7 +118,7 @@ impl Tables {
         true
     }
 
-    /// Replaces what clients may change, if the job is there.
+    /// Replaces the metadata that clients may change, if the job exists.
     pub(super) fn set_labels(&mut self, seq: Seq, labels: JobMetadata) -> bool {
         let Some(row) = self.rows.get_mut(&seq) else { return false };
         let previous = std::mem::replace(&mut row.spec.labels, labels);
@@ -126,7 +126,7 @@ impl Tables {
         true
     }
 
-    /// Replaces the payload, if the job is there.
+    /// Replaces the payload, if the job exists.
     pub(super) fn set_payload(&mut self, seq: Seq, payload: Payload) -> bool {
         let Some(row) = self.rows.get_mut(&seq) else { return false };
         let previous = std::mem::replace(&mut row.spec.payload, payload);
@@ -134,7 +134,7 @@ impl Tables {
         true
     }
 
-    /// Gives a key to a holder, or to nobody.
+    /// Sets or removes the holder of a key.
     pub(super) fn set_key(&mut self, key: Key, holder: Option<KeyHolder>) {
         let previous = match holder {
             Some(holder) => self.keys.insert(key.clone(), holder),
@@ -143,7 +143,7 @@ impl Tables {
         self.undo.push(Undo::Key(key, previous));
     }
 
-    /// Adds an edge, or takes it away.
+    /// Adds or removes an edge.
     pub(super) fn set_edge(&mut self, edge: Edge, is_there: bool) {
         let back = (edge.dependent, edge.dependency, edge.need);
         let was_there = if is_there {
@@ -156,16 +156,16 @@ impl Tables {
         self.undo.push(Undo::Edge(edge, was_there));
     }
 
-    /// Puts a facet, or takes it away.
-    pub(super) fn set_facet(&mut self, key: JobDataKey, body: Option<Arc<[u8]>>) {
+    /// Sets or removes job data.
+    pub(super) fn set_job_data(&mut self, key: JobDataKey, body: Option<Arc<[u8]>>) {
         let previous = match body {
-            Some(body) => self.facets.insert(key.clone(), body),
-            None => self.facets.remove(&key),
+            Some(body) => self.job_data.insert(key.clone(), body),
+            None => self.job_data.remove(&key),
         };
-        self.undo.push(Undo::Facet(key, previous));
+        self.undo.push(Undo::JobData(key, previous));
     }
 
-    /// Puts a document, or takes it away.
+    /// Sets or removes a document.
     pub(super) fn set_document(&mut self, kind: DocumentKind, key: String, body: Option<Vec<u8>>) {
         if kind.is_configuration() {
             self.configuration_version += 1;
@@ -177,13 +177,13 @@ impl Tables {
         self.undo.push(Undo::Document(kind, key, previous));
     }
 
-    /// Says how many generations are over.
+    /// Sets the number of past generations.
     pub(super) fn set_generations_over(&mut self, over: u64) {
         self.undo.push(Undo::GenerationsOver(self.generations_over));
         self.generations_over = over;
     }
 
-    /// Adds a record with the next number, which it answers.
+    /// Adds a record with the next number; returns the number.
     pub(super) fn add_record(&mut self, record: &Record) -> u64 {
         let length = self.records.len();
         let seq = u64::try_from(length).expect("a length fits 64 bits") + 1;
@@ -192,7 +192,7 @@ impl Tables {
         seq
     }
 
-    /// Moves a count.
+    /// Changes a count.
     pub(super) fn move_count(&mut self, change: CountChange) {
         self.counts.add(&change.lane, change.state, change.by);
         self.undo.push(Undo::Count(change));
@@ -242,7 +242,7 @@ impl Tables {
     }
 }
 
-/// Whether a job may be claimed and is not set aside.
+/// Whether a job may be claimed and is not blocked.
 fn is_ready(job: &JobRecord) -> bool {
     job.state == JobState::Scheduled && !job.is_blocked
 }

@@ -1,4 +1,4 @@
-//! What cannot be seen through a store that is free of faults: panics, a clock that runs backwards, a closed engine.
+//! Cases that a store without faults does not show: panics, a clock that runs backwards, a closed engine.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -51,9 +51,9 @@ impl<F: FnMut(&mut WriteTx<'_>) + Send> WriteTask for Work<F> {
     }
 }
 
-struct Look<F>(F, SyncSender<Outcome>);
+struct TestRead<F>(F, SyncSender<Outcome>);
 
-impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for Look<F> {
+impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for TestRead<F> {
     fn is_long(&self) -> bool {
         false
     }
@@ -67,7 +67,7 @@ impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for Look<F> {
     }
 }
 
-/// A clock that shows whatever it is set to.
+/// A clock that shows any time it is set to.
 struct AnyClock(AtomicI64);
 
 impl Clock for AnyClock {
@@ -92,14 +92,14 @@ fn write(engine: &MemoryEngine, work: impl FnMut(&mut WriteTx<'_>) + Send + 'sta
     answer(&outcome)
 }
 
-/// What a look at the store finds.
+/// The result of a read.
 fn read<T: Send + 'static>(
     engine: &MemoryEngine,
-    mut look: impl FnMut(&mut ReadTx<'_>) -> T + Send + 'static,
+    mut query: impl FnMut(&mut ReadTx<'_>) -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     let (sender, outcome) = sync_channel(1);
     let (found, finding) = sync_channel(1);
-    engine.read(Box::new(Look(move |view: &mut ReadTx<'_>| found.send(look(view)).unwrap(), sender)));
+    engine.read(Box::new(TestRead(move |view: &mut ReadTx<'_>| found.send(query(view)).unwrap(), sender)));
     answer(&outcome).map(|()| finding.recv().unwrap())
 }
 
@@ -138,19 +138,19 @@ fn key() -> Key {
     Key { kind: KeyKind::Unique, tenant, job_type, text: "one".into() }
 }
 
-fn facet(seq: Seq) -> JobData {
+fn data(seq: Seq) -> JobData {
     JobData { seq, kind: JobDataKind::Checkpoint, name: "a".into(), number: 0, body: Arc::from(&b"1"[..]) }
 }
 
-/// Adds a job with a key, a facet, and an edge to the job before it.
+/// Adds a job with a key, job data, and an edge to the job before it.
 fn add(tx: &mut WriteTx<'_>) {
     let (seq, now) = (tx.allocate(1).unwrap(), tx.now);
     tx.insert(job(seq, now), spec(), vec![(key(), KeyHolder::unique(seq))]);
-    tx.write_facet(JobDataWrite::Put(facet(seq)));
+    tx.write_job_data(JobDataWrite::Put(data(seq)));
     tx.link(Edge { dependency: Seq(seq.0 - 1), dependent: seq, need: Need::After });
 }
 
-/// Everything that is stored, as far as it can be told apart.
+/// Everything that is stored, as text for comparison.
 fn contents(engine: &MemoryEngine) -> String {
     read(engine, |view| {
         let seqs: Vec<Seq> = (1..=4).map(Seq).collect();
@@ -167,7 +167,7 @@ fn contents(engine: &MemoryEngine) -> String {
                 (db.due(Timestamp::MAX, 9).unwrap(), db.next_due().unwrap()),
                 db.keyed(&[key()]).unwrap(),
                 [Side::Dependency, Side::Dependent].map(|side| db.edges(&seqs, side).unwrap()),
-                seqs.iter().map(|seq| db.facets(query(*seq)).unwrap()).collect::<Vec<_>>(),
+                seqs.iter().map(|seq| db.job_data(query(*seq)).unwrap()).collect::<Vec<_>>(),
                 DocumentKind::ALL.map(|kind| db.documents(kind).unwrap()),
                 db.counts().unwrap().clone(),
             )
@@ -198,7 +198,7 @@ fn work_that_panics_after_it_wrote_leaves_nothing() {
     write(&engine, add).expect("the engine goes on");
 }
 
-/// M96: what hangs on a job goes with it, but not the key that another job has taken since.
+/// M96: job data is removed with its job, but not the key that another job has taken since.
 #[test]
 fn removing_a_job_takes_along_what_is_its_own() {
     let (engine, _) = engine();
@@ -260,7 +260,7 @@ fn a_job_is_found_where_its_record_says() {
     assert_eq!(found(&engine), (0, None));
 }
 
-/// M7: a clock that is set back does not take the store with it.
+/// M7: a clock that is set back does not affect the store.
 #[test]
 fn time_never_runs_backwards() {
     let (engine, clock) = engine();
@@ -272,7 +272,7 @@ fn time_never_runs_backwards() {
     assert_eq!(read(&engine, |view| view.now), Ok(Timestamp::from_millis(2000)));
 }
 
-/// What is refused changed nothing, so a caller may safely take it elsewhere.
+/// A refused task changed nothing, so a caller may safely retry it on another store.
 #[test]
 fn a_closed_engine_refuses_everything() {
     let (engine, _) = engine();
@@ -282,7 +282,7 @@ fn a_closed_engine_refuses_everything() {
     assert!(matches!(read(&engine, |_| ()), Err(StoreError::Stopped(_))));
 }
 
-/// M93: audit records are numbered without a gap, also after a commit that failed.
+/// M93: audit records are numbered without gaps, also after a commit that failed.
 #[test]
 fn audit_numbers_have_no_gap() {
     let mut tables = Tables::default();

@@ -1,5 +1,4 @@
-//! Everything in memory, row by row, and rows from elsewhere as they were there: the specification of what a move reads and
-//! writes.
+//! Export and import of all rows in memory: the specification of what a move reads and writes.
 
 use std::ops::Bound;
 
@@ -30,13 +29,13 @@ impl Export for Tables {
         Ok(found.collect())
     }
 
-    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
+    fn job_data_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
         let start = after.map_or(Bound::Unbounded, |after| {
             Bound::Excluded((after.seq, after.kind, after.name.clone(), after.number))
         });
-        let facets = self.facets.range((start, Bound::Unbounded));
-        let count = page.fitting(facets.clone().map(|(_, body)| body.len()));
-        let found = facets.take(count).map(|((seq, kind, name, number), body)| JobData {
+        let job_data = self.job_data.range((start, Bound::Unbounded));
+        let count = page.fitting(job_data.clone().map(|(_, body)| body.len()));
+        let found = job_data.take(count).map(|((seq, kind, name, number), body)| JobData {
             seq: *seq,
             kind: *kind,
             name: name.clone(),

@@ -1,5 +1,5 @@
-//! Writing to the tables. Nothing here can fail but a change to a job that is not there, which is a caller's mistake that
-//! no engine may hide.
+//! Writing to the tables. The only possible error is a change to a job that does not exist, which is a caller's mistake
+//! that no engine may hide.
 
 use super::tables::{Row, Tables};
 use crate::audit::Record;
@@ -28,10 +28,10 @@ impl Tables {
             }
         }
         let start = (seq, JobDataKind::Attempt, String::new(), 0);
-        let facets = self.facets.range(start..).take_while(|(key, _)| key.0 == seq);
-        let facets: Vec<_> = facets.map(|(key, _)| key.clone()).collect();
-        for key in facets {
-            self.set_facet(key, None);
+        let job_data = self.job_data.range(start..).take_while(|(key, _)| key.0 == seq);
+        let job_data: Vec<_> = job_data.map(|(key, _)| key.clone()).collect();
+        for key in job_data {
+            self.set_job_data(key, None);
         }
         self.set_row(seq, None);
         Ok(())
@@ -101,15 +101,15 @@ impl Write for Tables {
         Ok(())
     }
 
-    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
         for write in writes {
             match write {
-                JobDataWrite::Put(facet) => {
-                    let key = (facet.seq, facet.kind, facet.name.clone(), facet.number);
-                    self.set_facet(key, Some(facet.body.clone()));
+                JobDataWrite::Put(data) => {
+                    let key = (data.seq, data.kind, data.name.clone(), data.number);
+                    self.set_job_data(key, Some(data.body.clone()));
                 }
                 JobDataWrite::Drop { seq, kind, name, number } => {
-                    self.set_facet((*seq, *kind, name.clone(), *number), None);
+                    self.set_job_data((*seq, *kind, name.clone(), *number), None);
                 }
             }
         }
@@ -137,5 +137,5 @@ impl Write for Tables {
 }
 
 fn there_is(found: bool, seq: Seq) -> EngineResult<()> {
-    if found { Ok(()) } else { Err(StoreError::Damaged(format!("no job at place {}", seq.0))) }
+    if found { Ok(()) } else { Err(StoreError::Damaged(format!("no job with number {}", seq.0))) }
 }

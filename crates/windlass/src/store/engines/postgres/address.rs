@@ -1,5 +1,5 @@
-//! Where the database is and how to talk to it: a `postgres://` address, with options of this engine's own among those of
-//! the driver. It opens nothing.
+//! The address of the database: a `postgres://` URL, with this engine's own options among those of the driver. It makes
+//! no connection.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::tls::{Tls, TlsOptions};
 use crate::error::OpenError;
 use crate::limits;
 
-/// Where the database is and how to talk to it.
+/// The parsed address of the database.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
     /// For transactions; may lead through a pooler.
     pub(super) config: Config,
-    /// For notifications, which need a connection of their own: past a pooler.
+    /// For notifications, which need a direct connection that bypasses a pooler.
     pub(super) listen: Config,
-    /// What speaks TLS for the one.
+    /// TLS for `config`.
     pub(super) tls: Tls,
-    /// And for the other.
+    /// TLS for `listen`.
     pub(super) listen_tls: Tls,
     /// The schema that holds the tables.
     pub(super) schema: String,
@@ -30,7 +30,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Understands an address.
+    /// Parses an address.
     pub(super) fn parse(address: &str) -> Result<Address, OpenError> {
         let (driver, own) = split(address, &["schema", "notify", "statement_cache", "listen"]);
         let (config, tls) = parse_config(&driver)?;
@@ -55,21 +55,25 @@ impl Address {
                     (parsed.listen, parsed.listen_tls) = parse_config(address)?;
                     is_direct = true;
                 }
-                _ => return Err(OpenError::BadAddress(format!("`{value}` is no value for `{name}`"))),
+                _ => {
+                    return Err(OpenError::BadAddress(format!(
+                        "`{value}` is not a valid value for `{name}`"
+                    )));
+                }
             }
         }
-        // Without statements of its own a connection is a pooler's, where a subscription would stay behind with whoever
-        // comes next and be heard by nobody.
+        // Without prepared statements the connection belongs to a pooler, where a subscription would stay with the next
+        // client and its notifications would be lost.
         parsed.is_notifying = notify.unwrap_or(is_direct || parsed.keeps_statements);
         Ok(parsed)
     }
 
-    /// The schema as it stands before a table's name.
+    /// The schema prefix of a table's name.
     pub(super) fn prefix(&self) -> String {
         format!("\"{}\".", self.schema)
     }
 
-    /// A number for this schema among the database's advisory locks; `part` tells several of them apart.
+    /// The key of this schema's advisory lock; `part` distinguishes several of them.
     pub(super) fn lock_key(&self, part: &str) -> i64 {
         let digest = Sha256::digest(format!("windlass {} {part}", self.schema).as_bytes());
         let mut bytes = [0; 8];
@@ -83,13 +87,13 @@ impl Address {
     }
 }
 
-/// Names that need no thought about quoting, short enough for PostgreSQL.
+/// Names that need no quoting and are short enough for PostgreSQL.
 fn is_plain_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     (1..=48).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with("pg_")
 }
 
-/// What the driver is told, and what speaks TLS for it, of which it knows less than libpq.
+/// The driver's configuration and TLS options, of which the driver supports fewer than libpq.
 fn parse_config(address: &str) -> Result<(Config, Tls), OpenError> {
     let (driver, own) = split(address, &["sslmode", "sslrootcert", "sslcert", "sslkey"]);
     let mut config: Config = driver.parse().map_err(|error| OpenError::BadAddress(format!("{error}")))?;
@@ -117,7 +121,7 @@ fn parse_config(address: &str) -> Result<(Config, Tls), OpenError> {
     Ok((config, tls))
 }
 
-/// The address without some of its options, and those.
+/// The address without the wanted options, and those options.
 fn split(address: &str, wanted: &[&str]) -> (String, Vec<(String, String)>) {
     let Some((base, query)) = address.split_once('?') else { return (address.to_owned(), Vec::new()) };
     let (mut own, mut driver) = (Vec::new(), Vec::new());
@@ -131,7 +135,7 @@ fn split(address: &str, wanted: &[&str]) -> (String, Vec<(String, String)>) {
     (base, own)
 }
 
-/// A value without its percent signs; whatever is no escape stays as it is.
+/// Percent-decodes a value; invalid escapes stay as they are.
 fn decode(value: &str) -> String {
     let bytes = value.as_bytes();
     let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);

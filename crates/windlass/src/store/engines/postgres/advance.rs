@@ -1,5 +1,5 @@
-//! Changed rows: jobs that moved on, and labels that clients replaced. What never changes in a job is never written again,
-//! and where else a job stands is written only when it stands elsewhere.
+//! Updates: changed job records and metadata. Immutable parts of a job are not written again, and index tables are
+//! written only if the job's position in them changes.
 
 use super::parameter::{Column, Parameter};
 use super::row::{ColumnIndexes, TupleId, state_code};
@@ -11,7 +11,7 @@ use crate::store::engines::sql::columns::{SpecColumns, SpecParts, damaged};
 
 pub(super) const UPDATE: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
      FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) u(seq, state, record) WHERE h.seq = u.seq";
-/// The same for rows that this transaction has read, which need not be searched for.
+/// The same for rows that this transaction has read and whose location is known.
 pub(super) const UPDATE_ROWS: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
      FROM unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bytea[]) u(row, seq, state, record) \
      WHERE h.ctid = u.row AND h.seq = u.seq";
@@ -37,10 +37,10 @@ const REWRITE: &str = "UPDATE @.jobs SET content_type = $2, payload = $3, \"chec
 const DROP_TAGS: &str = "DELETE FROM @.tags t USING unnest($2::bytea[], $3::bytea[]) u(name, value) \
      WHERE t.name = u.name AND t.value = u.value AND t.seq = $1";
 
-/// A job, its lane, where it stood, and where it stands now.
+/// A job, its lane, its previous index positions, and the new ones.
 pub(super) type Move = (Seq, i64, Option<ColumnIndexes>, ColumnIndexes);
 
-/// Rows of numbers on their way to one statement.
+/// Rows of numbers for one statement.
 struct Rows<const N: usize>([Column; N]);
 
 impl<const N: usize> Rows<N> {
@@ -67,7 +67,7 @@ impl<const N: usize> Rows<N> {
     }
 }
 
-/// Jobs on their way to `hot`.
+/// Jobs to be written to `hot`.
 struct Changed {
     seqs: Column,
     states: Column,
@@ -87,7 +87,7 @@ impl Changed {
         self.packed.push(record);
     }
 
-    /// Writes them all, by a statement that has `first` before them.
+    /// Writes them all, by a statement that has the parameters `first` before them.
     fn write(self, tables: &mut Tables, sql: &str, first: Vec<Parameter>) -> EngineResult<()> {
         if self.seqs.is_empty() {
             return Ok(());
@@ -116,7 +116,7 @@ impl Tables {
             }
             let (old, new) = (self.met.get(&job.seq).copied(), ColumnIndexes::of(job));
             self.timers.moved(job.seq, old.as_ref(), &new);
-            // One that was not read in this transaction is remembered as running, from the one that made it so.
+            // A job that was not read in this transaction was cached as running by an earlier one.
             let old = old.unwrap_or_else(|| ColumnIndexes {
                 slot: job.concurrency.map(|key| (key.0, 4, 0, 0)),
                 ready: None,
@@ -131,7 +131,7 @@ impl Tables {
         self.place_jobs(&moves)
     }
 
-    /// Moves jobs from where they stood to where they stand.
+    /// Moves jobs from their previous index positions to the new ones.
     pub(super) fn place_jobs(&mut self, moves: &[Move]) -> EngineResult<()> {
         let (mut leave_ready, mut enter_ready) = (Rows::<4>::new(), Rows::<4>::new());
         let mut leave_rows = Column::rows_themselves();
@@ -185,7 +185,7 @@ impl Tables {
         enter_slots.write(self, ENTER_SLOTS, None)
     }
 
-    /// Takes jobs away from where they stand.
+    /// Removes jobs from the index tables.
     pub(super) fn displace_jobs(&mut self, jobs: &[(Seq, i64, ColumnIndexes)]) -> EngineResult<()> {
         self.ahead.clear();
         let nowhere =

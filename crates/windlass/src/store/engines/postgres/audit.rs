@@ -1,5 +1,5 @@
-//! The audit trail's rows, numbered without a gap: a number given in a commit that fails is given again in the next.
-//! The chain of hashes over them is made elsewhere.
+//! The rows of the audit trail, numbered without gaps: a number assigned in a failed commit is assigned again in the
+//! next. The hash chain over them is computed in `command/audit_chain.rs`.
 
 use tokio_postgres::Row;
 use uuid::Uuid;

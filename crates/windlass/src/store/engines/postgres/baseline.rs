@@ -1,5 +1,5 @@
-//! What bare PostgreSQL does with the same rows: the engine's own statements sent by hand over one connection, the same
-//! commits, no Windlass.
+//! Baseline benchmark of bare PostgreSQL with the same rows: the engine's own statements sent directly over one
+//! connection, the same commits, without Windlass.
 
 use super::address::Address;
 use super::parameter::{Column, Parameter};
@@ -14,17 +14,17 @@ use crate::store::engines::baseline::Baseline;
 const JOBS: i64 = 100_000;
 const BATCH: i64 = 1_000;
 const CLAIM: i64 = 100;
-/// What a packed job record takes.
+/// The typical size of an encoded job record.
 const RECORD: [u8; 160] = [7; 160];
-/// As every transaction of the engine has it.
+/// The settings of every transaction of the engine.
 const SETTINGS: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
      SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off; SET enable_memoize = off; \
      SET max_parallel_workers_per_gather = 0";
 
-/// Measures them with payloads of this size, in a new schema beside the one of the address, which is dropped again.
+/// Measures with payloads of this size, in a new schema next to the one of the address, which is dropped afterwards.
 ///
 /// # Errors
-/// When the server cannot be reached or has trouble, and when there is such a schema already.
+/// If the server cannot be reached or returns an error, or if such a schema already exists.
 pub fn measure(address: &str, payload: usize) -> Result<Baseline, OpenError> {
     let mut address = Address::parse(address)?;
     address.schema.push_str("_floor");
@@ -107,11 +107,11 @@ fn insert_some(link: &mut connection::Connection, first: i64, payload: &[u8]) ->
 
 fn claim(link: &mut connection::Connection, after: i64) -> EngineResult<i64> {
     link.send_plain("BEGIN");
-    let look = prefetch::ClaimPrefetch {
+    let front = prefetch::ClaimPrefetch {
         spots: vec![[1, 50, after, 0]],
         each: usize::try_from(CLAIM).unwrap_or(100),
     };
-    let rows = link.fetch(look.sql(), look.values())?;
+    let rows = link.fetch(front.sql(), front.values())?;
     let mut seqs = Vec::with_capacity(rows.len());
     let (mut rows_of_hot, mut places) = (Column::rows_themselves(), Column::rows_themselves());
     for row in &rows {

@@ -1,7 +1,7 @@
-//! The look-out: tells other nodes that something was committed here, and wakes those who wait here when something was
-//! committed elsewhere. Notifications make it prompt, several commits sharing one; a look at the last commits now and then
-//! makes it sure, also where notifications are switched off. What only the look finds although a notification should have
-//! told of it is counted.
+//! The change listener: notifies other nodes of commits made here, and wakes waiters of this process when another node
+//! has committed. Notifications make this prompt, several commits sharing one; periodic polling of the last commits
+//! makes it reliable, also where notifications are disabled. Changes found only by polling although a notification
+//! should have announced them are counted.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -17,46 +17,46 @@ use crate::limits;
 use crate::store::environment::Environment;
 use crate::store::metrics::Fallback;
 
-/// The look-out.
+/// The change listener.
 pub(super) struct ChangeListener {
     address: Address,
     env: Arc<Environment>,
-    news: Arc<Notifications>,
-    door: Arc<Inbox>,
-    /// This node among the others.
+    notifications: Arc<Notifications>,
+    inbox: Arc<Inbox>,
+    /// The number of this node.
     node: i32,
-    /// The last commit that was looked at; none before the first look of a connection.
+    /// The last commit that was polled; `None` before the first poll of a connection.
     known: Option<i64>,
-    /// Whether no other node was there at the last look.
+    /// Whether there was no other node at the last poll.
     is_alone: bool,
-    /// Kinds of changes that were not announced because no other node was there.
+    /// Kinds of changes that were not announced because there was no other node.
     withheld: u8,
     /// The last commit that each other node announced.
     announced: HashMap<i32, i64>,
-    /// Commits of others that the last look found and nobody had announced.
+    /// Commits of others that the last poll found and that were not announced.
     unannounced: Vec<(i32, i64)>,
 }
 
-/// Whether the look-out is to end, or only its connection did.
+/// Whether the change listener is to stop, or only its connection ended.
 enum Ended {
     Closed,
     Lost,
 }
 
 impl ChangeListener {
-    /// A look-out that is not connected yet.
+    /// A change listener that is not connected yet.
     pub(super) fn new(
         address: Address,
         env: Arc<Environment>,
-        news: Arc<Notifications>,
-        door: Arc<Inbox>,
+        notifications: Arc<Notifications>,
+        inbox: Arc<Inbox>,
         node: i32,
     ) -> ChangeListener {
         ChangeListener {
             address,
             env,
-            news,
-            door,
+            notifications,
+            inbox,
             node,
             known: None,
             is_alone: false,
@@ -66,65 +66,66 @@ impl ChangeListener {
         }
     }
 
-    /// Looks out until it is told to end.
+    /// Runs until the store is closed.
     pub(super) fn serve(mut self) {
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime.block_on(self.look_out()),
-            Err(error) => tracing::error!(%error, "cannot look out for commits of other nodes"),
+            Ok(runtime) => runtime.block_on(self.run()),
+            Err(error) => tracing::error!(%error, "cannot listen for commits of other nodes"),
         }
     }
 
-    async fn look_out(&mut self) {
-        let news = self.news.clone();
+    async fn run(&mut self) {
+        let notifications = self.notifications.clone();
         // A store that is opened and closed at once needs no connection for this, unless it has something to announce.
-        let _idle = tokio::time::timeout(limits::LISTENER_IDLE_INTERVAL, news.arrive()).await;
+        let _idle = tokio::time::timeout(limits::LISTENER_IDLE_INTERVAL, notifications.arrive()).await;
         loop {
-            let is_silent = !self.address.is_notifying || !news.has_unannounced();
-            if news.is_closed() && is_silent {
+            let is_silent = !self.address.is_notifying || !notifications.has_unannounced();
+            if notifications.is_closed() && is_silent {
                 return;
             }
             let watch = Stopwatch::start();
             let ended = tokio::select! {
                 ended = self.connected() => ended,
-                () = news.closed_for(limits::CLOSE_MAX) => Ended::Closed,
+                () = notifications.closed_for(limits::CLOSE_MAX) => Ended::Closed,
             };
-            let is_over = matches!(ended, Ended::Closed) || news.is_closed();
+            let is_over = matches!(ended, Ended::Closed) || notifications.is_closed();
             if is_over {
                 return;
             }
-            // A connection that lasted is replaced at once: until it is, other nodes' commits are found by polling alone.
+            // A connection that lasted is replaced immediately: until it is, other nodes' commits are found by polling
+            // alone.
             let has_lasted = watch.elapsed() > limits::RECONNECT_EVERY_MAX;
-            if !has_lasted && news.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
+            if !has_lasted && notifications.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
                 return;
             }
         }
     }
 
-    /// Looks out as long as the connection lasts.
+    /// Runs as long as the connection lasts.
     async fn connected(&mut self) -> Ended {
         let connected = self.address.listen.connect(self.address.listen_tls.clone()).await;
         let Ok((client, mut connection)) = connected else {
             return Ended::Lost;
         };
-        let heard = Arc::new(Received::default());
-        let (hearing, node) = (heard.clone(), self.node);
+        let received = Arc::new(Received::default());
+        let (receiving, node) = (received.clone(), self.node);
         let driver = tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message {
-                    hearing.hear(notification.payload(), node);
+                    receiving.receive(notification.payload(), node);
                 }
             }
-            hearing.end();
+            receiving.end();
         });
-        let ended = self.listen(&client, &heard).await;
+        let ended = self.listen(&client, &received).await;
         driver.abort();
         ended.unwrap_or_else(|error| {
-            tracing::debug!(%error, "the look-out lost its connection");
+            tracing::debug!(%error, "the change listener lost its connection");
             Ended::Lost
         })
     }
 
-    async fn listen(&mut self, client: &Client, heard: &Received) -> Result<Ended, Error> {
+    async fn listen(&mut self, client: &Client, received: &Received) -> Result<Ended, Error> {
         let nodes = self.address.lock_key("nodes");
         (self.known, self.is_alone) = (None, false);
         self.unannounced.clear();
@@ -132,8 +133,8 @@ impl ChangeListener {
             let channel = self.address.channel();
             let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
             client.batch_execute(&greeting).await?;
-            // The others learn that they are not alone, and what they may have missed.
-            self.news.add(EVERYTHING);
+            // The other nodes learn that they are not alone, and what they may have missed.
+            self.notifications.add(EVERYTHING);
         }
         let every = if self.address.is_notifying {
             self.env.timing.backstop_every
@@ -141,30 +142,30 @@ impl ChangeListener {
             limits::LISTENER_IDLE_INTERVAL
         };
         let mut rounds = tokio::time::interval(every);
-        let news = self.news.clone();
+        let notifications = self.notifications.clone();
         loop {
             tokio::select! {
-                () = news.arrive() => {
+                () = notifications.arrive() => {
                     self.announce(client).await?;
-                    if news.is_closed() {
+                    if notifications.is_closed() {
                         return Ok(Ended::Closed);
                     }
                 }
-                announced = heard.next() => {
+                announced = received.next() => {
                     if announced.is_over {
                         return Ok(Ended::Lost);
                     }
-                    self.hear(announced);
+                    self.receive(announced);
                 }
                 _ = rounds.tick() => self.poll(client, nodes).await?,
             }
         }
     }
 
-    /// Tells the others what was committed here.
+    /// Notifies the other nodes of what was committed here.
     async fn announce(&mut self, client: &Client) -> Result<(), Error> {
-        let news = self.news.clone();
-        let Some(announcement) = news.take() else { return Ok(()) };
+        let notifications = self.notifications.clone();
+        let Some(announcement) = notifications.take() else { return Ok(()) };
         if !self.address.is_notifying {
             announcement.done();
             return Ok(());
@@ -174,8 +175,8 @@ impl ChangeListener {
             announcement.done();
             return Ok(());
         }
-        // Telling others is worth no disk write: whoever misses it looks by himself. Said for this transaction alone: were
-        // the connection a pooler's, others would commit on it later.
+        // A notification is not worth a disk write: a node that misses it polls. Set for this transaction alone: on a
+        // pooler's connection, others would commit later.
         let sql = format!(
             "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{}:{}')",
             self.address.channel(),
@@ -185,14 +186,14 @@ impl ChangeListener {
         );
         client.batch_execute(&sql).await?;
         announcement.done();
-        // What is committed meanwhile shares the next one.
+        // Commits made meanwhile share the next notification.
         tokio::time::sleep(limits::NOTIFY_EVERY).await;
         Ok(())
     }
 
-    fn hear(&mut self, announced: Sent) {
-        if announced.has_letters {
-            self.door.call();
+    fn receive(&mut self, announced: Sent) {
+        if announced.has_entries {
+            self.inbox.call();
         }
         if announced.kinds == 0 {
             return;
@@ -213,22 +214,22 @@ impl ChangeListener {
         if has(INTERRUPTS) {
             wakeups.jobs_interrupted();
         }
-        wakeups.recorded_elsewhere();
+        wakeups.recorded_by_others();
     }
 
-    /// There are other nodes, who need to know what was kept from them.
+    /// There are other nodes, which need what was withheld.
     fn meet_others(&mut self) {
         self.is_alone = false;
         let withheld = std::mem::take(&mut self.withheld);
         if withheld != 0 {
-            self.news.add(withheld);
+            self.notifications.add(withheld);
         }
     }
 
-    /// Looks for commits of others, and whether there are others.
+    /// Polls for commits of other nodes, and whether there are other nodes.
     async fn poll(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
         if self.address.is_notifying {
-            // Only whoever is alone gets the lock that all share.
+            // Only a node that is alone gets the lock that all share.
             let sql = format!(
                 "SELECT CASE WHEN pg_try_advisory_lock({nodes}) THEN pg_advisory_unlock({nodes}) ELSE false END"
             );
@@ -241,20 +242,20 @@ impl ChangeListener {
         }
         let sql =
             format!("SELECT EXISTS (SELECT 1 FROM {}inbox WHERE refusal IS NULL)", self.address.prefix());
-        let letters = client.query_typed(&sql, &[]).await?;
-        if letters.first().is_some_and(|row| row.get(0)) {
-            self.door.call();
+        let entries = client.query_typed(&sql, &[]).await?;
+        if entries.first().is_some_and(|row| row.get(0)) {
+            self.inbox.call();
         }
-        self.look_at_commits(client).await
+        self.read_commits(client).await
     }
 
-    async fn look_at_commits(&mut self, client: &Client) -> Result<(), Error> {
+    async fn read_commits(&mut self, client: &Client) -> Result<(), Error> {
         let Some(known) = self.known else {
-            // Whatever happened while nobody listened.
+            // Whatever happened while this node was not listening.
             let sql = format!("SELECT max(n) FROM {}commits", self.address.prefix());
             let rows = client.query_typed(&sql, &[]).await?;
             self.known = rows.first().and_then(|row| row.get(0));
-            self.env.wakeups.changed_elsewhere();
+            self.env.wakeups.changed_by_others();
             return Ok(());
         };
         let sql = format!(
@@ -266,13 +267,13 @@ impl ChangeListener {
         self.known = latest.iter().map(|(_, n)| *n).max().or(self.known);
         let is_unannounced = |(node, n): &(i32, i64)| self.announced.get(node).is_none_or(|last| last < n);
         if self.address.is_notifying && self.unannounced.iter().any(is_unannounced) {
-            // It was not there at the last look, and a notification does not take that long.
+            // It was not there at the last poll, and a notification does not take that long.
             self.env.meters.fell_back(Fallback::Node);
         }
         let others = latest.into_iter().filter(|(node, _)| *node != self.node);
         let unannounced: Vec<(i32, i64)> = others.filter(is_unannounced).collect();
         if !unannounced.is_empty() {
-            self.env.wakeups.changed_elsewhere();
+            self.env.wakeups.changed_by_others();
         }
         self.unannounced = unannounced;
         Ok(())

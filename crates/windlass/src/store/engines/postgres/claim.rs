@@ -1,5 +1,5 @@
-//! What to do next: claimable jobs lane by lane, jobs set aside, and how many are where. All of it is read from the front
-//! of an index, so that the number of other jobs does not matter.
+//! Reads for claims: claimable jobs lane by lane, blocked jobs, and counters. Everything is read from the front of an
+//! index, so that the number of other jobs does not matter.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
 const COUNTS: &str = "SELECT lane, state::bigint, sum(by)::bigint FROM @.counts WHERE n >= $1 GROUP BY lane, state \
      HAVING sum(by) <> 0";
 
-/// From rank to rank of each lane: how many jobs wait for a time that has not come does not matter.
+/// From rank to rank of each lane: the number of jobs that are not due yet does not matter.
 const DUE_IN: &str = "SELECT l.place, d.rank::bigint, d.at, d.seq \
      FROM unnest($1::bigint[]) WITH ORDINALITY l(lane, place) CROSS JOIN LATERAL ( \
        WITH RECURSIVE ranks(rank) AS ( \
@@ -35,8 +35,8 @@ const DUE_IN: &str = "SELECT l.place, d.rank::bigint, d.at, d.seq \
        WHERE r.rank IS NOT NULL ORDER BY r.rank, x.at, x.seq LIMIT $3) d \
      ORDER BY l.place, d.rank, d.at, d.seq";
 
-/// From rank to rank of each lane, and no further than so many in all. No join but a nested loop can do this, so the lanes
-/// come in their order.
+/// From rank to rank of each lane, up to a total number. Only a nested loop can do this join, so the lanes come in
+/// their order.
 const HEADS: &str = "SELECT l.place, h.rank::bigint, h.at, h.seq \
      FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY l(lane, after, place) CROSS JOIN LATERAL ( \
        WITH RECURSIVE heads(rank, at, seq) AS ( \
@@ -48,7 +48,7 @@ const HEADS: &str = "SELECT l.place, h.rank::bigint, h.at, h.seq \
            ORDER BY r.rank, r.at, r.seq LIMIT 1) n) \
        SELECT rank, at, seq FROM heads) h LIMIT $3";
 
-/// Lanes looked up at a time: fewer than are remembered at once.
+/// Lanes looked up at a time: fewer than are cached at once.
 const LANES_AT_ONCE: usize = 1_000;
 
 impl Tables {
@@ -66,21 +66,21 @@ impl Tables {
             let (rank, at, seq) = after.max(self.floors.before(lane));
             spots.push([lane, rank, at, seq]);
         }
-        let look = ClaimPrefetch { spots, each: max };
+        let front = ClaimPrefetch { spots, each: max };
         let is_first = cursors.iter().all(|cursor| cursor.after.is_none());
         if is_first {
-            self.ahead.record_use(&look);
+            self.ahead.record_use(&front);
         }
-        let rows = match self.ahead.take(&look)? {
+        let rows = match self.ahead.take(&front)? {
             Some(rows) => rows,
-            None => self.link.fetch(look.sql(), look.values())?,
+            None => self.link.fetch(front.sql(), front.values())?,
         };
         let mut found: Vec<Vec<JobRecord>> = cursors.iter().map(|_| Vec::new()).collect();
         for (job, row) in self.read_jobs(&rows)?.into_iter().zip(&rows) {
             if let Some(places) = self.met.get_mut(&job.seq) {
                 places.ready_row = Some(get(row, 7)?);
             }
-            self.ahead.read_spec(&look, row, job.seq)?;
+            self.ahead.read_spec(&front, row, job.seq)?;
             if let Some(jobs) = found.get_mut(place(row)?) {
                 jobs.push(job);
             }
@@ -89,7 +89,7 @@ impl Tables {
             jobs.sort_unstable_by_key(ClaimOrder::of);
             jobs.truncate(max);
         }
-        for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&look.spots).zip(&found) {
+        for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&front.spots).zip(&found) {
             if cursor.after.is_none() {
                 let first = jobs.first().map(ClaimOrder::of);
                 let spot =
@@ -100,7 +100,7 @@ impl Tables {
         Ok(found)
     }
 
-    /// The places of jobs of these lanes whose time has come.
+    /// The positions of due jobs of these lanes.
     pub(super) fn due_in_lanes(
         &mut self,
         lanes: &[Arc<Lane>],
@@ -112,7 +112,7 @@ impl Tables {
         read_places(&self.link.fetch(DUE_IN, values)?, "slots", lanes.len())
     }
 
-    /// The first place of each rank behind that of each cursor.
+    /// The first position of each rank after that of each cursor.
     pub(super) fn heads_of(
         &mut self,
         cursors: &[LaneCursor],
@@ -127,7 +127,7 @@ impl Tables {
 
     pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
         let (mut rows, mut lane): (Vec<Row>, i64) = (Vec::new(), 0);
-        // From lane to lane: how many jobs of one lane wait does not matter.
+        // From lane to lane: the number of jobs per lane does not matter.
         loop {
             let Some(row) = self.link.fetch(NEXT_ASIDE, vec![key.0.into(), lane.into()])?.pop() else {
                 return self.read_jobs(&rows);
@@ -150,7 +150,7 @@ impl Tables {
         let (sql, values) = counts_since(self.meta.counts_base);
         let rows = self.link.fetch(sql, values)?;
         self.add_counts(&mut counts, &rows)?;
-        // What moved in this transaction is written with its commit.
+        // Changes of this transaction are written with its commit.
         for ((lane, state), by) in &self.moved {
             counts.add(lane, *state, *by);
         }
@@ -161,7 +161,7 @@ impl Tables {
         let read = |row: &Row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?));
         let moved = rows.iter().map(read).collect::<EngineResult<Vec<(i64, i64, i64)>>>()?;
         for some in moved.chunks(LANES_AT_ONCE) {
-            // Twice: what is remembered may be thrown away while more is learned.
+            // Twice: the cache may be cleared while more is added.
             for _ in 0..2 {
                 self.learn(some.iter().map(|(lane, ..)| *lane), std::iter::empty())?;
             }
@@ -175,11 +175,10 @@ impl Tables {
         Ok(())
     }
 
-    /// Brings the counts from the last commit that was known to `head`.
-    /// How they moved since may be known already.
+    /// Updates the counts from the last known commit to `head`. The changes since then may already be given.
     pub(super) fn learn_counts(&mut self, head: Meta, moved: Option<Vec<Row>>) -> EngineResult<()> {
         let Some(mut counts) = self.counts.take() else { return Ok(()) };
-        // Once they were added up, what moved since cannot be told apart any more.
+        // Once they were added up, the changes since then cannot be separated any more.
         if head.counts_base <= self.meta.commit {
             let (sql, values) = counts_since(self.meta.commit + 1);
             let rows = moved.map_or_else(|| self.link.fetch(sql, values), Ok)?;
@@ -199,7 +198,7 @@ impl Tables {
     }
 }
 
-/// Places from rows of a lane's number in the question, a rank, a time and a number.
+/// Positions from rows of the lane's index in the query, rank, time and number.
 fn read_places(rows: &[Row], table: &str, lanes: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
     let mut found = vec![Vec::new(); lanes];
     for row in rows {
@@ -213,7 +212,7 @@ fn read_places(rows: &[Row], table: &str, lanes: usize) -> EngineResult<Vec<Vec<
     Ok(found)
 }
 
-/// How the counts moved from a commit on, as a question.
+/// The query for the changes of the counts since a commit.
 pub(super) fn counts_since(commit: i64) -> Question<'static> {
     (COUNTS, vec![commit.into()])
 }

@@ -1,6 +1,6 @@
-//! Which database a schema lies in: compared when a node connects with what the last node to write found. Another system
-//! identifier, timeline or table means that the database was restored or that a standby took over, and that commits may be
-//! missing which nobody can name.
+//! The identity of the database that contains a schema: compared on connecting with what the last writing node stored.
+//! Another system identifier, timeline or table means that the database was restored or that a standby took over, and
+//! that an unknown number of commits may be missing.
 
 use tokio_postgres::Row;
 
@@ -12,7 +12,7 @@ use crate::store::engine::EngineResult;
 
 /// Changes with `initdb`, and so with every restore into a new server that is not a copy of the old one's files.
 const SYSTEM: &str = "SELECT system_identifier FROM pg_control_system()";
-/// The first eight digits of a log file's name. Unlike `pg_control_checkpoint()` it is right from the promotion on.
+/// The first eight digits of a log file's name. Unlike `pg_control_checkpoint()` it is correct from the promotion on.
 const TIMELINE: &str = "SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint";
 /// Changes when the table is created again, as `pg_restore` does.
 const RELATION: &str = "SELECT tableoid::bigint FROM @.commits LIMIT 1";
@@ -21,7 +21,7 @@ const STORE: &str = "INSERT INTO @.cluster (system_identifier, timeline, relatio
      ON CONFLICT (is_only) DO UPDATE SET system_identifier = excluded.system_identifier, \
      timeline = excluded.timeline, relation = excluded.relation";
 
-/// A database, as far as it can be told from another; none is what the role may not ask for.
+/// The identity of a database; `None` for values that the role may not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cluster {
     system_identifier: Option<i64>,
@@ -29,19 +29,20 @@ pub(super) struct Cluster {
     relation: Option<i64>,
 }
 
-/// Commits that a node knew of and that are gone.
+/// Commits that a node knew of and that are missing.
 #[derive(Debug, Clone)]
 pub(super) struct Loss {
-    /// What is missing, in words.
+    /// A description of what is missing.
     pub(super) reason: String,
-    /// The generation that the node knew. A later one in the database means that another node has found the loss before.
+    /// The generation that the node knew. A later one in the database means that another node has found the loss
+    /// before.
     pub(super) generation: i64,
 }
 
-/// What a connection knows about the database being the same as before.
+/// What a connection knows about the identity of the database.
 #[derive(Debug, Default)]
 pub(super) struct Identity {
-    /// Whether the database was found to be the one that is stored in it.
+    /// Whether the database was found to be the one whose identity is stored in it.
     is_confirmed: bool,
     /// Commits that were found missing.
     pub(super) loss: Option<Loss>,
@@ -53,7 +54,7 @@ impl Cluster {
         Ok(Cluster { system_identifier, timeline, relation })
     }
 
-    /// How this database differs from the one that was stored, in words.
+    /// A description of how this database differs from the stored one.
     fn difference(self, stored: Cluster) -> Option<String> {
         let differs =
             |here: Option<i64>, there: Option<i64>| here.zip(there).filter(|(here, there)| here != there);
@@ -69,8 +70,8 @@ impl Cluster {
 }
 
 impl Tables {
-    /// Why leases given out so far must not count any more, if so: commits were found missing, or this is another database
-    /// than the last node wrote to. What is found is stored with the commit. To be asked with the lock held.
+    /// Why current leases must be invalidated, if so: commits are missing, or this is another database than the last
+    /// node wrote to. The finding is stored with the commit. The caller must hold the lock.
     pub(super) fn find_put_back(&mut self) -> EngineResult<Option<String>> {
         let known_loss = self.identity.loss.as_ref().filter(|loss| self.meta.generation <= loss.generation);
         let mut why = known_loss.map(|loss| loss.reason.clone());
@@ -87,7 +88,7 @@ impl Tables {
         if let Some(difference) = stored.and_then(|stored| here.difference(stored)) {
             why.get_or_insert(difference);
         }
-        // Known only once it is read from the database: this commit may fail.
+        // Confirmed only once it is read from the database: this commit may fail.
         self.identity.is_confirmed = stored == Some(here);
         if !self.identity.is_confirmed {
             let values = [here.system_identifier, here.timeline, here.relation].map(Parameter::Number);
@@ -96,7 +97,8 @@ impl Tables {
         Ok(why)
     }
 
-    /// The answer to a question that a role may not be permitted to ask; none then. A refusal leaves the transaction whole.
+    /// The result of a query that the role may not be permitted to run; `None` then. A refusal does not abort the
+    /// transaction.
     fn ask_permitted(&mut self, sql: &str) -> EngineResult<Option<i64>> {
         self.link.run("SAVEPOINT cluster")?;
         match self.link.fetch(sql, Vec::new()) {
@@ -108,7 +110,7 @@ impl Tables {
                 self.link.run("ROLLBACK TO SAVEPOINT cluster; RELEASE SAVEPOINT cluster")?;
                 tracing::info!(
                     %error,
-                    "the database does not tell which server it is: some restores and failovers go unnoticed"
+                    "the role may not read the server's identity: some restores and failovers go unnoticed"
                 );
                 Ok(None)
             }

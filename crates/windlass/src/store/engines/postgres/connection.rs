@@ -1,5 +1,5 @@
-//! One connection, driven from the thread that owns it. Writes do not wait for their answers one by one: they are sent as
-//! they come and answered together at the next read or at the commit. It knows no table.
+//! One connection, driven from the thread that owns it. Writes are pipelined: they are sent as they come and answered
+//! together at the next read or at the commit. It knows no tables.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ pub(super) type Question<'a> = (&'a str, Vec<Parameter>);
 /// A write that was sent and not answered yet.
 struct Sent {
     answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
-    /// The table of which it must touch all the rows it names.
+    /// The table of which the statement must affect all the rows it names.
     whole: Option<&'static str>,
     is_done: Option<Answer>,
 }
@@ -44,16 +44,16 @@ pub(super) struct Connection {
     keeps_statements: bool,
     prefix: String,
     sent: Vec<Sent>,
-    /// With what a request to cancel is sent.
+    /// TLS for cancel requests.
     tls: Tls,
-    /// Why nothing more can be asked of it.
+    /// Why the connection is not usable any more.
     lost: Option<String>,
     /// How long its owner waits.
     pub(super) waits: Waits,
 }
 
 impl Connection {
-    /// Connects, for something that no request waits for.
+    /// Connects, for work that no request waits for.
     pub(super) fn connect(address: &Address) -> EngineResult<Connection> {
         Connection::connect_within(address, Waits::default())
     }
@@ -83,7 +83,7 @@ impl Connection {
         Ok(Connection { runtime, client, statements, keeps_statements, prefix, sent, tls, lost: None, waits })
     }
 
-    /// Why the connection cannot be used any more, if so.
+    /// Why the connection is not usable any more, if so.
     pub(super) fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }
@@ -94,14 +94,14 @@ impl Connection {
         self.wait(async move { client.batch_execute(&sql).await })
     }
 
-    /// The same without waiting.
+    /// Sends statements without values, without waiting.
     pub(super) fn send_plain(&mut self, sql: &'static str) {
         let client = self.client.clone();
         self.enqueue(async move { client.batch_execute(sql).await.map(|()| 0) }, None);
     }
 
-    /// Sends a write. If it must touch exactly so many rows of a table, anything else is damage, and an error in the
-    /// database itself: the commit may be on its way behind it already, and must fail.
+    /// Sends a write. If it must affect exactly so many rows of a table, anything else is damage, and raises an error
+    /// in the database itself: the commit may already be on its way behind it, and must fail.
     pub(super) fn send(
         &mut self,
         sql: &str,
@@ -128,12 +128,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Puts what was sent on the wire, so that the database works on it while more is made ready.
+    /// Writes everything sent to the socket, so that the database works on it while more is prepared.
     pub(super) fn flush(&mut self) {
         self.runtime.block_on(tokio::task::yield_now());
     }
 
-    /// Asks a question, after everything sent before.
+    /// Runs a query, after everything sent before.
     pub(super) fn fetch(&mut self, sql: &str, values: Vec<Parameter>) -> EngineResult<Vec<Row>> {
         let client = self.client.clone();
         if self.keeps_statements {
@@ -144,7 +144,7 @@ impl Connection {
         self.wait(async move { client.query_typed(&sql, &typed(&values)).await })
     }
 
-    /// Asks several questions in one go; the answers are in their order.
+    /// Runs several queries in one round trip; the answers are in their order.
     pub(super) fn fetch_all(&mut self, questions: Vec<Question<'_>>) -> EngineResult<Vec<Vec<Row>>> {
         let mut asked: Vec<Pin<Box<dyn Future<Output = Answered> + Send>>> =
             Vec::with_capacity(questions.len());
@@ -179,17 +179,17 @@ impl Connection {
         })
     }
 
-    /// Waits until everything sent is answered; the first refusal is the answer, the others follow from it.
+    /// Waits until everything sent is answered; returns the first error, because later ones follow from it.
     pub(super) fn flush_replies(&mut self) -> EngineResult<()> {
         self.wait(async { Ok(()) })
     }
 
-    /// Forgets what was sent: the transaction it belonged to is given up.
+    /// Drops what was sent: its transaction is given up.
     pub(super) fn abandon(&mut self) {
         self.sent.clear();
     }
 
-    /// Says that the connection must not be used any more.
+    /// Marks the connection as unusable.
     pub(super) fn mark_lost(&mut self, why: &str) {
         self.lost.get_or_insert_with(|| why.to_owned());
     }
@@ -209,14 +209,14 @@ impl Connection {
         Ok(statement)
     }
 
-    /// Asks at once, so that the order of calls is the order on the wire; the answer is waited for later.
+    /// Polls immediately, so that the order of calls is the order on the wire; the answer is awaited later.
     fn enqueue(&mut self, work: impl Future<Output = Answer> + Send + 'static, whole: Option<&'static str>) {
         let mut sent = Sent { answer: Box::pin(work), whole, is_done: None };
         sent.poll(&mut Context::from_waker(Waker::noop()));
         self.sent.push(sent);
     }
 
-    /// Waits for everything sent, and for `work`, which is asked last.
+    /// Waits for everything sent, and for `work`, which is sent last.
     fn wait<T>(&mut self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> EngineResult<T> {
         if let Some(why) = &self.lost {
             return Err(StoreError::Away(why.clone()));
@@ -230,7 +230,7 @@ impl Connection {
             {
                 answer = Some(ready);
             }
-            // Each is polled, whatever the others say.
+            // Each is polled, whatever the others return.
             let waiting = sent.iter_mut().filter_map(|sent| (!sent.poll(context)).then_some(())).count();
             let is_settled = waiting == 0;
             if is_settled && answer.is_some() { Poll::Ready(()) } else { Poll::Pending }
@@ -248,53 +248,51 @@ impl Connection {
                 (Some(Err(error)), Some(table)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
                     return Err(StoreError::Damaged(format!("a row of {table} is missing")));
                 }
-                (Some(Err(error)), _) => return Err(self.trouble(&error)),
+                (Some(Err(error)), _) => return Err(self.fail(&error)),
                 (None, _) => return Err(self.silence()),
             }
         }
         match answer {
             Some(Ok(answer)) => Ok(answer),
-            Some(Err(error)) => Err(self.trouble(&error)),
+            Some(Err(error)) => Err(self.fail(&error)),
             None => Err(self.silence()),
         }
     }
 
-    /// Asks the server to end the statement that it is at: nobody waits for its answer. The connection is not used again, since
-    /// the request may arrive after the statement has ended.
+    /// Asks the server to cancel the running statement, because no caller waits for its answer. The connection is not
+    /// used again, because the request may arrive after the statement has ended.
     fn cancel(&mut self) {
         let (request, tls) = (self.client.cancel_token(), self.tls.clone());
         let cancelling =
             async move { tokio::time::timeout(limits::CANCEL_MAX, request.cancel_query(tls)).await };
         let asked = self.runtime.block_on(cancelling);
         if !matches!(asked, Ok(Ok(()))) {
-            tracing::debug!(
-                "a statement that nobody waits for could not be cancelled: it ends by its own time limit"
-            );
+            tracing::debug!("could not cancel an abandoned statement; it ends by its own time limit");
         }
-        self.mark_lost("its caller has left");
+        self.mark_lost("its caller stopped waiting");
     }
 
     fn silence(&self) -> StoreError {
         StoreError::Away(self.lost.clone().unwrap_or_else(|| "no answer".to_owned()))
     }
 
-    fn trouble(&mut self, error: &tokio_postgres::Error) -> StoreError {
-        let trouble = classify_error(error);
-        // The server goes by its wall clock: if that jumps, it takes a statement's time to be over at once. It is asked again,
-        // as after a cancellation by hand, by the same means as after a broken connection.
+    fn fail(&mut self, error: &tokio_postgres::Error) -> StoreError {
+        let classified = classify_error(error);
+        // The server uses its wall clock: if that jumps, it cancels a statement immediately. The statement is retried,
+        // as after a manual cancellation, in the same way as after a broken connection.
         let is_early = error.code() == Some(&SqlState::QUERY_CANCELED)
             && self.waits.until.is_some_and(|until| !until.is_over());
-        if self.client.is_closed() || is_early || matches!(trouble, StoreError::Away(_)) {
+        if self.client.is_closed() || is_early || matches!(classified, StoreError::Away(_)) {
             let why = words(error);
             self.mark_lost(&why);
             return StoreError::Away(why);
         }
-        trouble
+        classified
     }
 }
 
 impl Sent {
-    /// Looks for the answer; true once it is there.
+    /// Polls for the answer; true once it is there.
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
         if self.is_done.is_none()
             && let Poll::Ready(answer) = self.answer.as_mut().poll(context)
@@ -317,7 +315,7 @@ fn away(error: &tokio_postgres::Error) -> StoreError {
     StoreError::Away(words(error))
 }
 
-/// The database's own words rather than the driver's.
+/// The database's own message rather than the driver's.
 fn words(error: &tokio_postgres::Error) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     error
@@ -325,7 +323,7 @@ fn words(error: &tokio_postgres::Error) -> String {
         .map_or_else(|| format!("{error}{}", cause.unwrap_or_default()), |answer| answer.message().to_owned())
 }
 
-/// What a failure of the database means to a store.
+/// Converts a database error into a store error.
 pub(super) fn classify_error(error: &tokio_postgres::Error) -> StoreError {
     let Some(code) = error.code() else { return away(error) };
     let state = code.code();
@@ -339,8 +337,8 @@ pub(super) fn classify_error(error: &tokio_postgres::Error) -> StoreError {
         return StoreError::Damaged(words(error));
     }
     // Connections that end (08), servers that start, stop or fail over (57P), sessions that were ended for idling, and
-    // what a server says that has become a standby. A transaction that failed earlier without being rolled back would be
-    // refused for ever: another connection is needed.
+    // errors of a server that has become a standby. A transaction that failed earlier without being rolled back would
+    // be refused forever: another connection is needed.
     let is_gone = state.starts_with("08")
         || *code == SqlState::IN_FAILED_SQL_TRANSACTION
         || state.starts_with("57P")
@@ -350,7 +348,7 @@ pub(super) fn classify_error(error: &tokio_postgres::Error) -> StoreError {
     if is_gone { away(error) } else { StoreError::Database(words(error)) }
 }
 
-/// A column of a row; anything but what was asked for is damage.
+/// A column of a row; an unexpected type or value is damage.
 pub(super) fn get<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, place: usize) -> EngineResult<T> {
     row.try_get(place).map_err(|error| StoreError::Damaged(error.to_string()))
 }

@@ -1,5 +1,5 @@
-//! Settings and other small documents. A change to one that claims consult moves the version of the configuration, by
-//! which other connections notice it.
+//! Settings and other small documents. A change to a configuration document increments the version of the
+//! configuration, by which other connections notice it.
 
 use tokio_postgres::Row;
 
@@ -25,7 +25,7 @@ const PUT_ALL: &str = "INSERT INTO @.documents (kind, key, \"check\", body) \
      ON CONFLICT (kind, key) DO UPDATE SET \"check\" = excluded.\"check\", body = excluded.body";
 const REMOVE: &str = "DELETE FROM @.documents WHERE kind = $1::bigint AND key = $2";
 
-/// All of several kinds in one question.
+/// All documents of several kinds in one query.
 const OF: &str =
     "SELECT key, body, \"check\", kind::bigint FROM @.documents WHERE kind = ANY($1::bigint[]) ORDER BY key";
 
@@ -114,7 +114,7 @@ impl Tables {
     }
 }
 
-/// The question which document of a kind is the first.
+/// The query for the first document of a kind.
 pub(super) fn first(kind: DocumentKind) -> Question<'static> {
     (FIRST, vec![document_kind_code(kind).into()])
 }

@@ -1,5 +1,5 @@
-//! New rows: jobs with what was submitted, their tags, their keys, and the edges between them, each kind of row in one
-//! statement. That a key is free, or an edge makes no circle, was decided before.
+//! Inserts: new jobs with their specs, tags, keys and edges, each kind of row in one statement. That a key is free, or
+//! that an edge creates no cycle, was checked before.
 
 use super::parameter::{Column, Parameter};
 use super::row::{ColumnIndexes, state_code};
@@ -9,8 +9,8 @@ use crate::store::engine::{Edge, EngineResult, NewRow};
 use crate::store::engines::sql::codec::{Head, pack};
 use crate::store::engines::sql::columns::{SpecColumns, SpecParts, need_code};
 
-/// Array by array, here and where else many rows are added: to make one table of them first, `FROM unnest(…)`, costs the
-/// server a fifth more.
+/// Array by array, here and in other bulk inserts: building one table first with `FROM unnest(…)` costs the server a
+/// fifth more.
 pub(super) const JOBS: &str = "INSERT INTO @.jobs (seq, owner, content_type, idempotency_key, unique_key, concurrency_key, tags, \
      correlation_id, callback_url, traceparent, after, after_any, \"check\", payload) \
      SELECT unnest($1::bigint[]), unnest($2::bytea[]), unnest($3::bytea[]), unnest($4::bytea[]), unnest($5::bytea[]), \

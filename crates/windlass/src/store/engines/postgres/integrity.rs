@@ -1,6 +1,6 @@
-//! What can be wrong with the rows themselves: rows that differ from their checksums, columns and places that do not
-//! follow from the record. It reads everything and mends nothing. Pages and indexes are the database's own business
-//! (`amcheck`, checksums).
+//! Integrity check of the rows: rows that differ from their checksums, columns and index entries that do not match the
+//! record. It reads everything and repairs nothing. Pages and indexes are left to the database's own tools (`amcheck`,
+//! checksums).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ use super::timer::unpack;
 use crate::job::JobRecord;
 use crate::store::documents::config::parse;
 use crate::store::engine::EngineResult;
-use crate::store::engines::sql::columns::{NEVER, document_check, facet_check};
+use crate::store::engines::sql::columns::{NEVER, document_check, job_data_check};
 
-/// Findings of one kind that are told; more of them say nothing new.
+/// Maximum number of findings of one kind.
 const FINDINGS_MAX: usize = 20;
-/// Jobs looked at in one go.
+/// Jobs read at a time.
 const AT_ONCE: i64 = 5_000;
 
 const HOT: &str = "SELECT seq, id, lane, policy, record, state::bigint, created_at, parent FROM @.hot \
@@ -34,15 +34,15 @@ const SPANS: [&str; 3] = [
 const TIMERS: &str = "SELECT at, is_running, seqs, worker FROM @.timers";
 const TAGS: &str = "SELECT seq, name, value FROM @.tags WHERE seq > $1 AND seq <= $2";
 const TAGGED: &str = "SELECT seq, tags FROM @.jobs WHERE seq > $1 AND seq <= $2 AND tags IS NOT NULL";
-const FACETS: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets";
+const JOB_DATA: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets";
 const DOCUMENTS: &str = "SELECT kind::bigint, key, \"check\", body FROM @.documents";
 const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys";
 
-/// From when on an entry of `timers` covers a job, and the workers of those entries for running jobs that do.
+/// The time from which an entry of `timers` covers a job, and the workers of those entries for running jobs.
 type Cover = BTreeMap<i64, (i64, Vec<i64>)>;
 
 impl Tables {
-    /// Everything that is wrong, in words.
+    /// A description of each problem.
     pub(super) fn find_damage(&mut self) -> EngineResult<Vec<String>> {
         let mut findings = Vec::new();
         let cover = self.cover()?;
@@ -50,7 +50,7 @@ impl Tables {
         loop {
             let rows = self.link.fetch(HOT, vec![after.into(), AT_ONCE.into()])?;
             let is_last = i64::try_from(rows.len()).unwrap_or(i64::MAX) < AT_ONCE;
-            // Whatever stands behind the last job belongs to none.
+            // Entries behind the last job belong to no job.
             let end = if is_last { i64::MAX } else { rows.last().map_or(Ok(i64::MAX), |row| get(row, 0))? };
             let jobs = self.read_jobs(&rows)?;
             self.check_places(after, end, &rows, &jobs, &cover, &mut findings)?;
@@ -62,7 +62,7 @@ impl Tables {
         }
         self.check_rows(&mut findings)?;
         self.check_interned()?;
-        findings.extend(self.letters_aside(FINDINGS_MAX)?);
+        findings.extend(self.quarantined(FINDINGS_MAX)?);
         Ok(findings)
     }
 
@@ -79,7 +79,7 @@ impl Tables {
         Ok(cover)
     }
 
-    /// Jobs that are found where they do not belong, or not where they do.
+    /// Jobs that have index entries they should not have, or lack some.
     fn check_places(
         &mut self,
         after: i64,
@@ -143,10 +143,11 @@ impl Tables {
     }
 
     fn check_rows(&mut self, findings: &mut Vec<String>) -> EngineResult<()> {
-        self.rows_where(FACETS, "facets", findings, |row| {
+        self.rows_where(JOB_DATA, "facets", findings, |row| {
             let (seq, at): (i64, i64) = (get(row, 0)?, get(row, 3)?);
             let name = text_of(get(row, 2)?, "facets", seq)?;
-            Ok(facet_check(seq, get(row, 1)?, name, at.unsigned_abs(), get(row, 5)?) != check(get(row, 4)?))
+            Ok(job_data_check(seq, get(row, 1)?, name, at.unsigned_abs(), get(row, 5)?)
+                != check(get(row, 4)?))
         })?;
         self.rows_where(DOCUMENTS, "documents", findings, |row| {
             let kind = get(row, 0)?;
@@ -159,7 +160,7 @@ impl Tables {
         })
     }
 
-    /// Rows of a table for which `is_wrong` says so, or which it cannot read.
+    /// Rows of a table for which `is_wrong` returns true, or which it cannot read.
     fn rows_where(
         &mut self,
         sql: &str,

@@ -1,4 +1,4 @@
-//! Keys: who has them, what they remember of removed jobs, and which of those have come to their end.
+//! Keys: their holders, what they store about removed jobs, and which of them have expired.
 
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -32,7 +32,7 @@ const EXPIRED: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, 
      FROM @.keys WHERE ended IS NOT NULL AND expires_at <= $1 ORDER BY expires_at LIMIT $2";
 
 impl Tables {
-    /// Who has these keys; a writer holds up others that want one of them until it has committed.
+    /// The holders of these keys; a writer blocks others that want one of them until it has committed.
     pub(super) fn key_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
         if self.is_writer {
             self.lock_keys(keys)?;
@@ -40,7 +40,7 @@ impl Tables {
         self.read_holders(keys)
     }
 
-    /// The same without holding up anybody.
+    /// Like [`key_holders`](Self::key_holders), without locking.
     pub(super) fn read_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
         let mut holders = vec![None; keys.len()];
         for row in self.link.fetch(HOLDERS, key_parameters(keys))? {
@@ -100,7 +100,7 @@ pub(super) fn key_parameters(keys: &[Key]) -> Vec<Parameter> {
     vec![kinds.into(), tenants.into(), types.into(), texts.into()]
 }
 
-/// Who has a key, from the columns `seq, expires_at, check, job, payload, ended`, which begin at `from`.
+/// The holder of a key, from the columns `seq, expires_at, check, job, payload, ended`, which begin at `from`.
 pub(super) fn holder_at(row: &Row, from: usize, key: (i64, &str, &str, &str)) -> EngineResult<KeyHolder> {
     let job: Option<Uuid> = get(row, from + 3)?;
     let stored = KeyRow {
@@ -113,7 +113,7 @@ pub(super) fn holder_at(row: &Row, from: usize, key: (i64, &str, &str, &str)) ->
     stored.into_holder(key, check(get(row, from + 2)?))
 }
 
-/// A key and who has it, from the columns `kind, tenant, type, key` and those of [`holder_at`].
+/// A key and its holder, from the columns `kind, tenant, type, key` and those of [`holder_at`].
 pub(super) fn read_key(row: &Row) -> EngineResult<(Key, KeyHolder)> {
     let (kind, seq): (i64, i64) = (get(row, 0)?, get(row, 4)?);
     let (tenant, job_type): (&str, &str) = (get(row, 1)?, get(row, 2)?);

@@ -1,5 +1,5 @@
-//! Brings a schema to what this build knows, step by step. It never goes back: a newer one is worked on if the build that
-//! made it said that this one may, and refused otherwise.
+//! Migrates a schema to the version of this build, step by step. It never goes back: a newer schema is used if the
+//! build that made it allows this one, and refused otherwise.
 
 #[cfg(test)]
 mod tests;
@@ -11,20 +11,20 @@ use crate::limits;
 use crate::store::engines::sql::panic::panicked;
 use crate::store::schema::Schema;
 
-/// One step.
+/// A migration step.
 #[derive(Clone, Copy)]
 struct Step {
     name: &'static str,
     sql: &'static str,
-    /// The oldest schema whose builds can go on working once this step is done. A step that only adds leaves it one
-    /// behind its own number or further, so that a fleet can be replaced node by node.
+    /// The oldest schema version whose builds keep working once this step is done. A step that only adds leaves it at
+    /// least one behind its own number, so that a fleet can be replaced node by node.
     works_with: u32,
 }
 
-/// The steps, the first of which makes an empty schema a store.
+/// The steps; the first one creates the tables in an empty schema.
 const STEPS: [Step; 4] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
-    // Nothing older was ever released.
+    // No older version was ever released.
     Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
     Step {
         name: "0003_inline_timers",
@@ -35,7 +35,7 @@ const STEPS: [Step; 4] = [
     Step { name: "0004_recovery", sql: include_str!("migrations/0004_recovery.sql"), works_with: 4 },
 ];
 
-/// From the catalogue's rows: what `to_regclass` remembers may be older than the lock.
+/// From the catalogue's rows: the cache behind `to_regclass` may be older than the lock.
 const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c \
      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'migrations'), \
      pg_is_in_recovery()";
@@ -47,13 +47,13 @@ const BEGIN: &str = "CREATE TABLE IF NOT EXISTS @.migrations (version bigint PRI
      works_with bigint NOT NULL);";
 const DONE: &str = "INSERT INTO @.migrations (version, works_with) VALUES ($1, $2)";
 
-/// Brings the schema to the last of [`STEPS`].
+/// Migrates the schema to the last of [`STEPS`].
 pub(super) fn migrate(link: &mut Connection, address: &Address) -> Result<(), OpenError> {
     migrate_by(&STEPS, link, address)
 }
 
-/// Takes all steps in one transaction under a lock, so that a crash leaves a whole schema and many nodes may start at once:
-/// whoever comes second finds it done.
+/// Applies all steps in one transaction under a lock, so that a crash leaves a complete schema and many nodes may start
+/// at once: the second one finds it done.
 fn migrate_by(steps: &[Step], link: &mut Connection, address: &Address) -> Result<(), OpenError> {
     if version(steps, link, address)? >= steps.len() {
         return Ok(());
@@ -65,21 +65,21 @@ fn migrate_by(steps: &[Step], link: &mut Connection, address: &Address) -> Resul
     migrated
 }
 
-/// Looks at the schema at an address, which need not be there.
+/// Reads the schema version at an address, which need not exist.
 pub(crate) fn read_schema(address: &str) -> Result<Schema, OpenError> {
     let address = Address::parse(address)?;
-    let look = || version(&STEPS, &mut Connection::connect(&address)?, &address);
-    // On a thread of its own: whoever asks may be inside a runtime.
-    let found = std::thread::scope(|scope| scope.spawn(look).join());
+    let read_version = || version(&STEPS, &mut Connection::connect(&address)?, &address);
+    // On a thread of its own: the caller may be inside a runtime.
+    let found = std::thread::scope(|scope| scope.spawn(read_version).join());
     let found = found.map_err(|payload| panicked(payload.as_ref()))??;
     Ok(Schema::at(found, STEPS.iter().map(|step| step.name)))
 }
 
 fn migrate_locked(steps: &[Step], link: &mut Connection, address: &Address) -> Result<(), OpenError> {
-    // A migration takes as long as it takes, whatever the role's own limits are; what it waits for is bounded below.
+    // A migration takes as long as it takes, whatever the role's own limits are; waits for locks are bounded below.
     link.run("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")?;
     lock(link, address, "migrate")?;
-    // Looked up again: another node may have been here while this one waited for the lock.
+    // Read again: another node may have migrated while this one waited for the lock.
     let found = version(steps, link, address)?;
     if found == 0 {
         let rows = link.fetch(HAS_SCHEMA, vec![address.schema.as_str().into()])?;
@@ -88,10 +88,11 @@ fn migrate_locked(steps: &[Step], link: &mut Connection, address: &Address) -> R
         }
         link.run(BEGIN)?;
     } else if found < steps.len() {
-        // Nobody writes meanwhile: a writer and a step that locked tables in different orders would wait for each other.
+        // No node writes meanwhile: a writer and a step that locked tables in different orders would wait for each
+        // other.
         lock(link, address, "write")?;
     }
-    // Nobody may write until it is over: a step that has to wait for somebody's VACUUM gives way, and is tried at the next
+    // No node can write until it is over: a step that has to wait for a VACUUM gives up, and is tried at the next
     // start.
     link.run(&format!("SET LOCAL lock_timeout = {}", limits::LOCK_WAIT_MAX.as_millis()))?;
     for (step, number) in steps.iter().zip(1_i64..).skip(found) {
@@ -107,8 +108,8 @@ fn lock(link: &mut Connection, address: &Address, part: &str) -> Result<(), Open
     Ok(())
 }
 
-/// The schema's version, 0 if there is none; an error if a build that knows these steps cannot work on it, or the server
-/// cannot be written to.
+/// The schema's version, 0 if there is none; an error if a build with these steps cannot work on it, or the server is
+/// read-only.
 fn version(steps: &[Step], link: &mut Connection, address: &Address) -> Result<usize, OpenError> {
     let rows = link.fetch(IS_THERE, vec![address.schema.as_str().into()])?;
     let Some(row) = rows.first() else { return Ok(0) };
@@ -129,7 +130,7 @@ fn version(steps: &[Step], link: &mut Connection, address: &Address) -> Result<u
     Ok(usize::try_from(found).unwrap_or(0))
 }
 
-/// Refuses to go on if the schema was changed meanwhile, by a later build, in a way that this one cannot work with.
+/// Refuses to continue if a later build changed the schema meanwhile in a way that this one cannot work with.
 pub(super) fn refuse_newer(works_with: i64) -> Result<(), StoreError> {
     if works_with <= i64::try_from(STEPS.len()).unwrap_or(i64::MAX) {
         return Ok(());
@@ -140,7 +141,7 @@ pub(super) fn refuse_newer(works_with: i64) -> Result<(), StoreError> {
     ))
 }
 
-/// Refuses a server that cannot be written to, which after a failover may be the one that answers.
+/// Refuses a read-only server, which after a failover may be the one that answers.
 pub(super) fn refuse_standby(link: &mut Connection) -> Result<(), StoreError> {
     let rows = link.fetch("SELECT pg_is_in_recovery()", Vec::new())?;
     let is_standby = rows.first().map_or(Ok(false), |row| get::<bool>(row, 0))?;

@@ -1,5 +1,5 @@
-//! What one node has to tell the others, and what it was told by them. Both are sets of kinds that are merged, not lists of
-//! messages: however much happens at once, nothing is dropped and memory is bounded.
+//! Notifications between nodes: what one node has to announce, and what it received. Both are sets of kinds that are
+//! merged, not lists of messages: nothing is dropped and memory is bounded, however much happens at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
@@ -16,12 +16,12 @@ use crate::store::tx::write_tx::Effects;
 pub(super) const WORK: u8 = 1;
 pub(super) const ENDS: u8 = 2;
 pub(super) const INTERRUPTS: u8 = 4;
-/// Something was committed; every change has this bit.
+/// A commit was made; every change has this bit.
 const COMMITTED: u8 = 8;
 /// Anything may have changed.
 pub(super) const EVERYTHING: u8 = WORK | ENDS | INTERRUPTS | COMMITTED;
 
-/// What this node's writer committed and the other nodes were not told of yet.
+/// What this node's writer committed and has not announced to the other nodes yet.
 #[derive(Default)]
 pub(super) struct Notifications {
     unannounced: AtomicU8,
@@ -32,7 +32,7 @@ pub(super) struct Notifications {
 }
 
 impl Notifications {
-    /// This node made a commit.
+    /// Records a commit of this node.
     pub(super) fn committed(&self, effects: &Effects, number: i64) {
         let kinds = [
             (!effects.work.is_empty(), WORK),
@@ -41,11 +41,11 @@ impl Notifications {
         ];
         let kinds = kinds.iter().filter(|(is_so, _)| *is_so).fold(COMMITTED, |all, (_, bit)| all | bit);
         self.add(kinds);
-        // After its kinds: whoever announces this number announces them too.
+        // After its kinds: announcing this number also announces them.
         self.commit.fetch_max(number, Ordering::AcqRel);
     }
 
-    /// Adds kinds of changes to those to be announced.
+    /// Adds kinds of changes to announce.
     pub(super) fn add(&self, kinds: u8) {
         self.unannounced.fetch_or(kinds, Ordering::AcqRel);
         self.arrived.notify_one();
@@ -55,13 +55,13 @@ impl Notifications {
     pub(super) fn take(&self) -> Option<NotificationPayload<'_>> {
         let commit = self.commit.load(Ordering::Acquire);
         let kinds = self.unannounced.swap(0, Ordering::AcqRel);
-        (kinds != 0).then_some(NotificationPayload { news: self, kinds, commit })
+        (kinds != 0).then_some(NotificationPayload { notifications: self, kinds, commit })
     }
 
-    /// Returns when something is to be announced, or the store is closed.
+    /// Returns when there is something to announce, or the store is closed.
     pub(super) async fn arrive(&self) {
         while !self.has_unannounced() && !self.is_closed() {
-            // What this waits for is looked at above, so it does not matter who used up the permit.
+            // The condition is checked above, so it does not matter which waiter used up the permit.
             tokio::select! {
                 () = self.arrived.notified() => {}
                 () = self.closing.cancelled() => {}
@@ -69,12 +69,12 @@ impl Notifications {
         }
     }
 
-    /// Whether something is still to be announced.
+    /// Whether there is still something to announce.
     pub(super) fn has_unannounced(&self) -> bool {
         self.unannounced.load(Ordering::Acquire) != 0
     }
 
-    /// Ends the look-out once everything is announced.
+    /// Stops the change listener once everything is announced.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }
@@ -89,22 +89,22 @@ impl Notifications {
         tokio::time::sleep(grace).await;
     }
 
-    /// Waits for so long; true once the store is closed.
+    /// Waits for this long; true once the store is closed.
     pub(super) async fn is_closed_within(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.closing.cancelled()).await.is_ok()
     }
 }
 
-/// What is being announced. Dropped before it is done, it is to be announced again: twice is harmless.
+/// A pending announcement. If it is dropped before it is done, it is announced again: twice is harmless.
 pub(super) struct NotificationPayload<'a> {
-    news: &'a Notifications,
+    notifications: &'a Notifications,
     pub(super) kinds: u8,
     /// All commits of this node up to this number are covered.
     pub(super) commit: i64,
 }
 
 impl NotificationPayload<'_> {
-    /// The others were told.
+    /// Marks it as announced.
     pub(super) fn done(mut self) {
         self.kinds = 0;
     }
@@ -113,7 +113,7 @@ impl NotificationPayload<'_> {
 impl Drop for NotificationPayload<'_> {
     fn drop(&mut self) {
         if self.kinds != 0 {
-            self.news.add(self.kinds);
+            self.notifications.add(self.kinds);
         }
     }
 }
@@ -129,11 +129,11 @@ pub(super) struct Received {
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) kinds: u8,
-    /// Whether submissions came in through SQL.
-    pub(super) has_letters: bool,
-    /// Whether the connection has ended, and nothing more will be heard on it.
+    /// Whether jobs were submitted through SQL.
+    pub(super) has_entries: bool,
+    /// Whether the connection has ended, and no more notifications will arrive on it.
     pub(super) is_over: bool,
-    /// The last commit that each node announced, with none forgotten.
+    /// The last commit that each node announced; entries are never removed.
     pub(super) commits: HashMap<i32, i64>,
 }
 
@@ -142,8 +142,8 @@ impl Received {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in the text of a notification; those of the node itself say nothing new to it.
-    pub(super) fn hear(&self, message: &str, own: i32) {
+    /// Processes the payload of a notification; the node's own notifications are ignored.
+    pub(super) fn receive(&self, message: &str, own: i32) {
         let mut parts = message.split(':').map(str::parse::<i64>);
         let mut state = self.state();
         match (parts.next(), parts.next(), parts.next()) {
@@ -153,7 +153,7 @@ impl Received {
                     return;
                 }
                 state.kinds |= u8::try_from(kinds & i64::from(EVERYTHING)).unwrap_or(EVERYTHING) | COMMITTED;
-                // An older build does not say which commit it speaks of.
+                // An older build does not send the number of the commit.
                 let commit = commit.and_then(Result::ok).unwrap_or(i64::MAX);
                 if state.commits.len() >= limits::NODES_KEPT {
                     state.commits.clear();
@@ -161,25 +161,25 @@ impl Received {
                 let last = state.commits.entry(node).or_insert(commit);
                 *last = commit.max(*last);
             }
-            // Not from a node: jobs that came in through SQL.
-            _ => state.has_letters = true,
+            // Not from a node: jobs submitted through SQL.
+            _ => state.has_entries = true,
         }
         drop(state);
         self.arrived.notify_one();
     }
 
-    /// Nothing more will be heard.
+    /// No more notifications will arrive.
     pub(super) fn end(&self) {
         self.state().is_over = true;
         self.arrived.notify_one();
     }
 
-    /// Returns what was announced since the last time, as soon as there is anything.
+    /// Returns what was announced since the last call, as soon as there is anything.
     pub(super) async fn next(&self) -> Sent {
         loop {
             {
                 let mut state = self.state();
-                if state.kinds != 0 || state.has_letters || state.is_over {
+                if state.kinds != 0 || state.has_entries || state.is_over {
                     let is_over = state.is_over;
                     let taken = std::mem::take(&mut *state);
                     state.is_over = is_over;
@@ -195,9 +195,9 @@ impl Received {
 mod tests {
     use super::*;
 
-    /// What the look-out would announce now.
-    fn announced(news: &Notifications) -> Option<u8> {
-        news.take().map(|announcement| {
+    /// What the change listener would announce now.
+    fn announced(notifications: &Notifications) -> Option<u8> {
+        notifications.take().map(|announcement| {
             let kinds = announcement.kinds;
             announcement.done();
             kinds
@@ -206,41 +206,41 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_committed_while_nobody_listened_is_announced_later() {
-        let news = Notifications::default();
-        news.add(WORK);
-        // Somebody who waits only for the end of the store hears of it, and must not use it up.
-        assert!(!news.is_closed_within(Duration::from_millis(1)).await);
-        news.arrive().await;
-        assert_eq!(announced(&news), Some(WORK));
-        assert_eq!(announced(&news), None);
-        news.add(INTERRUPTS);
-        news.arrive().await;
-        assert_eq!(announced(&news), Some(INTERRUPTS));
+        let notifications = Notifications::default();
+        notifications.add(WORK);
+        // A waiter for the close only must not use up the notification.
+        assert!(!notifications.is_closed_within(Duration::from_millis(1)).await);
+        notifications.arrive().await;
+        assert_eq!(announced(&notifications), Some(WORK));
+        assert_eq!(announced(&notifications), None);
+        notifications.add(INTERRUPTS);
+        notifications.arrive().await;
+        assert_eq!(announced(&notifications), Some(INTERRUPTS));
     }
 
     #[tokio::test]
     async fn an_announcement_that_fails_is_made_again() {
-        let news = Notifications::default();
-        news.add(ENDS);
-        drop(news.take());
-        news.arrive().await;
-        assert_eq!(announced(&news), Some(ENDS));
+        let notifications = Notifications::default();
+        notifications.add(ENDS);
+        drop(notifications.take());
+        notifications.arrive().await;
+        assert_eq!(announced(&notifications), Some(ENDS));
     }
 
     #[tokio::test]
-    async fn however_much_is_heard_at_once_no_kind_is_dropped() {
-        let heard = Received::default();
+    async fn however_much_is_received_at_once_no_kind_is_dropped() {
+        let received = Received::default();
         for commit in 0..10_000 {
-            heard.hear(&format!("7:{WORK}:{commit}"), 1);
+            received.receive(&format!("7:{WORK}:{commit}"), 1);
         }
-        heard.hear(&format!("8:{INTERRUPTS}:10000"), 1);
-        heard.hear("not from a node", 1);
-        heard.hear(&format!("1:{ENDS}:10001"), 1);
-        let announced = heard.next().await;
+        received.receive(&format!("8:{INTERRUPTS}:10000"), 1);
+        received.receive("not from a node", 1);
+        received.receive(&format!("1:{ENDS}:10001"), 1);
+        let announced = received.next().await;
         assert_eq!(announced.kinds, WORK | INTERRUPTS | COMMITTED, "and nothing of the node's own");
-        assert!(announced.has_letters && !announced.is_over);
+        assert!(announced.has_entries && !announced.is_over);
         assert_eq!((announced.commits[&7], announced.commits[&8]), (9_999, 10_000));
-        heard.end();
-        assert!(heard.next().await.is_over);
+        received.end();
+        assert!(received.next().await.is_over);
     }
 }

@@ -1,6 +1,6 @@
-//! What a connection may rely on between its transactions, as long as the rows of `commits` tell it what others did
-//! meanwhile: the numbers in force, and from where on each lane of `ready` can have anything. Dead entries before that
-//! are never walked again, however long somebody's snapshot keeps them.
+//! What a connection may cache between its transactions, because the rows of `commits` say what other nodes did
+//! meanwhile: the current numbers, and the first possible position in each lane of `ready`. Dead entries before that
+//! are never scanned again, however long an old snapshot keeps them.
 
 use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use super::connection::get;
 use crate::store::engine::EngineResult;
 
-/// The last commit known, and the numbers in force after it.
+/// The last known commit, and the current numbers after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) commit: i64,
@@ -37,21 +37,21 @@ impl Default for Meta {
     }
 }
 
-/// A commit as others see it.
+/// A commit as other nodes see it.
 pub(super) struct Commit {
     pub(super) meta: Meta,
-    /// What was added to the front of lanes; none if nothing was, empty if too much to list.
+    /// What was added to the front of lanes; `None` if nothing was, empty if it is too much to list.
     pub(super) lowered: Option<Vec<u8>>,
     pub(super) timer_at: Option<i64>,
     pub(super) has_swept: bool,
     /// The database's clock when it was read.
     pub(super) now: i64,
-    /// The oldest schema whose builds can work on the database, when it was read.
+    /// The oldest schema version whose builds can work on the database, when it was read.
     pub(super) works_with: i64,
 }
 
 impl Commit {
-    /// From a row of `commits`, in the order of its columns, with the time behind them and what can work on it.
+    /// From a row of `commits`, in the order of its columns, followed by the time and `works_with`.
     pub(super) fn read(row: &Row) -> EngineResult<Commit> {
         let meta = Meta {
             commit: get(row, 0)?,
@@ -68,17 +68,17 @@ impl Commit {
     }
 }
 
-/// A place in `ready`: rank, time, number.
+/// A position in `ready`: rank, time, number.
 pub(super) type ClaimPosition = (i64, i64, i64);
 
-/// Behind every place.
+/// After every position.
 const NOWHERE: ClaimPosition = (i64::MAX, i64::MAX, i64::MAX);
-/// Before every place.
+/// Before every position.
 pub(super) const FRONT: ClaimPosition = (-1, 0, 0);
-/// Lanes whose front one commit lists; with more of them others look for themselves.
+/// Maximum number of lanes whose front one commit lists; with more of them other nodes read for themselves.
 const LOWERED_MAX: usize = 64;
 
-/// From where on each lane of `ready` can have anything.
+/// The first possible position in each lane of `ready`.
 #[derive(Default)]
 pub(super) struct ClaimBounds {
     floors: FxHashMap<i64, ClaimPosition>,
@@ -86,22 +86,22 @@ pub(super) struct ClaimBounds {
 }
 
 impl ClaimBounds {
-    /// Nothing is known any more.
+    /// Clears everything.
     pub(super) fn clear(&mut self) {
         *self = ClaimBounds::default();
     }
 
-    /// The place after which to look in a lane.
+    /// The position after which to read a lane.
     pub(super) fn before(&self, lane: i64) -> ClaimPosition {
         self.floors.get(&lane).map_or(FRONT, |(rank, at, seq)| (*rank, *at, seq.saturating_sub(1)))
     }
 
-    /// The first place of a lane was looked up: nothing is before it.
+    /// Records the first position of a lane as read: nothing is before it.
     pub(super) fn found(&mut self, lane: i64, first: Option<ClaimPosition>) {
         self.floors.insert(lane, first.unwrap_or(NOWHERE));
     }
 
-    /// A place was added to a lane.
+    /// Records that a position was added to a lane.
     pub(super) fn added(&mut self, lane: i64, spot: ClaimPosition) {
         self.lower(lane, spot);
         let first = self.lowered.entry(lane).or_insert(spot);
@@ -114,7 +114,7 @@ impl ClaimBounds {
         }
     }
 
-    /// What a commit must tell others, who need not be told again.
+    /// The additions that a commit must publish to other nodes; clears them.
     pub(super) fn take_lowered(&mut self) -> Option<Vec<u8>> {
         let lowered = std::mem::take(&mut self.lowered);
         if lowered.is_empty() {
@@ -127,7 +127,7 @@ impl ClaimBounds {
         Some(numbers.flat_map(i64::to_be_bytes).collect())
     }
 
-    /// Takes in what another's commit added.
+    /// Applies the additions of another node's commit.
     pub(super) fn apply_commit(&mut self, lowered: Option<&[u8]>) {
         let Some(bytes) = lowered else { return };
         let numbers: Vec<i64> =

@@ -1,5 +1,5 @@
-//! What is handed to a statement: single values, and whole columns as arrays, so that one statement writes a whole set.
-//! Knows how values look on the wire, and nothing of what they mean.
+//! Parameters of statements: single values, and whole columns as arrays, so that one statement writes a whole set. Only
+//! concerned with the wire format.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 use bytes::{BufMut, BytesMut};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-/// A column of values, written out as they come.
+/// A column of values, encoded as they are added.
 pub(super) struct Column {
     element: Type,
     array: Type,
@@ -41,12 +41,12 @@ impl Column {
         Column::new(Type::UUID, Type::UUID_ARRAY)
     }
 
-    /// An empty column of places of rows in their table.
+    /// An empty column of row locations (`ctid`).
     pub(super) fn rows_themselves() -> Column {
         Column::new(Type::TID, Type::TID_ARRAY)
     }
 
-    /// These numbers.
+    /// A column of these numbers.
     pub(super) fn of(numbers: impl IntoIterator<Item = i64>) -> Column {
         let mut column = Column::numbers();
         for number in numbers {
@@ -67,7 +67,7 @@ impl Column {
         self.body.put_slice(value);
     }
 
-    /// Adds a value, or nothing.
+    /// Adds a value or NULL.
     pub(super) fn push_maybe(&mut self, value: Option<&[u8]>) {
         if let Some(value) = value {
             return self.push(value);
@@ -82,7 +82,7 @@ impl Column {
         self.count == 0
     }
 
-    /// How many rows it has.
+    /// The number of rows.
     pub(super) fn rows(&self) -> u64 {
         u64::from(self.count.unsigned_abs())
     }
@@ -136,7 +136,7 @@ impl From<Column> for Parameter {
     }
 }
 
-// What users submit must not find its way into a log.
+// User data must not be logged.
 impl fmt::Debug for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a value of {}", self.kind())
@@ -159,7 +159,7 @@ impl ToSql for Parameter {
                 out.put_i32(1);
                 out.put_slice(&column.body);
             }
-            // A column of nothing but nothing is no column: `unnest` fills it up, and it costs nothing.
+            // A column of only NULLs is sent as no column: `unnest` fills it up, and it costs nothing.
             Parameter::Column(_)
             | Parameter::Number(None)
             | Parameter::Bytes(None)

@@ -1,7 +1,7 @@
-//! Looking ahead: a claim begins with a look at the front of the same lanes as the one before it, so that look is sent
-//! along with the beginning of the transaction instead of after it. Its answer counts only as long as nothing has
-//! happened to `ready` since; and what was submitted is read with the jobs, not afterwards. In the same way a claim is told
-//! beforehand that no timer among the documents is due, as far as others may have set one.
+//! Prefetching: a claim begins by reading the front of the same lanes as the previous one, so that query is sent along
+//! with the beginning of the transaction. Its result is valid only as long as `ready` has not changed since. Specs are
+//! read with the jobs, not afterwards. In the same way, whether any timer document is due is read in advance, in case
+//! other nodes have set one.
 
 use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
@@ -12,13 +12,13 @@ use crate::job::{JobId, JobRecord, Seq, Spec};
 use crate::store::engine::{Document, DocumentKind, EngineResult, WriteTask};
 use crate::store::engines::sql::columns::limit;
 
-/// In no particular order: to sort whole rows costs the server half as much again as to find them.
+/// Unordered: sorting whole rows costs the server half as much again as finding them.
 const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.ctid, c.place, r.row FROM \
      unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
      CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
      AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
      JOIN @.hot h ON h.seq = r.seq";
-/// The same with what was submitted. Large payloads are left for when it is known who takes them.
+/// The same with the specs. Large payloads are left out until it is known which jobs are taken.
 const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.ctid, c.place, r.row, j.owner, j.content_type, \
      j.idempotency_key, j.unique_key, j.concurrency_key, j.tags, j.correlation_id, j.callback_url, j.traceparent, \
      j.after, j.after_any, j.\"check\", j.payload FROM \
@@ -26,32 +26,32 @@ const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.cti
      CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
      AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
      JOIN @.hot h ON h.seq = r.seq LEFT JOIN @.jobs j ON j.seq = r.seq AND octet_length(j.payload) <= 8192";
-/// Lanes up to which what was submitted is read with the jobs: of more lanes most jobs are only compared.
+/// Number of lanes up to which specs are read with the jobs: of more lanes most jobs are only compared.
 const WHOLE_LANES_MAX: usize = 4;
-/// Where what was submitted begins in a row.
+/// The index of the first spec column in a row.
 const SPEC_AT: usize = 8;
 
-/// What a group of tasks is going to ask first.
+/// What a group of tasks is going to read first.
 #[derive(Default)]
 pub(super) struct PrefetchHints {
-    /// So many claimable jobs.
+    /// The number of claimable jobs.
     pub(super) claims: usize,
-    /// These jobs.
+    /// The jobs that are looked up by id.
     pub(super) names: Vec<JobId>,
 }
 
 impl PrefetchHints {
-    /// Of these tasks.
+    /// The hints of these tasks.
     pub(super) fn of(tasks: &[Box<dyn WriteTask>]) -> PrefetchHints {
         let claims = tasks.iter().map(|task| task.claims()).max().unwrap_or(0);
         PrefetchHints { claims, names: tasks.iter().flat_map(|task| task.names()).copied().collect() }
     }
 }
 
-/// A look at the front of lanes.
+/// A read of the front of lanes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClaimPrefetch {
-    /// Each lane, with the rank, the time and the number after which to look.
+    /// Each lane, with the rank, the time and the number after which to read.
     pub(super) spots: Vec<[i64; 4]>,
     /// How many jobs of each lane.
     pub(super) each: usize,
@@ -62,56 +62,56 @@ impl ClaimPrefetch {
         self.spots.len() <= WHOLE_LANES_MAX
     }
 
-    /// As a statement.
+    /// The statement.
     pub(super) fn sql(&self) -> &'static str {
         if self.is_whole() { READY_WHOLE } else { READY }
     }
 
-    /// As values of that statement.
+    /// The values of that statement.
     pub(super) fn values(&self) -> Vec<Parameter> {
         let column = |at: usize| Column::of(self.spots.iter().map(|spot| spot[at])).into();
         vec![column(0), column(1), column(2), column(3), limit(self.each).into()]
     }
 }
 
-/// What one transaction leaves for the next to look for, and what that finds.
+/// What one transaction leaves for the next to prefetch, and the result.
 #[derive(Default)]
 pub(super) struct Prefetch {
-    /// The lanes that the last claim looked at first, how many jobs of each, and whether the one before did the same.
+    /// The lanes that the last claim read first, and how many jobs of each.
     habit: Option<(Vec<i64>, usize)>,
     is_habit: bool,
-    /// Whether a claim has looked in this transaction.
-    has_looked: bool,
-    /// What was asked with the beginning of this transaction, and the answer.
+    /// Whether a claim has read in this transaction.
+    has_claimed: bool,
+    /// What was prefetched with the beginning of this transaction, and the result.
     found: Option<(ClaimPrefetch, Vec<Row>)>,
     specs: FxHashMap<Seq, Spec>,
-    /// What was looked up with the beginning of this transaction; none where there is no such job.
+    /// Jobs looked up with the beginning of this transaction; `None` where there is no such job.
     jobs: FxHashMap<JobId, Option<JobRecord>>,
-    /// Of which kind the first documents are asked for.
+    /// The kind of document to prefetch.
     documents: Option<DocumentKind>,
-    /// The first document of a kind, or none, if that was asked for and still holds.
+    /// The first document of a kind, if any, if that was prefetched and is still valid.
     first_document: Option<(DocumentKind, Vec<Document>)>,
 }
 
 impl Prefetch {
-    /// Where the next claim will probably look first, for so many jobs.
+    /// Where the next claim will probably read first, for so many jobs.
     pub(super) fn habit(&self, wanted: usize) -> Option<(&[i64], usize)> {
         let (lanes, each) = self.habit.as_ref()?;
         let each = if lanes.len() == 1 { wanted + 1 } else { *each };
         (wanted > 0 && self.is_habit).then_some((lanes.as_slice(), each))
     }
 
-    /// Of which kind the first document will probably be asked for.
+    /// The kind whose first document will probably be read.
     pub(super) fn documents(&self) -> Option<DocumentKind> {
         self.documents
     }
 
-    /// Keeps the first document of a kind, or that there is none.
+    /// Stores the first document of a kind, or that there is none.
     pub(super) fn keep_document(&mut self, kind: DocumentKind, first: Vec<Document>) {
         self.first_document = Some((kind, first));
     }
 
-    /// A document was written.
+    /// Invalidates the result after a document was written.
     pub(super) fn document_moved(&mut self, kind: DocumentKind) {
         self.first_document.take_if(|(known, _)| *known == kind);
     }
@@ -123,7 +123,7 @@ impl Prefetch {
         known.is_some_and(|(_, first)| first.first().is_none_or(|document| document.key.as_str() >= end))
     }
 
-    /// Keeps jobs that were looked up by these names.
+    /// Stores jobs that were looked up by these ids.
     pub(super) fn keep_jobs(&mut self, jobs: Vec<JobRecord>, names: &[JobId]) {
         self.jobs = names.iter().map(|id| (*id, None)).collect();
         self.jobs.extend(jobs.into_iter().map(|job| (job.id, Some(job))));
@@ -139,47 +139,47 @@ impl Prefetch {
         ids.iter().filter_map(|id| Some((*id, self.jobs.get_mut(id)?.clone()?))).collect()
     }
 
-    /// Keeps the answer to a look that was sent ahead.
-    pub(super) fn keep(&mut self, look: ClaimPrefetch, rows: Vec<Row>) {
-        self.found = Some((look, rows));
+    /// Stores the result of a prefetched read.
+    pub(super) fn keep(&mut self, wanted: ClaimPrefetch, rows: Vec<Row>) {
+        self.found = Some((wanted, rows));
     }
 
-    /// The answer to a look, if it was sent ahead and still holds; there may be more jobs of a lane than were wanted.
-    pub(super) fn take(&mut self, look: &ClaimPrefetch) -> EngineResult<Option<Vec<Row>>> {
+    /// The result of a read, if it was prefetched and is still valid; there may be more jobs of a lane than requested.
+    pub(super) fn take(&mut self, wanted: &ClaimPrefetch) -> EngineResult<Option<Vec<Row>>> {
         let Some((asked, rows)) = self.found.take() else { return Ok(None) };
-        if asked.spots != look.spots {
+        if asked.spots != wanted.spots {
             return Ok(None);
         }
-        let mut counts = vec![0; look.spots.len()];
+        let mut counts = vec![0; wanted.spots.len()];
         for row in &rows {
             if let Some(count) = counts.get_mut(place(row)?) {
                 *count += 1;
             }
         }
-        let is_enough = look.each <= asked.each || counts.iter().all(|count| *count < asked.each);
+        let is_enough = wanted.each <= asked.each || counts.iter().all(|count| *count < asked.each);
         Ok(is_enough.then_some(rows))
     }
 
-    /// Remembers where the first claim of a transaction looked first.
-    pub(super) fn record_use(&mut self, look: &ClaimPrefetch) {
-        if std::mem::replace(&mut self.has_looked, true) {
+    /// Records what the first claim of a transaction read first.
+    pub(super) fn record_use(&mut self, wanted: &ClaimPrefetch) {
+        if std::mem::replace(&mut self.has_claimed, true) {
             return;
         }
-        let lanes: Vec<i64> = look.spots.iter().map(|[lane, ..]| *lane).collect();
+        let lanes: Vec<i64> = wanted.spots.iter().map(|[lane, ..]| *lane).collect();
         self.is_habit = self.habit.as_ref().is_some_and(|(known, _)| *known == lanes);
-        self.habit = Some((lanes, look.each));
+        self.habit = Some((lanes, wanted.each));
     }
 
-    /// A transaction begins.
+    /// Begins a transaction.
     pub(super) fn begin(&mut self) {
         self.clear();
-        self.has_looked = false;
+        self.has_claimed = false;
     }
 
-    /// Keeps what was submitted, if it was read with the job.
-    pub(super) fn read_spec(&mut self, look: &ClaimPrefetch, row: &Row, seq: Seq) -> EngineResult<()> {
-        if look.is_whole() && get::<Option<&[u8]>>(row, SPEC_AT)?.is_some() {
-            // One that is damaged is told of when it is taken, not when it is only looked at.
+    /// Stores the spec if it was read with the job.
+    pub(super) fn read_spec(&mut self, wanted: &ClaimPrefetch, row: &Row, seq: Seq) -> EngineResult<()> {
+        if wanted.is_whole() && get::<Option<&[u8]>>(row, SPEC_AT)?.is_some() {
+            // A damaged one is reported when it is taken, not when it is only prefetched.
             if let Ok(spec) = super::query::read_spec(row, SPEC_AT, seq) {
                 self.specs.insert(seq, spec);
             }
@@ -187,27 +187,27 @@ impl Prefetch {
         Ok(())
     }
 
-    /// Keeps what was submitted.
+    /// Stores a spec.
     pub(super) fn keep_spec(&mut self, seq: Seq, spec: Spec) {
         self.specs.insert(seq, spec);
     }
 
-    /// Whether it is at hand what was submitted.
+    /// Whether the spec was prefetched.
     pub(super) fn has_spec(&self, seq: Seq) -> bool {
         self.specs.contains_key(&seq)
     }
 
-    /// What was submitted, if it is at hand.
+    /// The spec, if it was prefetched.
     pub(super) fn take_spec(&mut self, seq: Seq) -> Option<Spec> {
         self.specs.remove(&seq)
     }
 
-    /// Something has happened to `ready`: what was found there before counts no more.
+    /// Invalidates what was read from `ready`, because it has changed.
     pub(super) fn found_otherwise(&mut self) {
         self.found = None;
     }
 
-    /// Nothing that was read before counts any more.
+    /// Invalidates everything.
     pub(super) fn clear(&mut self) {
         self.found = None;
         self.first_document = None;
@@ -216,7 +216,7 @@ impl Prefetch {
     }
 }
 
-/// The place of a row's lane in the look that found it.
+/// The index of a row's lane in the read that found it.
 pub(super) fn place(row: &Row) -> EngineResult<usize> {
     Ok(usize::try_from(get::<i64>(row, 6)? - 1).unwrap_or(usize::MAX))
 }

@@ -1,5 +1,4 @@
-//! Removal of jobs, with everything that hangs on them, as a set. Their audit records stay, and so do their lanes and
-//! policies.
+//! Removal of jobs and their data, as a set. Their audit records are kept, and so are their lanes and policies.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +69,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Frees keys of jobs that are removed, unless another job has taken them since or they outlive the job.
+    /// Releases keys of removed jobs, unless another job has taken them since or they outlive the job.
     fn let_go_of_keys(&mut self, keys: &[(Key, Seq, JobState)], now: Timestamp) -> EngineResult<()> {
         let names: Vec<Key> = keys.iter().map(|(key, ..)| key.clone()).collect();
         let (mut kept, mut freed) = (Vec::new(), Vec::new());

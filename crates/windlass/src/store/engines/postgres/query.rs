@@ -1,4 +1,4 @@
-//! Rows by what names them: ids, places, keys, edges. Lists by a filter have their own module.
+//! Rows by identity: ids, sequence numbers, keys, edges. Lists by a filter have their own module.
 
 mod lanes;
 mod scan;
@@ -23,7 +23,7 @@ const OPEN: &str =
     "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1) AND state NOT IN (8, 9, 10, 11)";
 const SPECS: &str = "SELECT owner, content_type, idempotency_key, unique_key, concurrency_key, tags, correlation_id, \
      callback_url, traceparent, after, after_any, \"check\", payload, seq FROM @.jobs WHERE seq = ANY($1)";
-/// The same, but for large payloads, as those that are read with claimable jobs.
+/// The same without large payloads, like the specs that are read with claimable jobs.
 const SMALL_SPECS: &str = "SELECT owner, content_type, idempotency_key, unique_key, concurrency_key, tags, correlation_id, \
      callback_url, traceparent, after, after_any, \"check\", payload, seq FROM @.jobs \
      WHERE seq = ANY($1) AND octet_length(payload) <= 8192";
@@ -34,13 +34,13 @@ const DEPENDENCIES: &str =
 const DEPENDENTS_FROM: &str = "SELECT dependency, dependent, need::bigint FROM @.edges \
      WHERE dependency = $1 AND (dependent, need) > ($2, $3::bigint::smallint) ORDER BY dependent, need LIMIT $4";
 
-/// Where rows say where they are.
+/// The index of the `ctid` column.
 const ROW_AT: usize = 5;
-/// Rows unpacked at a time: fewer lanes and policies than are remembered at once.
+/// Rows decoded at a time: fewer lanes and policies than are cached at once.
 const UNPACKED_AT_ONCE: usize = 1_000;
 
 impl Tables {
-    /// The jobs in rows of `seq, id, lane, policy, record` and, if the rows say so, `ctid`; where each stands is noted.
+    /// The jobs in rows of `seq, id, lane, policy, record` and, if present, `ctid`; records the location of each.
     pub(super) fn read_jobs(&mut self, rows: &[Row]) -> EngineResult<Vec<JobRecord>> {
         let mut jobs = Vec::with_capacity(rows.len());
         for some in rows.chunks(UNPACKED_AT_ONCE) {
@@ -48,7 +48,7 @@ impl Tables {
                 .iter()
                 .map(|row| Ok((get::<i64>(row, 2)?, get::<i64>(row, 3)?)))
                 .collect::<EngineResult<Vec<_>>>()?;
-            // What is remembered may be thrown away while more is learned; the second time there is room for all.
+            // The cache may be cleared while more is added; the second time there is room for all.
             for _ in 0..2 {
                 self.learn(heads.iter().map(|(lane, _)| *lane), heads.iter().map(|(_, policy)| *policy))?;
             }
@@ -83,7 +83,7 @@ impl Tables {
         Ok(seqs.iter().map(|seq| found.get(seq).cloned()).collect())
     }
 
-    /// Those of these jobs that are not final, in no particular order.
+    /// Those of these jobs that are not final, unordered.
     pub(super) fn open_jobs(&mut self, seqs: &[i64]) -> EngineResult<Vec<JobRecord>> {
         let rows = self.link.fetch(OPEN, vec![Column::of(seqs.iter().copied()).into()])?;
         self.read_jobs(&rows)
@@ -107,7 +107,7 @@ impl Tables {
         Ok(specs)
     }
 
-    /// Reads what was submitted for these jobs, as far as it is small, for when it is asked for.
+    /// Reads the small specs of these jobs, for later use.
     pub(super) fn prefetch_specs(&mut self, seqs: &[Seq]) -> EngineResult<()> {
         let unread = seqs.iter().filter(|seq| !self.ahead.has_spec(**seq)).map(|seq| seq.0);
         let unread = Column::of(unread);
@@ -116,7 +116,7 @@ impl Tables {
         }
         for row in &self.link.fetch(SMALL_SPECS, vec![unread.into()])? {
             let seq = Seq(get(row, 13)?);
-            // One that is damaged is told of when it is taken.
+            // A damaged one is reported when it is taken.
             if let Ok(spec) = read_spec(row, 0, seq) {
                 self.ahead.keep_spec(seq, spec);
             }
@@ -155,7 +155,7 @@ fn read_edge(row: &Row) -> EngineResult<Edge> {
     Ok(Edge { dependency: Seq(dependency), dependent: Seq(dependent), need })
 }
 
-/// Jobs by their ids, as a question.
+/// The query for jobs by their ids.
 pub(super) fn by_id(ids: &[JobId]) -> Question<'static> {
     let mut column = Column::ids();
     for id in ids {
@@ -164,7 +164,7 @@ pub(super) fn by_id(ids: &[JobId]) -> Question<'static> {
     (BY_ID, vec![column.into()])
 }
 
-/// What was submitted, from the columns of [`SpecColumns`] with the checksum before the payload, which begin at `from`.
+/// The spec from the columns of [`SpecColumns`] with the checksum before the payload, which begin at `from`.
 pub(super) fn read_spec(row: &Row, from: usize, seq: Seq) -> EngineResult<Spec> {
     let mut columns = SpecColumns { texts: [None; 9], lists: [None; 2], payload: get(row, from + 12)? };
     for (place, text) in columns.texts.iter_mut().enumerate() {
@@ -181,7 +181,7 @@ fn maybe_text(row: &Row, place: usize, seq: Seq) -> EngineResult<Option<&str>> {
     bytes.map(|bytes| text_of(bytes, "jobs", seq.0)).transpose()
 }
 
-/// Text that is kept as bytes.
+/// Text that is stored as bytes.
 pub(super) fn text_of<'b>(bytes: &'b [u8], table: &str, row: i64) -> EngineResult<&'b str> {
     std::str::from_utf8(bytes).map_err(|_| damaged(table, row, "holds text that is none"))
 }

@@ -1,5 +1,5 @@
-//! Readers: threads with connections on which nothing is written. Each look is a short transaction of its own, on one
-//! snapshot, so that no look keeps the database from cleaning up. The connection is made when it is first needed.
+//! Readers: threads with read-only connections. Each read is a short transaction of its own, on one snapshot, so that
+//! it does not keep the database from cleaning up. The connection is made on first use.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::store::tx::read_tx::ReadTx;
 pub(super) struct Reader {
     tables: Option<Tables>,
     address: Address,
-    memo: ConnectionCache,
+    cache: ConnectionCache,
     env: Arc<Environment>,
     closing: Closing,
 }
@@ -30,10 +30,10 @@ pub(super) struct Reader {
 impl Reader {
     /// A reader that is not connected yet.
     pub(super) fn new(address: Address, env: Arc<Environment>, closing: Closing) -> Reader {
-        Reader { tables: None, address, memo: ConnectionCache::default(), env, closing }
+        Reader { tables: None, address, cache: ConnectionCache::default(), env, closing }
     }
 
-    /// Reads for others until nothing waits and nothing will.
+    /// Serves reads until the queue is closed and empty.
     pub(super) fn serve(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
         while inbox.wait() {
             // One at a time: another reader may be free for the next.
@@ -44,7 +44,7 @@ impl Reader {
         }
     }
 
-    /// Reads only what must not wait for long looks, until nothing waits and nothing will.
+    /// Serves only urgent reads until the queue is closed and empty.
     pub(super) fn serve_urgent(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
         while let Some(mut task) = inbox.next_urgent() {
             let outcome = self.read(task.as_mut());
@@ -52,10 +52,10 @@ impl Reader {
         }
     }
 
-    /// Looks until it is done, or the database has been away for too long.
+    /// Reads until it is done, or the database has been unreachable for too long.
     fn read(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let Timing { request_max, outage_max, .. } = self.env.timing;
-        // Counted from when it was asked, not from when its turn came.
+        // Counted from when the request arrived, not from when it was dequeued.
         let asked = task.deadline().map(|until| until.minus(request_max.saturating_sub(outage_max)));
         let patience = asked.unwrap_or_else(|| Deadline::after(outage_max));
         let mut pause = limits::RECONNECT_EVERY_MIN;
@@ -69,7 +69,7 @@ impl Reader {
                 return outcome;
             }
             self.tables = None;
-            self.memo.clear();
+            self.cache.clear();
             if task.is_withdrawn() {
                 return Ok(());
             }
@@ -98,17 +98,17 @@ impl Reader {
             none => none.insert(Tables::new(Connection::connect_within(&self.address, waits)?, false)),
         };
         if let Err(error) = tables.begin_read(task.is_long()) {
-            // Else the transaction stays open, and every later one on this connection fails.
+            // Otherwise the transaction stays open, and every later one on this connection fails.
             tables.rollback();
             return Err(error);
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let now = self.env.clock.now_after(Timestamp::from_millis(tables.meta.at));
-            task.run(&mut ReadTx::within(tables, &mut self.memo, &self.env, now));
+            task.run(&mut ReadTx::within(tables, &mut self.cache, &self.env, now));
         }));
         tables.rollback();
         outcome.map_err(|payload| {
-            self.memo.clear();
+            self.cache.clear();
             panicked(payload.as_ref())
         })
     }

@@ -1,5 +1,5 @@
-//! Jobs as rows: what stands in `hot`, and where else a job is to be found because of the state it is in. The packing of
-//! a record is the same in every database and has its own module.
+//! Jobs as rows: the columns of `hot`, and the index tables that list a job because of its state. The encoding of a
+//! record is the same in every database and has its own module.
 
 use std::error::Error;
 
@@ -16,36 +16,36 @@ use crate::store::engines::sql::columns::{NEVER, REDRIVEN, SET_ASIDE, TIMED, cod
 use crate::store::engines::sql::interner::Interned;
 use crate::store::filter::is_redriven;
 
-/// Where a job stands beside its row; all of it follows from the record.
+/// A job's entries in the index tables; all are derived from the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnIndexes {
-    /// The row in `hot` itself, if it was just read: it can be changed without a search.
+    /// The location of the row in `hot`, if it was just read: it can be changed without a search.
     pub(super) row: Option<TupleId>,
     /// In `ready`: rank and time.
     pub(super) ready: Option<(i64, i64)>,
-    /// The row in `ready` itself, if it was just read: it can be taken away without a search.
+    /// The location of the row in `ready`, if it was just read: it can be removed without a search.
     pub(super) ready_row: Option<TupleId>,
-    /// In `slots`: key, state, rank and time. Jobs that wait for their time are there too.
+    /// In `slots`: key, state, rank and time. Jobs that wait for a time are there too.
     pub(super) slot: Option<(i64, i64, i64, i64)>,
-    /// In `states`: the state, more by [`REDRIVEN`] for a final job that was redriven. Other completed jobs are not listed:
-    /// most are completed, and walking all jobs finds them as soon.
+    /// In `states`: the state, increased by [`REDRIVEN`] for a final job that was redriven. Other completed jobs are
+    /// not listed: most jobs are completed, and scanning all jobs finds them as quickly.
     pub(super) listed: Option<i64>,
-    /// In `timers`: not after this.
+    /// In `timers`: not after this time.
     pub(super) acts_at: i64,
-    /// Among the running ones of `timers`.
+    /// Whether it is among the running jobs of `timers`.
     pub(super) is_running: bool,
-    /// Whose of them; see [`worker_code`].
+    /// Their worker; see [`worker_code`].
     pub(super) worker: i64,
 }
 
 impl ColumnIndexes {
-    /// Where a job stands.
+    /// The index entries of a job.
     pub(super) fn of(job: &JobRecord) -> ColumnIndexes {
         let place = ClaimOrder::of(job);
         let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
         let (is_scheduled, is_running) = (job.state == JobState::Scheduled, job.state == JobState::Running);
         let slot = job.concurrency.and_then(|key| match job.state {
-            // Who runs is found by key alone.
+            // Running jobs are found by key alone.
             JobState::Running => Some((key.0, code(JobState::Running), 0, 0)),
             JobState::Scheduled if job.is_blocked => Some((key.0, SET_ASIDE, rank, at)),
             _ => None,
@@ -70,7 +70,8 @@ impl ColumnIndexes {
     }
 }
 
-/// Where a row is in its table: good until the transaction that read it ends, as long as nobody else writes.
+/// The location of a row in its table: valid until the transaction that read it ends, as long as no other transaction
+/// writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TupleId(pub(super) [u8; 6]);
 
@@ -84,7 +85,7 @@ impl<'r> FromSql<'r> for TupleId {
     }
 }
 
-/// The state in `hot`: with jobs that are set aside told apart.
+/// The state in `hot`: blocked jobs have their own code.
 pub(super) fn state_code(job: &JobRecord) -> i64 {
     if job.state == JobState::Scheduled && job.is_blocked { SET_ASIDE } else { code(job.state) }
 }
@@ -108,7 +109,7 @@ impl<'r> Parts<'r> {
         Ok(Parts { head, record: get(row, 4)? })
     }
 
-    /// The job; its lane and policy are remembered by now.
+    /// The job; its lane and policy must be cached.
     pub(super) fn into_job(self, interned: &Interned) -> EngineResult<JobRecord> {
         let Parts { head, record } = self;
         let seq = head.seq.0;

@@ -1,5 +1,5 @@
-//! The inside of the door in SQL: what callers left in `inbox` within their own transactions is taken out and made jobs
-//! of, by the writer and in its turn. It checks nothing twice that a command checks anyway.
+//! The SQL inbox: jobs that callers submitted in `inbox` within their own transactions are taken out and created by the
+//! writer. Checks made by the commands are not repeated here.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use crate::store::engines::sql::columns::limit;
 use crate::store::engines::sql::task_queue::TaskQueue;
 use crate::store::tx::write_tx::WriteTx;
 
-/// The oldest ones, as many as may be held in memory at once.
-const LETTERS: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
+/// The oldest entries, as many as may be held in memory at once.
+const ENTRIES: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
      FROM (SELECT n, sum(octet_length(payload)) OVER (ORDER BY n) - octet_length(payload) AS before \
      FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) oldest) sized \
      JOIN @.inbox i ON i.n = sized.n WHERE sized.before < $2 ORDER BY i.n";
@@ -39,8 +39,8 @@ const SET_FIRST_ASIDE: &str =
 const ASIDE: &str = "SELECT id, refusal FROM @.inbox WHERE refusal IS NOT NULL ORDER BY n LIMIT $1";
 const WHOSE: &str = "SELECT tenant FROM @.inbox WHERE id = ANY($1) AND refusal IS NULL";
 const SIZE: &str = "UPDATE @.door SET payload_bytes_max = $1 WHERE payload_bytes_max <> $1";
-/// Sets of keys where nobody stands at the door, and single keys elsewhere. Apart from the look at the keys, which must see
-/// what the last holder of a lock has committed.
+/// Locks sets of keys where no `submit` call holds one of them, and single keys otherwise. Separate from reading the
+/// keys, which must see what the last holder of a lock has committed.
 const LOCKS: &str = "WITH wanted AS MATERIALIZED (SELECT place, @.key_lock(kind, tenant, type, key) AS lock \
      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY u(kind, tenant, type, key, place)), \
      sets AS MATERIALIZED (SELECT number, pg_try_advisory_xact_lock(hashtext('@.'), number) AS is_ours \
@@ -54,69 +54,70 @@ const UNREAD: &str = "SELECT 1 FROM unnest($1::bigint[], $2::text[], $3::text[],
      JOIN @.inbox i ON u.kind = 1 AND i.tenant = u.tenant AND i.type = u.type AND i.unique_key = u.key \
      WHERE i.refusal IS NULL LIMIT 1";
 
-/// What a transaction has met of the door.
+/// What a transaction has found about the SQL inbox.
 #[derive(Default)]
 pub(super) struct InboxState {
-    /// Whether a key was asked for that stands in a submission nobody has read yet.
+    /// Whether a requested key is in an inbox entry that was not read yet.
     pub(super) is_unread: bool,
-    /// Whether a key was asked for that somebody's open transaction has its hand on.
+    /// Whether a requested key is locked by an open transaction.
     pub(super) is_busy: bool,
-    /// Keys of submissions that were taken out: they are this transaction's own, whoever asks for them meanwhile.
+    /// Keys of entries that were taken out: they belong to this transaction.
     taken: HashSet<Key>,
 }
 
 impl InboxState {
-    /// Whether what failed may have failed for one key alone.
+    /// Whether a failure may be caused by one key alone.
     pub(super) fn is_in_the_way(&self) -> bool {
         self.is_unread || self.is_busy
     }
 }
 
 impl Tables {
-    /// Makes sure that nobody submits with these keys through the door before this transaction ends.
+    /// Prevents `submit` calls with these keys until this transaction ends.
     pub(super) fn lock_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
-        let open: Vec<Key> = keys.iter().filter(|key| !self.doorstep.taken.contains(key)).cloned().collect();
+        let open: Vec<Key> =
+            keys.iter().filter(|key| !self.inbox_state.taken.contains(key)).cloned().collect();
         if open.is_empty() {
             return Ok(());
         }
         if !self.link.fetch(LOCKS, key_parameters(&open))?.is_empty() {
-            self.doorstep.is_busy = true;
+            self.inbox_state.is_busy = true;
             return Err(busy());
         }
         if !self.link.fetch(UNREAD, key_parameters(&open))?.is_empty() {
-            self.doorstep.is_unread = true;
+            self.inbox_state.is_unread = true;
             return Err(busy());
         }
         Ok(())
     }
 
-    /// Takes out what came in by the door, oldest first. What cannot be read stays, set aside.
-    pub(super) fn read_letters(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
+    /// Takes entries out of the inbox, oldest first. Entries that cannot be read stay, quarantined.
+    pub(super) fn read_inbox(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
         let rows =
-            self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::INBOX_BYTES_MAX).into()])?;
-        let (mut letters, mut taken) = (Vec::with_capacity(rows.len()), Column::numbers());
+            self.link.fetch(ENTRIES, vec![limit(max).into(), limit(limits::INBOX_BYTES_MAX).into()])?;
+        let (mut entries, mut taken) = (Vec::with_capacity(rows.len()), Column::numbers());
         for row in &rows {
             let n: i64 = get(row, 0)?;
             let id = JobId::from_bytes(*get::<Uuid>(row, 1)?.as_bytes());
             let payload = Payload::bytes(get::<&[u8]>(row, 7)?, get(row, 5)?);
             match new_job(get(row, 4)?, get(row, 3)?, payload, get(row, 6)?) {
                 Ok(job) => {
-                    self.doorstep.taken.extend(keys_of(&job));
-                    letters.push(InboxEntry { id, owner: get(row, 2)?, job });
+                    self.inbox_state.taken.extend(keys_of(&job));
+                    entries.push(InboxEntry { id, owner: get(row, 2)?, job });
                     taken.number(n);
                 }
                 Err(why) => self.write(SET_ASIDE, vec![n.into(), why.as_str().into()], None)?,
             }
         }
-        if !letters.is_empty() {
-            let count = letters.len() as u64;
+        if !entries.is_empty() {
+            let count = entries.len() as u64;
             self.write(TAKE, vec![taken.into()], Some((count, "inbox")))?;
         }
-        Ok(letters)
+        Ok(entries)
     }
 
-    /// Whose a submission is that was not taken in yet.
-    pub(super) fn letter_tenant(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
+    /// The tenant of a submission that is still in the inbox.
+    pub(super) fn inbox_tenant(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
         let mut ids = Column::ids();
         ids.push(id.as_bytes());
         let rows = self.link.fetch(WHOSE, vec![ids.into()])?;
@@ -124,30 +125,30 @@ impl Tables {
         Ok(Tenant::new(get(row, 0)?).ok())
     }
 
-    /// Sets the oldest one aside.
-    pub(super) fn set_first_letter_aside(&mut self, why: &str) -> EngineResult<()> {
+    /// Quarantines the oldest entry.
+    pub(super) fn quarantine_first(&mut self, why: &str) -> EngineResult<()> {
         self.write(SET_FIRST_ASIDE, vec![why.into()], None)
     }
 
-    /// What was set aside, in words.
-    pub(super) fn letters_aside(&mut self, max: usize) -> EngineResult<Vec<String>> {
+    /// Descriptions of the quarantined entries.
+    pub(super) fn quarantined(&mut self, max: usize) -> EngineResult<Vec<String>> {
         let mut found = Vec::new();
         for row in self.link.fetch(ASIDE, vec![limit(max).into()])? {
             let (id, why): (Uuid, &str) = (get(&row, 0)?, get(&row, 1)?);
-            found.push(format!("inbox: submission {id} was set aside: {why}"));
+            found.push(format!("inbox: submission {id} was quarantined: {why}"));
         }
         Ok(found)
     }
 
-    /// Tells the door how large payloads may be.
-    pub(super) fn tell_door(&mut self, payload_bytes_max: usize) -> EngineResult<()> {
+    /// Stores the maximum payload size for `submit`.
+    pub(super) fn set_payload_limit(&mut self, payload_bytes_max: usize) -> EngineResult<()> {
         self.link.send_plain("BEGIN READ WRITE");
         self.link.send(SIZE, vec![limit(payload_bytes_max).into()], None)?;
         self.link.run("COMMIT")
     }
 }
 
-/// What a submission is told that meets somebody's open transaction.
+/// The error for a submission that conflicts with an open transaction.
 fn busy() -> StoreError {
     StoreError::Overloaded { waiting: 1, retry_after: limits::OVERLOADED_RETRY_AFTER }
 }
@@ -166,7 +167,7 @@ fn keys_of(job: &NewJob) -> impl Iterator<Item = Key> {
     texts.into_iter().flatten()
 }
 
-/// Options as the door writes them down: durations in nanoseconds, moments in milliseconds.
+/// Options as `submit` writes them: durations in nanoseconds, times in milliseconds.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -257,15 +258,15 @@ fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result
     })
 }
 
-/// Calls the writer to the door.
+/// Notifies the writer of inbox entries.
 pub(super) struct Inbox {
     writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
-    /// Whether the writer is called already.
+    /// Whether the writer is already notified.
     is_called: AtomicBool,
-    /// How many are taken in at once; after trouble they are taken one by one, to find the one it comes from.
-    letters_max: AtomicUsize,
-    /// Why the oldest one cannot be taken in, if it stood alone in trouble.
-    trouble: Mutex<Option<String>>,
+    /// How many entries are taken at once; after an error they are taken one by one, to find the one that causes it.
+    entries_max: AtomicUsize,
+    /// Why the oldest entry cannot become a job, if it alone caused an error.
+    failure: Mutex<Option<String>>,
 }
 
 impl Inbox {
@@ -273,85 +274,85 @@ impl Inbox {
         Inbox {
             writes,
             is_called: AtomicBool::new(false),
-            letters_max: AtomicUsize::new(limits::INBOX_ENTRIES_PER_COMMIT),
-            trouble: Mutex::default(),
+            entries_max: AtomicUsize::new(limits::INBOX_ENTRIES_PER_COMMIT),
+            failure: Mutex::default(),
         }
     }
 
-    /// Somebody is at the door.
+    /// Notifies the writer of inbox entries.
     pub(super) fn call(self: &Arc<Inbox>) {
         if !self.is_called.swap(true, Ordering::AcqRel)
             && self.writes.put(Box::new(InboxStatus::new(self.clone())), true).is_err()
         {
-            // Too much waits, or the store is closed: the next look calls again.
+            // The queue is full, or the store is closed: the next poll notifies again.
             self.is_called.store(false, Ordering::Release);
         }
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn opened(&self) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let more = self.letters_max.load(Ordering::Relaxed).saturating_mul(2);
-        self.letters_max.store(more.min(limits::INBOX_ENTRIES_PER_COMMIT), Ordering::Relaxed);
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let more = self.entries_max.load(Ordering::Relaxed).saturating_mul(2);
+        self.entries_max.store(more.min(limits::INBOX_ENTRIES_PER_COMMIT), Ordering::Relaxed);
     }
 
     fn stuck(&self, error: &StoreError) {
-        // What is no fault of a submission passes by itself.
+        // Errors that no submission causes pass by themselves.
         if !matches!(error, StoreError::Damaged(_) | StoreError::Database(_)) {
             return;
         }
-        if self.letters_max.swap(1, Ordering::Relaxed) == 1 {
-            tracing::error!(%error, "a submission through SQL cannot be taken in and is set aside");
-            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        if self.entries_max.swap(1, Ordering::Relaxed) == 1 {
+            tracing::error!(%error, "a submission through SQL cannot be processed and is quarantined");
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
         }
     }
 }
 
-/// Taking in what came by the door, in one commit with whatever else waits.
+/// Takes inbox entries, in one commit with other waiting tasks.
 pub(super) struct InboxStatus {
-    door: Arc<Inbox>,
+    inbox: Arc<Inbox>,
     has_more: bool,
 }
 
 impl InboxStatus {
-    pub(super) fn new(door: Arc<Inbox>) -> InboxStatus {
-        InboxStatus { door, has_more: false }
+    pub(super) fn new(inbox: Arc<Inbox>) -> InboxStatus {
+        InboxStatus { inbox, has_more: false }
     }
 
     fn take_in(&mut self, tx: &mut WriteTx<'_>) -> EngineResult<()> {
-        if let Some(why) = self.door.trouble() {
+        if let Some(why) = self.inbox.failure() {
             self.has_more = true;
             return tx.db()?.quarantine_inbox_entry(&why);
         }
-        let max = self.door.letters_max.load(Ordering::Relaxed);
-        let letters = tx.db()?.take_inbox(max)?;
-        // Fewer may have been taken because of their size; then the last look finds none.
-        self.has_more = !letters.is_empty();
-        letters.iter().try_for_each(|letter| deliver(tx, letter))
+        let max = self.inbox.entries_max.load(Ordering::Relaxed);
+        let entries = tx.db()?.take_inbox(max)?;
+        // Fewer may have been taken because of their size; then the next read finds none.
+        self.has_more = !entries.is_empty();
+        entries.iter().try_for_each(|entry| deliver(tx, entry))
     }
 }
 
 impl WriteTask for InboxStatus {
     fn run(&mut self, tx: &mut WriteTx<'_>) {
-        self.door.is_called.store(false, Ordering::Release);
+        self.inbox.is_called.store(false, Ordering::Release);
         tx.begin();
-        if let Err(trouble) = self.take_in(tx) {
-            tx.abort(&trouble);
+        if let Err(failure) = self.take_in(tx) {
+            tx.abort(&failure);
         }
     }
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
-            // Refused perhaps before it has run: whoever looks next must be able to call again.
-            self.door.is_called.store(false, Ordering::Release);
-            return self.door.stuck(&error);
+            // It may be refused before it has run: the next poll must be able to notify again.
+            self.inbox.is_called.store(false, Ordering::Release);
+            return self.inbox.stuck(&error);
         }
-        self.door.opened();
+        self.inbox.opened();
         if self.has_more {
-            self.door.call();
+            self.inbox.call();
         }
     }
 
@@ -383,13 +384,13 @@ mod tests {
     #[test]
     fn a_call_that_was_refused_before_it_was_heard_can_be_made_again() {
         let writes: Arc<TaskQueue<Box<dyn WriteTask>>> = Arc::new(TaskQueue::new(8));
-        let door = Arc::new(Inbox::new(writes.clone()));
-        door.call();
-        door.call();
+        let inbox = Arc::new(Inbox::new(writes.clone()));
+        inbox.call();
+        inbox.call();
         let mut called = writes.take(8);
         assert_eq!(called.len(), 1);
         called.pop().unwrap().done(Err(StoreError::Away("it is restarted".to_owned())));
-        door.call();
+        inbox.call();
         assert_eq!(writes.take(8).len(), 1);
     }
 }

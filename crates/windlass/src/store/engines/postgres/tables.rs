@@ -1,5 +1,5 @@
-//! One connection to the database: its transactions, what it remembers between them, and the engine's contract, each
-//! method of which is written out in the module named for it. Decides nothing.
+//! One connection to the database: its transactions, its caches, and the engine's contract; each method is implemented
+//! in the module named for it. It contains no rules.
 
 pub(super) mod intern;
 
@@ -32,43 +32,43 @@ use crate::store::engines::sql::columns::{limit, number};
 use crate::store::engines::sql::interner::Interned;
 use crate::store::filter::{Found, Scan};
 
-/// A connection and what it remembers.
+/// A connection and its caches.
 pub(super) struct Tables {
     pub(super) link: Connection,
     pub(super) interned: Interned,
     pub(super) meta: Meta,
-    /// How often somebody else's commit was found.
+    /// How often another node's commit was found.
     pub(super) generation: u64,
-    /// Whether others had committed when this transaction began, and so probably will have when the next does.
+    /// Whether other nodes had committed when this transaction began, and so probably will have when the next does.
     pub(super) is_shared: bool,
-    /// None until somebody asks, and again after they may have changed behind our back.
+    /// `None` until first used, and again after another node may have changed them.
     pub(super) counts: Option<Counts>,
-    /// Counts that moved in this transaction.
+    /// Changes of counts in this transaction.
     pub(super) moved: BTreeMap<(Arc<Lane>, JobState), i64>,
     pub(super) floors: ClaimBounds,
     pub(super) timers: Timers,
     pub(super) ahead: Prefetch,
-    /// Where the jobs that this transaction has met stand.
+    /// The index entries of jobs that this transaction has read.
     pub(super) met: FxHashMap<Seq, ColumnIndexes>,
-    /// Whether this connection writes; if not, nothing is tidied up in passing.
+    /// Whether this connection writes; if not, no cleanup is done in passing.
     pub(super) is_writer: bool,
     pub(super) has_written: bool,
-    /// The commit that was asked for in this transaction, if anything was to be written: its number and its nonce.
+    /// The number and nonce of the commit that was sent in this transaction, if there was anything to write.
     pub(super) tried: Option<(i64, i64)>,
-    /// How long this connection's transactions may stand idle.
+    /// How long this connection's transactions may be idle.
     pub(super) idle_max: Duration,
-    /// Rows of `commits` below this number are gone.
+    /// Rows of `commits` below this number were removed.
     pub(super) forgotten_to: i64,
-    /// What this transaction has met of the door in SQL.
-    pub(super) doorstep: InboxState,
-    /// The time of this transaction, as far as the order of timers is concerned.
+    /// What this transaction has found about the SQL inbox.
+    pub(super) inbox_state: InboxState,
+    /// The time of this transaction, for the order of timers.
     pub(super) now: i64,
-    /// What was found out about the database being another one than before.
+    /// What was found about the identity of the database.
     pub(super) identity: Identity,
 }
 
 impl Tables {
-    /// Takes over a connection to a schema that was brought to the current state.
+    /// Takes over a connection to a schema with the current version.
     pub(super) fn new(link: Connection, is_writer: bool) -> Tables {
         Tables {
             link,
@@ -87,19 +87,19 @@ impl Tables {
             tried: None,
             idle_max: limits::TRANSACTION_IDLE_MAX,
             forgotten_to: -1,
-            doorstep: InboxState::default(),
+            inbox_state: InboxState::default(),
             now: 0,
             identity: Identity::default(),
         }
     }
 
-    /// The same with another connection, after this one was lost; what was committed stays known.
+    /// Replaces a lost connection; what was committed stays known.
     pub(super) fn relink(&mut self, link: Connection) {
         let (meta, forgotten_to, generation) = (self.meta, self.forgotten_to, self.generation + 1);
         *self = Tables { meta, generation, forgotten_to, ..Tables::new(link, self.is_writer) };
     }
 
-    /// Forgets what was remembered of a transaction that did not become real.
+    /// Clears what was cached in a transaction that was not committed.
     pub(super) fn clear_caches(&mut self) {
         self.interned.clear();
         self.counts = None;
@@ -108,7 +108,7 @@ impl Tables {
         self.clear_transaction();
     }
 
-    /// Forgets what belongs to one transaction.
+    /// Clears the state of one transaction.
     pub(super) fn clear_transaction(&mut self) {
         self.moved.clear();
         self.met.clear();
@@ -186,11 +186,11 @@ impl Read for Tables {
     ) -> EngineResult<Vec<Edge>> {
         self.edges_from(dependency, after, max)
     }
-    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
-        self.read_facets(query)
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
+        self.read_job_data(query)
     }
-    fn facets_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
-        self.read_facets_of(seqs, kind)
+    fn job_data_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
+        self.read_job_data_of(seqs, kind)
     }
     fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
         self.read_documents_of(kinds)
@@ -221,7 +221,7 @@ impl Read for Tables {
         self.find_damage()
     }
     fn expected(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
-        self.letter_tenant(id)
+        self.inbox_tenant(id)
     }
 }
 
@@ -255,8 +255,8 @@ impl Write for Tables {
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         self.delete_keys(keys)
     }
-    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
-        self.write_all_facets(writes)
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
+        self.write_all_job_data(writes)
     }
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
         self.write_document(kind, key, body)
@@ -276,12 +276,12 @@ impl Write for Tables {
         Ok(())
     }
     fn take_inbox(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
-        self.read_letters(max)
+        self.read_inbox(max)
     }
     fn why_put_back(&mut self) -> EngineResult<Option<String>> {
         self.find_put_back()
     }
     fn quarantine_inbox_entry(&mut self, why: &str) -> EngineResult<()> {
-        self.set_first_letter_aside(why)
+        self.quarantine_first(why)
     }
 }

@@ -1,6 +1,6 @@
-//! What time does: sets of jobs under the first moment at which it may change one of them. An entry is written once and
-//! only looked at when its time has come, so that a claimed and finished job costs a few bytes in an entry it shares with
-//! others, and no row of its own that comes and goes.
+//! Timers: sets of jobs under the earliest time at which one of them may be due. An entry is written once and only read
+//! when its time has come, so that a claimed and finished job costs a few bytes in a shared entry, and no row of its
+//! own that comes and goes.
 
 use rustc_hash::FxHashMap;
 
@@ -26,12 +26,12 @@ const DROP: &str = "DELETE FROM @.timers t USING unnest($1::bigint[], $2::bigint
 
 /// Entries read at a time.
 const READ_AT_ONCE: i64 = 32;
-/// Entries that one question about the next moment may tidy up; the answer is then a little early.
+/// Entries that one query for the next timer may clean up; the answer is then a little early.
 const TIDIED_AT_ONCE: usize = 32;
-/// Jobs in one entry.
+/// Maximum number of jobs in one entry.
 const JOBS_PER_ENTRY: usize = limits::TICK_JOBS_PER_COMMIT;
 
-/// What names an entry: its moment, its first job, its commit, its place in it.
+/// The key of an entry: its time, its first job, its commit, its index in it.
 type EntryKey = (i64, i64, i64, i64);
 
 /// An entry.
@@ -40,7 +40,7 @@ struct Entry {
     seqs: Vec<i64>,
 }
 
-/// A job that is to be covered by an entry.
+/// A job to be covered by an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Added {
     is_running: bool,
@@ -49,21 +49,21 @@ struct Added {
     seq: i64,
 }
 
-/// What is remembered of the entries.
+/// The cached state of the entries.
 #[derive(Default)]
 pub(super) struct Timers {
-    /// No entry is before this; none if it is not known.
+    /// No entry is before this; `None` if unknown.
     low: Option<i64>,
     added: Vec<Added>,
-    /// Jobs whose entry was taken away because their time had come, and that nobody has changed yet.
+    /// Jobs whose entry was removed because their time had come, and that were not changed yet.
     uncovered: FxHashMap<i64, Added>,
-    /// In which of the entries written by this connection a running job is.
+    /// The entry of each running job, for entries written by this connection.
     members: FxHashMap<i64, EntryKey>,
-    /// Such entries.
+    /// The entries written by this connection.
     written: FxHashMap<EntryKey, Written>,
-    /// Entries in which none is left.
+    /// Entries without any remaining job.
     emptied: Vec<EntryKey>,
-    /// Entries in which few are left: those are moved to a new one.
+    /// Entries with few remaining jobs: these are moved to a new one.
     thinned: Vec<EntryKey>,
     part: i64,
     first_added: Option<i64>,
@@ -78,14 +78,14 @@ struct Written {
     left: usize,
 }
 
-/// An entry is written anew once only one in so many of its jobs still runs: whoever asks what runs looks at all of them.
+/// An entry is rewritten once only one in this many of its jobs still runs: a query for running jobs reads all of them.
 const THIN: usize = 8;
 
-/// Jobs remembered with their entry; with more of them entries are left until their time comes.
+/// Maximum number of jobs cached with their entry; beyond that, entries are left until their time comes.
 const MEMBERS_MAX: usize = 100_000;
 
 impl Timers {
-    /// Nothing is known any more.
+    /// Clears everything.
     pub(super) fn clear(&mut self) {
         *self = Timers::default();
     }
@@ -95,32 +95,32 @@ impl Timers {
         self.added.is_empty() && self.uncovered.is_empty() && self.emptied.is_empty()
     }
 
-    /// Takes in what another's commit did.
+    /// Applies another node's commit.
     pub(super) fn apply_commit(&mut self, added_at: Option<i64>, has_swept: bool) {
         if let (Some(low), Some(at)) = (&mut self.low, added_at) {
             *low = at.min(*low);
         }
         if has_swept {
-            // An entry of ours may have been replaced by a later one.
+            // One of our entries may have been replaced by a later one.
             self.members.clear();
             self.written.clear();
             self.thinned.clear();
         }
     }
 
-    /// What a commit must tell others.
-    pub(super) fn take_news(&mut self) -> (Option<i64>, bool) {
+    /// What a commit must announce to other nodes.
+    pub(super) fn take_announcement(&mut self) -> (Option<i64>, bool) {
         self.part = 0;
         (self.first_added.take(), std::mem::take(&mut self.has_swept))
     }
 
-    /// A job stands elsewhere now: makes sure that an entry covers it. `old` is none if that is not known.
+    /// Makes sure that an entry covers a job that has moved. `old` is `None` if it is unknown.
     pub(super) fn moved(&mut self, Seq(seq): Seq, old: Option<&ColumnIndexes>, new: &ColumnIndexes) {
         let was_uncovered = self.uncovered.remove(&seq).is_some();
         if new.acts_at == NEVER && !new.is_running {
             return self.leave_entry(seq);
         }
-        // What does not run any more leaves the entries of those that do.
+        // Jobs that no longer run leave the entries of running jobs.
         let fits = |at: i64, is_running: bool, worker: i64| {
             at <= new.acts_at && is_running == new.is_running && worker == new.worker
         };
@@ -136,7 +136,7 @@ impl Timers {
         }
     }
 
-    /// A job is gone.
+    /// Removes a job.
     pub(super) fn removed(&mut self, Seq(seq): Seq) {
         self.uncovered.remove(&seq);
         self.leave_entry(seq);
@@ -164,8 +164,8 @@ impl Timers {
         }
     }
 
-    /// Moves what is left in thin entries to new ones.
-    fn gather_thinned(&mut self) {
+    /// Moves the remaining jobs of thin entries to new ones.
+    fn move_thinned(&mut self) {
         for key in std::mem::take(&mut self.thinned) {
             let Some(entry) = self.written.remove(&key) else { continue };
             self.emptied.push(key);
@@ -178,7 +178,7 @@ impl Timers {
         }
     }
 
-    /// What is to be written, as entries, each with whether its jobs run, and whose they are then.
+    /// The entries to write, each with whether its jobs run, and their worker.
     fn take_entries(&mut self, now: i64, commit: i64) -> Vec<((bool, i64), Entry)> {
         let mut added = std::mem::take(&mut self.added);
         added.extend(std::mem::take(&mut self.uncovered).into_values());
@@ -189,7 +189,7 @@ impl Timers {
             if let Some((whose, entry)) = entries.last_mut()
                 && *whose == (is_running, worker)
                 && entry.seqs.len() < JOBS_PER_ENTRY
-                // The further away, the coarser: what is looked at too early is sorted more finely then.
+                // The further in the future, the coarser: jobs that are read too early are sorted more finely then.
                 && at <= entry.key.0.saturating_add((entry.key.0 - now).max(0) / 16)
             {
                 entry.key.1 = entry.key.1.min(seq);
@@ -215,9 +215,9 @@ impl Timers {
 }
 
 impl Tables {
-    /// Writes the entries of everything that moved.
+    /// Writes the entries of all jobs that moved.
     pub(super) fn write_timers(&mut self) -> EngineResult<()> {
-        self.timers.gather_thinned();
+        self.timers.move_thinned();
         let emptied = std::mem::take(&mut self.timers.emptied);
         self.drop_entries(emptied.into_iter())?;
         let commit = self.meta.commit + 1;
@@ -252,7 +252,7 @@ impl Tables {
         self.write(DROP, columns.map(Into::into).into(), None)
     }
 
-    /// Up to so many jobs that time changes by `now`, in the order in which it does.
+    /// Up to `max` jobs with timers due by `now`, in order.
     pub(super) fn due_jobs(&mut self, now: i64, max: usize) -> EngineResult<Vec<JobRecord>> {
         if self.is_writer && !self.timers.is_settled() {
             self.write_timers()?;
@@ -266,7 +266,7 @@ impl Tables {
             let entries = self.read_entries(after)?;
             let is_last = limit_reached(&entries);
             for entry in entries {
-                // Whatever is in it comes after what was found.
+                // Its jobs come after those found.
                 if entry.key.0 > now
                     || nth(&mut due, max).is_some_and(|last| last < (entry.key.0, entry.key.1))
                 {
@@ -288,7 +288,7 @@ impl Tables {
         Ok(self.sort_out(due, &swept, now, max))
     }
 
-    /// Of the jobs in entries whose time has come, those whose own has; the others are to be covered anew.
+    /// Of the jobs in due entries, those that are due themselves; the others need a new entry.
     fn sort_out(
         &mut self,
         mut found: Vec<(i64, i64, JobRecord)>,
@@ -316,14 +316,14 @@ impl Tables {
                 }
             }
         } else {
-            // What a reader has seen is still there.
+            // Entries that a reader has seen still exist.
             self.timers.low = None;
         }
         found.truncate(due);
         found.into_iter().map(|(.., job)| job).collect()
     }
 
-    /// The first moment at which time changes any job.
+    /// The earliest time at which any job's timer is due.
     pub(super) fn first_due(&mut self) -> EngineResult<Option<i64>> {
         if self.is_writer && !self.timers.is_settled() {
             self.write_timers()?;
@@ -372,8 +372,8 @@ impl Tables {
         rows.iter().map(entry).collect()
     }
 
-    /// The numbers of all jobs that run, and of some that do not any more; only those that may be leased to these workers,
-    /// if any are named.
+    /// The numbers of all running jobs, and of some that no longer run; only those that may be leased to these workers,
+    /// if any are given.
     pub(super) fn running_seqs(&mut self, workers: &[WorkerId]) -> EngineResult<Vec<i64>> {
         if self.is_writer && !self.timers.is_settled() {
             self.write_timers()?;
@@ -393,12 +393,12 @@ impl Tables {
     }
 }
 
-/// Whether these are the last entries there are.
+/// Whether these are the last entries.
 fn limit_reached(entries: &[Entry]) -> bool {
     i64::try_from(entries.len()).unwrap_or(i64::MAX) < READ_AT_ONCE
 }
 
-/// The moment and number of the last of the first `max` jobs, if there are so many.
+/// The time and number of the last of the first `max` jobs, if there are so many.
 fn nth(found: &mut [(i64, i64, JobRecord)], max: usize) -> Option<(i64, i64)> {
     let last = max.checked_sub(1).filter(|last| *last < found.len())?;
     let (_, (at, seq, _), _) = found.select_nth_unstable_by_key(last, |(at, seq, _)| (*at, *seq));

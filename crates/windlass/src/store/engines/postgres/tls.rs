@@ -1,5 +1,5 @@
-//! TLS to the server, by the rules of libpq: `sslmode` says whether it must be, and who must vouch for the server. It is
-//! spoken by rustls; what is not asked for is not checked.
+//! TLS to the server, by the rules of libpq: `sslmode` decides whether TLS is required and how the server is verified.
+//! Uses rustls; only what is requested is checked.
 
 use std::future::Future;
 use std::io;
@@ -26,14 +26,14 @@ use tokio_rustls::rustls::{
 
 use crate::error::OpenError;
 
-/// What an address says about TLS.
+/// The TLS options of an address.
 #[derive(Debug, Default)]
 pub(super) struct TlsOptions {
     /// `disable`, `prefer`, `require`, `verify-ca` or `verify-full`.
     pub(super) mode: Option<String>,
-    /// Whose word for the server is good: a file of certificates, or `system`.
+    /// Trusted root certificates: a PEM file or `system`.
     pub(super) root: Option<String>,
-    /// The certificate with which this end shows who it is, and its key.
+    /// The client certificate and its key.
     pub(super) identity: [Option<String>; 2],
 }
 
@@ -60,7 +60,7 @@ impl Mode {
     }
 }
 
-/// What speaks TLS for the connections of an address.
+/// The TLS configuration for the connections of an address.
 #[derive(Clone)]
 pub(super) struct Tls {
     config: Arc<ClientConfig>,
@@ -73,15 +73,15 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// What the options ask for, and what the driver is to be told of it.
+    /// The TLS configuration for these options, and the mode for the driver.
     pub(super) fn new(options: &TlsOptions, hosts: &[Host]) -> Result<(Tls, SslMode), OpenError> {
         let word = options.mode.as_deref().unwrap_or("prefer");
         let mode = Mode::parse(word).ok_or_else(|| {
             bad(format!(
-                "`{word}` is no value for `sslmode`: disable, prefer, require, verify-ca or verify-full"
+                "`{word}` is not a valid value for `sslmode`: disable, prefer, require, verify-ca or verify-full"
             ))
         })?;
-        // What goes over a local socket goes over no network.
+        // A local socket is not exposed to the network.
         let is_local = !hosts.is_empty() && hosts.iter().all(|host| matches!(host, Host::Unix(_)));
         let mode = if is_local { Mode::Disable } else { mode };
         let trust = if mode == Mode::Disable { None } else { Trusted::load(mode, options.root.as_deref())? };
@@ -96,7 +96,7 @@ impl Tls {
         let config = match identity(&options.identity)? {
             Some((chain, key)) => builder
                 .with_client_auth_cert(chain, key)
-                .map_err(|error| bad(format!("`sslkey` does not fit `sslcert`: {error}")))?,
+                .map_err(|error| bad(format!("`sslkey` does not match `sslcert`: {error}")))?,
             None => builder.with_no_client_auth(),
         };
         let driver = match mode {
@@ -113,10 +113,10 @@ fn bad(message: String) -> OpenError {
 }
 
 fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, OpenError> {
-    let cannot = |why: String| bad(format!("cannot read `{}`, which {option} names: {why}", path.display()));
+    let cannot = |why: String| bad(format!("cannot read `{}` ({option}): {why}", path.display()));
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = read.map_err(|error| cannot(error.to_string()))?;
-    if found.is_empty() { Err(cannot("there is no certificate in it".to_owned())) } else { Ok(found) }
+    if found.is_empty() { Err(cannot("it contains no certificate".to_owned())) } else { Ok(found) }
 }
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -127,23 +127,24 @@ fn identity([certificate, key]: &[Option<String>; 2]) -> Result<Option<Identity>
         (Some(certificate), Some(key)) => {
             let chain = certificates(Path::new(certificate), "`sslcert`")?;
             let key = PrivateKeyDer::from_pem_file(key)
-                .map_err(|error| bad(format!("cannot read `{key}`, which `sslkey` names: {error}")))?;
+                .map_err(|error| bad(format!("cannot read `{key}` (`sslkey`): {error}")))?;
             Ok(Some((chain, key)))
         }
-        _ => Err(bad("`sslcert` and `sslkey` belong together".to_owned())),
+        _ => Err(bad("`sslcert` and `sslkey` must be given together".to_owned())),
     }
 }
 
-/// Whose word for a server is good.
+/// Trusted certificates.
 #[derive(Debug)]
 struct Trusted {
     roots: RootCertStore,
-    /// The same as they stand in the file: a server's own certificate may be among them.
+    /// The certificates in the file: a server's own certificate may be among them.
     exact: Vec<CertificateDer<'static>>,
 }
 
 impl Trusted {
-    /// What a mode needs; none if it asks nobody. As with libpq, `require` with a file is `verify-ca`.
+    /// The certificates that a mode needs; `None` if it verifies nothing. As with libpq, `require` with a file is
+    /// `verify-ca`.
     fn load(mode: Mode, root: Option<&str>) -> Result<Option<Trusted>, OpenError> {
         let exact = match (root, mode) {
             (Some("system"), Mode::VerifyFull) => return Trusted::of_system().map(Some),
@@ -169,23 +170,23 @@ impl Trusted {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
-            return Err(bad("`sslrootcert=system`, but the system trusts nobody".to_owned()));
+            return Err(bad("`sslrootcert=system`, but the system has no trusted certificates".to_owned()));
         }
         Ok(Trusted { roots, exact: Vec::new() })
     }
 }
 
-/// Where libpq looks if it is told nothing.
+/// The default location of libpq.
 fn usual_root() -> Option<PathBuf> {
     let home = std::env::var_os("HOME")?;
     Some(Path::new(&home).join(".postgresql/root.crt")).filter(|path| path.is_file())
 }
 
-/// Decides whether a server is who it should be.
+/// Verifies a server's certificate.
 #[derive(Debug)]
 struct Verifier {
     trusted: Option<Trusted>,
-    /// Whether it must also have the name by which it was called.
+    /// Whether the host name must also match.
     has_name: bool,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -201,7 +202,8 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, TlsError> {
         let Some(trusted) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
         let certificate = ParsedCertificate::try_from(end_entity)?;
-        // One that vouches for itself is no authority to rustls, but is trusted if it was named as it stands.
+        // rustls does not accept a self-signed certificate as an authority, but it is trusted if it is in the file
+        // itself.
         if !trusted.exact.iter().any(|exact| exact == end_entity) {
             let algorithms = self.algorithms.all;
             verify_server_cert_signed_by_trust_anchor(
@@ -250,7 +252,7 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        // Asked also where there will be no handshake, such as for a local socket, which has no name.
+        // Also called where there will be no handshake, such as for a local socket, which has no name.
         Ok(Handshake { connector: TlsConnector::from(self.config.clone()), host: host.to_owned() })
     }
 }
@@ -271,15 +273,14 @@ where
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
-            let unnamed =
-                |_| io::Error::new(io::ErrorKind::InvalidInput, "the server has no name to be checked");
+            let unnamed = |_| io::Error::new(io::ErrorKind::InvalidInput, "the server has no name to verify");
             let name = ServerName::try_from(self.host).map_err(unnamed)?;
             self.connector.connect(name, stream).await.map(Secured)
         })
     }
 }
 
-/// A connection that nobody listens in on.
+/// An encrypted connection.
 pub(super) struct Secured<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secured<S> {

@@ -1,5 +1,5 @@
 //! Transactions: one writer at a time across all nodes, by a lock of the whole store that is held until the commit; and
-//! snapshots for readers. What others committed since is learned from the rows of `commits`.
+//! snapshots for readers. Commits of other nodes are read from `commits`.
 
 use std::time::Duration;
 
@@ -21,9 +21,10 @@ use crate::limits;
 use crate::store::engine::EngineResult;
 use crate::store::engines::sql::columns::{code, limit};
 
-/// The limits are set with every transaction rather than with the connection, which a pooler may share. The plans: every
-/// statement names its rows, so the plan that goes by index is the right one however small a table was when it was made.
-const GATE: &str = "SELECT set_config('lock_timeout', $2, true), set_config('statement_timeout', $3, true), \
+/// The limits are set with every transaction rather than with the connection, which a pooler may share. Generic plans:
+/// every statement names its rows, so the plan that uses the index is the right one however small a table was when it
+/// was planned.
+const BEGIN_WRITE: &str = "SELECT set_config('lock_timeout', $2, true), set_config('statement_timeout', $3, true), \
      set_config('idle_in_transaction_session_timeout', $4, true), set_config('jit', 'off', true), \
      set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), \
      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
@@ -37,7 +38,7 @@ const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
      set_config('enable_bitmapscan', 'off', true), set_config('enable_memoize', 'off', true), \
      set_config('max_parallel_workers_per_gather', '0', true)";
-/// The latest commits after one that is known, and that one itself, however many there are in between.
+/// The latest commits after a known one, and that one itself, however many there are in between.
 const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
      has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations), \
      generation FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
@@ -50,61 +51,62 @@ const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
 const FOLD: &str = "WITH gone AS (DELETE FROM @.counts WHERE n >= $2 AND n < $1 RETURNING lane, state, by) \
      INSERT INTO @.counts (n, lane, state, by) SELECT $1, lane, state, sum(by) FROM gone GROUP BY lane, state \
      HAVING sum(by) <> 0 ON CONFLICT (n, lane, state) DO UPDATE SET by = counts.by + excluded.by";
-/// The first row there is from a number on, and the first one that is too young to be forgotten, or else the one after the
-/// last that was looked at.
+/// The first existing row from a number on, and the first one that is too young to be removed, or else the one after
+/// the last row read.
 const OLDEST: &str = "SELECT min(n), coalesce(min(n) FILTER (WHERE at >= $2), max(n) + 1) \
      FROM (SELECT n, at FROM @.commits WHERE n >= $1 ORDER BY n LIMIT $3) oldest";
 const FORGET: &str = "DELETE FROM @.commits WHERE n >= $1 AND n < $2";
 
-/// Commits of others that are read one by one; after more than that everything is looked up anew.
+/// Maximum number of other nodes' commits that are read one by one; after more than that everything is read again.
 const COMMITS_READ_MAX: i64 = 256;
-/// How often counts are added up and old commits forgotten, in commits.
+/// How often counts are added up and old commits removed, in commits.
 const TIDY_EVERY: i64 = 256;
 
-/// What became of a commit that nobody answered for.
+/// The outcome of a commit whose answer was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommitFate {
     /// It is in the database.
     Made,
-    /// It never will be: its number is another commit's, or not taken while the lock is held.
+    /// It never will be: its number belongs to another commit, or is unused while the lock is held.
     NotMade,
-    /// Commits of that time have been forgotten: nobody can tell.
+    /// Commits of that time were removed: the outcome cannot be determined.
     Forgotten,
 }
 
 impl Tables {
-    /// Begins a transaction that nobody else's can come between; the answer is the database's time. What is going to be
-    /// asked first in it is asked along with the beginning; beside others, who may have to be waited for, it is asked only
-    /// after the wait, when more may be needed than before.
+    /// Begins a transaction that holds the store's lock; returns the database's time. The first reads are sent along
+    /// with the beginning. If other nodes are active, which may have to be waited for, they are sent only after the
+    /// wait, when more may be needed than before.
     pub(super) fn begin_write(
         &mut self,
         lock: i64,
         needs: impl FnOnce() -> PrefetchHints,
     ) -> EngineResult<i64> {
         self.clear_transaction();
-        self.doorstep = InboxState::default();
+        self.inbox_state = InboxState::default();
         self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
-        // Whoever waits for the lock is told in time; 0 would mean for ever.
+        // A waiter for the lock must be answered in time; 0 would mean no limit.
         let patience = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
         let lock_wait = patience.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
         let values = vec![lock.into(), millis(lock_wait), millis(limits::CALL_MAX), millis(self.idle_max)];
-        self.link.send(GATE, values, None)?;
+        self.link.send(BEGIN_WRITE, values, None)?;
         if self.is_shared {
             self.link.flush_replies()?;
         }
         let needs = needs();
-        let glance = self.look_ahead(needs.claims);
-        // Alone, this connection remembers what it needs of the jobs that it claimed, and when the first timer is due.
+        let prefetched = self.plan_prefetch(needs.claims);
+        // Without other nodes, this connection has cached what it needs of the jobs that it claimed, and when the first
+        // timer is due.
         let names = if self.is_shared { needs.names.as_slice() } else { &[] };
         let timers = self.ahead.documents().filter(|_| self.is_shared && needs.claims > 0);
         let mut questions: Vec<Question<'_>> = Vec::new();
-        questions.extend(glance.iter().map(|look| (look.sql(), look.values())));
+        questions.extend(prefetched.iter().map(|prefetch| (prefetch.sql(), prefetch.values())));
         questions.extend((!names.is_empty()).then(|| by_id(names)));
         questions.extend(timers.map(document::first));
         let (now, answers) = self.apply_foreign_commits(true, questions)?;
         let mut answers = answers.into_iter();
-        if let Some(look) = glance {
-            self.ahead.keep(look, answers.next().unwrap_or_default());
+        if let Some(prefetch) = prefetched {
+            self.ahead.keep(prefetch, answers.next().unwrap_or_default());
         }
         if !names.is_empty() {
             let jobs = self.read_jobs(&answers.next().unwrap_or_default())?;
@@ -112,7 +114,7 @@ impl Tables {
         }
         if let Some(kind) = timers {
             let rows = answers.next().unwrap_or_default();
-            // One that is damaged is told of when it is needed.
+            // A damaged one is reported when it is needed.
             if let Ok(first) = rows.iter().map(|row| document::read(kind, row)).collect::<EngineResult<_>>() {
                 self.ahead.keep_document(kind, first);
             }
@@ -120,9 +122,9 @@ impl Tables {
         Ok(now)
     }
 
-    /// If somebody has added to a lane before the place where the look begins, its floor shows it by the time of the
-    /// claim, and the look does not count.
-    fn look_ahead(&self, claims: usize) -> Option<ClaimPrefetch> {
+    /// If another node has added to a lane before the position where the prefetch begins, the lane's bound shows it by
+    /// the time of the claim, and the prefetch is not used.
+    fn plan_prefetch(&self, claims: usize) -> Option<ClaimPrefetch> {
         let (lanes, each) = self.ahead.habit(claims)?;
         let spot = |lane: &i64| {
             let (rank, at, seq) = self.floors.before(*lane);
@@ -137,21 +139,21 @@ impl Tables {
         self.link.send_plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         let patience = self.link.waits.until.map_or(limits::SNAPSHOT_MAX, Deadline::left);
         let patience = patience.clamp(Duration::from_millis(1), limits::SNAPSHOT_MAX);
-        let look_max = if is_long { Parameter::from("0") } else { millis(patience) };
-        self.link.send(SNAPSHOT, vec![look_max, millis(limits::SNAPSHOT_MAX)], None)?;
+        let statement_max = if is_long { Parameter::from("0") } else { millis(patience) };
+        self.link.send(SNAPSHOT, vec![statement_max, millis(limits::SNAPSHOT_MAX)], None)?;
         Ok(self.apply_foreign_commits(false, Vec::new())?.0)
     }
 
-    /// Ends whatever was begun, without a trace.
+    /// Rolls back whatever was begun.
     pub(super) fn rollback(&mut self) {
         self.clear_transaction();
         if self.link.lost().is_none() && self.link.run("ROLLBACK").is_err() {
-            // Nobody knows what is open on it.
+            // What is open on it is unknown.
             self.link.mark_lost("the transaction could not be ended");
         }
     }
 
-    /// Learns what others committed; the answer is the database's time, and the answers to `questions`.
+    /// Applies what other nodes committed; returns the database's time, and the answers to `questions`.
     fn apply_foreign_commits(
         &mut self,
         is_strict: bool,
@@ -186,10 +188,10 @@ impl Tables {
         Ok((head.now, answers.collect()))
     }
 
-    /// The database has less than it had acknowledged: it is another one, or a standby that had not caught up.
+    /// The database lacks acknowledged commits: it is another one, or a standby that had not caught up.
     fn commits_missing(&mut self, known: Meta) -> StoreError {
         let reason = format!(
-            "the database does not have commit {} any more, which it had acknowledged: it was restored from a backup, or \
+            "the database lost commit {}, which it had acknowledged: it was restored from a backup, or \
              a standby that had not caught up took over",
             known.commit
         );
@@ -197,7 +199,7 @@ impl Tables {
         StoreError::Stopped(reason)
     }
 
-    /// Takes in what others did; everything is forgotten if it cannot be told what that was.
+    /// Applies other nodes' commits; clears all caches if it is unknown what they did.
     fn apply_commits(
         &mut self,
         foreign: Option<&[Commit]>,
@@ -217,7 +219,8 @@ impl Tables {
         self.learn_counts(head, moved)
     }
 
-    /// Writes what belongs to the commit and commits, all in one go. Nothing to be written costs no disk write.
+    /// Writes what belongs to the commit and commits, in one round trip. If there is nothing to write, it costs no disk
+    /// write.
     pub(super) fn commit(&mut self, nonce: i64, at: i64) -> EngineResult<()> {
         let is_idle = !self.has_written && self.moved.is_empty() && self.timers.is_settled();
         if is_idle {
@@ -232,7 +235,7 @@ impl Tables {
             meta.counts_base = number;
             self.forget_commits(number, at)?;
         }
-        let (timer_at, has_swept) = self.timers.take_news();
+        let (timer_at, has_swept) = self.timers.take_announcement();
         let values = vec![
             number.into(),
             nonce.into(),
@@ -247,7 +250,7 @@ impl Tables {
             meta.generation.into(),
         ];
         self.write(COMMIT, values, None)?;
-        // From here on the server may do it, whatever is heard of it.
+        // From here on the server may commit, even if no answer arrives.
         self.tried = Some((number, nonce));
         self.link.run("COMMIT")?;
         self.meta = meta;
@@ -255,8 +258,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Forgets commits that nobody asks for any more. They are kept by time, not by count: a node asks for one of its own
-    /// after an outage, in which the others may have made any number of them.
+    /// Removes old rows of `commits`. They are kept by time, not by number: after an outage a node looks for one of its
+    /// own, and the others may have made any number of commits meanwhile.
     fn forget_commits(&mut self, number: i64, at: i64) -> EngineResult<()> {
         let young = at.saturating_sub(whole_millis(limits::COMMITS_KEPT_FOR));
         let most = limits::COMMITS_FORGOTTEN_MAX;
@@ -268,7 +271,7 @@ impl Tables {
         if first < end {
             self.write(FORGET, vec![first.into(), end.into()], None)?;
         }
-        // Dead entries before this are not walked again.
+        // Dead entries before this are not scanned again.
         self.forgotten_to = first;
         Ok(())
     }
@@ -290,8 +293,8 @@ impl Tables {
         self.write(COUNTS, vec![number.into(), lanes.into(), states.into(), by.into()], None)
     }
 
-    /// What became of a commit that nobody answered for. To be asked with the lock held: the transaction that was to make it
-    /// had the lock, so it has ended one way or the other.
+    /// The outcome of a commit whose answer was lost. The caller must hold the lock: the transaction in question held
+    /// it, so it has ended.
     pub(super) fn fate(&mut self, (number, nonce): (i64, i64)) -> EngineResult<CommitFate> {
         let rows = self.link.fetch(FATE, vec![number.into()])?;
         match rows.first() {
@@ -303,11 +306,11 @@ impl Tables {
     }
 }
 
-/// Whether commits were lost that this node knows to have been acknowledged. `kept` is the row of the last commit it knows,
+/// Whether acknowledged commits that this node knows of were lost. `kept` is the row of the last commit it knows,
 /// `head` the latest one.
 ///
-/// Rows are forgotten only when they are old and many more came after them. Then what is left to compare are the store's
-/// generation, which changes whenever any node notices a loss, and the numbers that never decrease.
+/// Rows are removed only when they are old and many more came after them. Then the store's generation, which changes
+/// whenever any node notices a loss, and the numbers that never decrease are compared.
 fn is_lost(known: Meta, kept: Option<Meta>, head: Meta) -> bool {
     if known.commit < 0 {
         return false;

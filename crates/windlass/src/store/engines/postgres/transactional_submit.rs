@@ -1,5 +1,5 @@
-//! Submitting inside a transaction of the caller's: the job is there if and only if the caller's own rows are. It calls the
-//! function that every other program calls, and neither begins nor commits.
+//! Submitting inside the caller's transaction: the job exists if and only if the caller's own rows do. It calls the
+//! same SQL function as other programs, and neither begins nor commits.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(crate) fn call(
 ) -> Result<SqlStatement, SubmitError> {
     submit::check(std::slice::from_ref(job), env.options.payload_bytes_max, &env.options.targets)?;
     if job.debounce.is_some() {
-        let problem = FieldProblem::Contradiction("is not possible in a transaction of one's own".into());
+        let problem = FieldProblem::Contradiction("is not possible in the caller's own transaction".into());
         return Err(SubmitError::Invalid { index: 0, invalid: Invalid::new("debounce", problem) });
     }
     Ok(SqlStatement {
@@ -50,38 +50,39 @@ pub(crate) fn call(
     })
 }
 
-/// Submits a job within `transaction`; committing makes it visible, rolling back leaves nothing.
+/// Submits a job within `transaction`; committing makes it visible, rolling back discards it.
 pub(crate) async fn submit(
     transaction: &Transaction<'_>,
     call: &SqlStatement,
     job: &NewJob,
 ) -> Result<JobId, SubmitError> {
-    let run =
-        |sql: &'static str| async move { transaction.batch_execute(sql).await.map_err(|e| trouble(&e)) };
+    let run = |sql: &'static str| async move {
+        transaction.batch_execute(sql).await.map_err(|e| database_error(&e))
+    };
     run("SAVEPOINT windlass_submit").await?;
     let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
         [(&call.job_type, Type::TEXT), (&call.payload, Type::BYTEA), (&call.options, Type::TEXT)];
     let rows = match transaction.query_typed(&call.statement, &values).await {
         Ok(rows) => rows,
         Err(error) => {
-            // The caller's own work stays; only what was done here is undone.
+            // The caller's own changes are kept; only what was done here is undone.
             run("ROLLBACK TO SAVEPOINT windlass_submit").await?;
             return Err(refusal(&error, job));
         }
     };
     run("RELEASE SAVEPOINT windlass_submit").await?;
     let id: Option<Uuid> = rows.first().and_then(|row| row.try_get(0).ok());
-    let id = id.ok_or_else(|| StoreError::Database("the door in SQL answered without an id".into()))?;
+    let id = id.ok_or_else(|| StoreError::Database("`submit` in SQL returned no id".into()))?;
     Ok(JobId::from_bytes(*id.as_bytes()))
 }
 
-fn trouble(error: &tokio_postgres::Error) -> SubmitError {
+fn database_error(error: &tokio_postgres::Error) -> SubmitError {
     classify_error(error).into()
 }
 
-/// What an error of the door means.
+/// Converts an error of `submit` in SQL.
 fn refusal(error: &tokio_postgres::Error, job: &NewJob) -> SubmitError {
-    let Some(answer) = error.as_db_error() else { return trouble(error) };
+    let Some(answer) = error.as_db_error() else { return database_error(error) };
     let field = answer.column().unwrap_or_default().to_owned();
     if *answer.code() == SqlState::INVALID_PARAMETER_VALUE && !field.is_empty() {
         let words = answer.message();
@@ -97,11 +98,11 @@ fn refusal(error: &tokio_postgres::Error, job: &NewJob) -> SubmitError {
             SubmitError::UniqueKeyTaken { index: 0, key, holder }
         }
         (true, "idempotency_key", Some(existing)) => SubmitError::PayloadDiffers { index: 0, existing },
-        _ => trouble(error),
+        _ => database_error(error),
     }
 }
 
-/// What a job asks for, as the door reads it.
+/// A job's options, as `submit` in SQL reads them.
 fn written(caller: &Caller, job: &NewJob, options: SubmitOptions) -> Value {
     let span = |duration: Option<Duration>| duration.map(milliseconds);
     let labels = &job.labels;
@@ -149,7 +150,7 @@ fn retry(policy: &RetryPolicy) -> Value {
     })
 }
 
-/// Rounded up: a wait of half a millisecond is still one.
+/// Rounded up: a wait of half a millisecond must not become zero.
 fn milliseconds(duration: Duration) -> String {
     format!("{}ms", duration.as_nanos().div_ceil(1_000_000))
 }

@@ -1,5 +1,5 @@
-//! Everything in the schema, row by row, for moving it elsewhere, and rows from elsewhere as they were there. What a page
-//! may hold is decided by sizes, which are asked for first: a page of rows at the limit would not fit in memory.
+//! Export and import of all rows of the schema, for moving a store. Pages are bounded by sizes, which are read first: a
+//! page of rows at the maximum size would not fit in memory.
 
 use std::sync::Arc;
 
@@ -17,16 +17,17 @@ use crate::error::OpenError;
 use crate::job::Seq;
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
 use crate::store::engines::sql::columns::{
-    damaged, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code, need_of, number,
+    damaged, job_data_check, job_data_kind_code, job_data_kind_of, key_columns, limit, need_code, need_of,
+    number,
 };
 use crate::store::engines::sql::panic::panicked;
 use crate::store::move_store::rows::{Export, Import, InboxCounts, JobDataPosition, Page, SequenceNumbers};
 
 const SIZES: &str = "SELECT h.seq, coalesce(octet_length(j.payload), 0)::bigint FROM @.hot h \
      LEFT JOIN @.jobs j ON j.seq = h.seq WHERE h.seq > $1 ORDER BY h.seq LIMIT $2";
-const FACET_SIZES: &str = "SELECT octet_length(body)::bigint FROM @.facets \
+const JOB_DATA_SIZES: &str = "SELECT octet_length(body)::bigint FROM @.facets \
      WHERE (seq, kind, name, number) > ($1, $2::bigint, $3, $4) ORDER BY seq, kind, name, number LIMIT $5";
-const FACETS: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets \
+const JOB_DATA: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets \
      WHERE (seq, kind, name, number) > ($1, $2::bigint, $3, $4) ORDER BY seq, kind, name, number LIMIT $5";
 const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys \
      WHERE (kind, tenant, type, key) > ($1::bigint, $2, $3, $4) ORDER BY kind, tenant, type, key LIMIT $5";
@@ -34,17 +35,17 @@ const EDGES: &str = "SELECT dependency, dependent, need::bigint FROM @.edges \
      WHERE (dependency, dependent, need) > ($1, $2, $3::bigint) ORDER BY dependency, dependent, need LIMIT $4";
 const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM @.documents \
      WHERE kind = $1::bigint AND ($2::bytea IS NULL OR key > $2) ORDER BY key LIMIT $3";
-const LETTERS: &str = "SELECT count(*) FILTER (WHERE refusal IS NULL), count(*) FILTER (WHERE refusal IS NOT NULL) \
+const ENTRIES: &str = "SELECT count(*) FILTER (WHERE refusal IS NULL), count(*) FILTER (WHERE refusal IS NOT NULL) \
      FROM @.inbox";
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
-/// The lock of the table is given only once every transaction that has left something in it has ended.
-const SHUT_DOOR: &str = "CREATE OR REPLACE FUNCTION @.door_is_shut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+/// The lock of the table is granted only once every transaction that has inserted into it has ended.
+const PAUSE_INBOX: &str = "CREATE OR REPLACE FUNCTION @.door_is_shut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
      RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', \
-     MESSAGE = 'jobs are not taken in here: this store is being moved, or was', \
-     HINT = 'Nothing was submitted. Submit to where it was moved.'; END $$; \
+     MESSAGE = 'submissions are refused: this store is being moved, or was moved', \
+     HINT = 'Nothing was submitted. Submit to the store it was moved to.'; END $$; \
      CREATE OR REPLACE TRIGGER door_is_shut BEFORE INSERT ON @.inbox FOR EACH STATEMENT \
      EXECUTE FUNCTION @.door_is_shut()";
-const OPEN_DOOR: &str =
+const RESUME_INBOX: &str =
     "DROP TRIGGER IF EXISTS door_is_shut ON @.inbox; DROP FUNCTION IF EXISTS @.door_is_shut()";
 
 impl Export for Tables {
@@ -75,18 +76,19 @@ impl Export for Tables {
         rows.collect()
     }
 
-    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
+    fn job_data_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
         let place = |rows: usize| -> Vec<Parameter> {
-            let (seq, kind) = after.map_or((i64::MIN, 0), |after| (after.seq.0, facet_kind_code(after.kind)));
+            let (seq, kind) =
+                after.map_or((i64::MIN, 0), |after| (after.seq.0, job_data_kind_code(after.kind)));
             let (name, at) = after.map_or(("", 0), |after| (after.name.as_str(), number(after.number)));
             vec![seq.into(), kind.into(), name.as_bytes().into(), at.into(), limit(rows).into()]
         };
-        let sizes = self.link.fetch(FACET_SIZES, place(page.rows))?;
+        let sizes = self.link.fetch(JOB_DATA_SIZES, place(page.rows))?;
         let sizes = sizes.iter().map(|row| Ok(size(get(row, 0)?))).collect::<EngineResult<Vec<usize>>>()?;
         if sizes.is_empty() {
             return Ok(Vec::new());
         }
-        self.link.fetch(FACETS, place(page.fitting(sizes)))?.iter().map(read_facet).collect()
+        self.link.fetch(JOB_DATA, place(page.fitting(sizes)))?.iter().map(read_job_data).collect()
     }
 
     fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>> {
@@ -125,8 +127,8 @@ impl Export for Tables {
         self.documents_by(DOCUMENTS, kind, vec![after, limit(page.rows).into()])
     }
 
-    fn letter_counts(&mut self) -> EngineResult<InboxCounts> {
-        let rows = self.link.fetch(LETTERS, Vec::new())?;
+    fn inbox_counts(&mut self) -> EngineResult<InboxCounts> {
+        let rows = self.link.fetch(ENTRIES, Vec::new())?;
         let Some(row) = rows.first() else { return Ok(InboxCounts::default()) };
         let [waiting, set_aside]: [i64; 2] = [get(row, 0)?, get(row, 1)?];
         Ok(InboxCounts { waiting: waiting.unsigned_abs(), set_aside: set_aside.unsigned_abs() })
@@ -152,7 +154,7 @@ impl Import for Tables {
 
     fn set_inbox_paused(&mut self, is_shut: bool) -> EngineResult<()> {
         self.has_written = true;
-        self.link.run(if is_shut { SHUT_DOOR } else { OPEN_DOOR })
+        self.link.run(if is_shut { PAUSE_INBOX } else { RESUME_INBOX })
     }
 }
 
@@ -160,28 +162,28 @@ fn size(bytes: i64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-fn read_facet(row: &Row) -> EngineResult<JobData> {
+fn read_job_data(row: &Row) -> EngineResult<JobData> {
     let [seq, kind, at]: [i64; 3] = [get(row, 0)?, get(row, 1)?, get(row, 3)?];
     let body: &[u8] = get(row, 5)?;
-    let facet = JobData {
+    let data = JobData {
         seq: Seq(seq),
-        kind: facet_kind_of(kind).ok_or_else(|| damaged("facets", seq, "is of no known kind"))?,
+        kind: job_data_kind_of(kind).ok_or_else(|| damaged("facets", seq, "is of no known kind"))?,
         name: text_of(get(row, 2)?, "facets", seq)?.to_owned(),
         number: at.unsigned_abs(),
         body: Arc::from(body),
     };
-    if facet_check(seq, kind, &facet.name, facet.number, &facet.body) != check(get(row, 4)?) {
+    if job_data_check(seq, kind, &data.name, data.number, &data.body) != check(get(row, 4)?) {
         return Err(damaged("facets", seq, "does not match its checksum"));
     }
-    Ok(facet)
+    Ok(data)
 }
 
-/// Whether any node has the store open. One that neither hears nor tells news (`notify=off`) is not noticed.
+/// Whether any node has the store open. A node without notifications (`notify=off`) is not detected.
 pub(crate) fn is_in_use(address: &str) -> Result<bool, OpenError> {
     let address = Address::parse(address)?;
     let ask = || {
         let mut link = Connection::connect(&address)?;
-        // Only whoever is alone gets the lock that all nodes share.
+        // Only a process that is alone gets the lock that all nodes share.
         let rows = link.fetch(ALONE, vec![address.lock_key("nodes").into()])?;
         rows.first().map_or(Ok(false), |row| get::<bool>(row, 0).map(|is_alone| !is_alone))
     };

@@ -1,5 +1,5 @@
-//! How long the owner of a connection waits for the database server: until the requests it works for must be answered, and
-//! not for long once the store is being closed.
+//! How long the owner of a connection waits for the database server: until its requests must be answered, and only
+//! briefly once the store is being closed.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::limits;
 pub(super) struct Closing(Arc<(CancellationToken, OnceLock<Deadline>)>);
 
 impl Closing {
-    /// The store is being closed from now on.
+    /// Marks the store as being closed.
     pub(super) fn begin(&self) {
         self.0.1.get_or_init(|| Deadline::after(limits::CLOSE_MAX));
         self.0.0.cancel();
     }
 
-    /// Until when a server that is away is waited for; none while the store is open.
+    /// Until when an unreachable server is waited for; `None` while the store is open.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         self.0.1.get().copied()
     }
 
-    /// Returns some time after closing began. Each call to the server has that long, so that one which answers can end its
-    /// work however much there is.
+    /// Returns some time after closing began. Each call to the server has that long, so that a responding server can
+    /// finish any amount of work.
     async fn expired(&self) {
         self.0.0.cancelled().await;
         tokio::time::sleep(limits::CLOSE_MAX).await;
@@ -36,12 +36,12 @@ impl Closing {
 /// How long to wait for the server.
 #[derive(Clone, Default)]
 pub(super) struct Waits {
-    /// When the last of the requests in hand must be answered; none if nobody waits.
+    /// When the last of the current requests must be answered; `None` if no caller waits.
     pub(super) until: Option<Deadline>,
-    /// For one answer at most; the limit's default if none.
+    /// Maximum time for one answer; the limit's default if `None`.
     pub(super) call_max: Option<Duration>,
     pub(super) closing: Closing,
-    /// Cancelled once nobody waits for the answer any more.
+    /// Cancelled once no caller waits for the answer.
     pub(super) asker: CancellationToken,
 }
 
@@ -60,7 +60,7 @@ impl Waits {
         self.until.map_or(most, |until| most.min(until.left() + limits::CALL_MARGIN))
     }
 
-    /// Does `work`, at most for `most`; none if it was given up.
+    /// Runs `work` for at most `most`; `None` if it was given up.
     pub(super) async fn give<T>(&self, work: impl Future<Output = T>, most: Duration) -> Option<T> {
         tokio::select! {
             biased;

@@ -1,5 +1,6 @@
-//! The one writer of this node: takes everything that waits, does it in one transaction, and answers after the commit.
-//! A connection that breaks is made anew; a commit that nobody answered for is looked up before anything is done again.
+//! The writer of this node: takes all waiting tasks, runs them in one transaction, and answers after the commit. A
+//! broken connection is replaced; the outcome of a commit whose answer was lost is determined before anything is
+//! repeated.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::store::tx::write_tx::Effects;
 
 /// Requests that share a commit.
 type Group = Vec<Box<dyn WriteTask>>;
-/// Requests that wait for the next.
+/// Requests that wait for the next commit.
 type Arrivals = TaskQueue<Box<dyn WriteTask>>;
 
 /// The writer.
@@ -36,36 +37,36 @@ pub(super) struct Writer {
     pub(super) tables: Tables,
     pub(super) address: Address,
     pub(super) env: Arc<Environment>,
-    pub(super) memo: ConnectionCache,
-    pub(super) news: Arc<Notifications>,
-    door: Arc<Inbox>,
-    /// Names commits, so that one can be recognised that nobody answered for. Not the store's own: what that gives out
-    /// must not depend on the engine.
+    pub(super) cache: ConnectionCache,
+    pub(super) notifications: Arc<Notifications>,
+    inbox: Arc<Inbox>,
+    /// Nonces of commits, so that one can be recognised after its answer was lost. Separate from the store's entropy,
+    /// whose output must not depend on the engine.
     nonces: Entropy,
-    /// This node among the others; the upper half of its nonces.
+    /// The number of this node; the upper half of its nonces.
     node: i32,
     lock: i64,
     closing: Closing,
-    /// Whether a commit was given up of which nobody knows whether it was made: nobody was woken for it.
+    /// Whether a commit with an unknown outcome was given up: no waiter was woken for it.
     has_unknown: bool,
 }
 
-/// A commit that nobody answered for.
+/// A commit whose answer was lost.
 struct Unknown {
-    /// Its number and its nonce.
+    /// Its number and nonce.
     tried: (i64, i64),
     effects: Effects,
 }
 
-/// How a try to commit ended.
+/// The result of an attempt to commit.
 enum Attempt {
     /// It is on disk, under this number if there was anything to write.
     Committed(Effects, Option<i64>),
-    /// Nothing happened.
+    /// Nothing was committed.
     Refused(StoreError),
-    /// The connection broke before the commit was asked for: nothing happened.
+    /// The connection broke before the commit was sent: nothing was committed.
     Lost(StoreError),
-    /// The connection broke while the commit was under way.
+    /// The connection broke while the commit was in progress.
     Unknown(Unknown),
 }
 
@@ -75,32 +76,44 @@ impl Writer {
         tables: Tables,
         address: Address,
         env: Arc<Environment>,
-        news: Arc<Notifications>,
-        door: Arc<Inbox>,
+        notifications: Arc<Notifications>,
+        inbox: Arc<Inbox>,
         closing: Closing,
     ) -> Writer {
         let lock = address.lock_key("write");
         let nonces = Entropy::from_system();
         let node = low_half(nonces.bits());
-        let (memo, has_unknown) = (ConnectionCache::default(), false);
-        let mut writer =
-            Writer { tables, address, env, memo, news, door, nonces, node, lock, closing, has_unknown };
+        let (cache, has_unknown) = (ConnectionCache::default(), false);
+        let mut writer = Writer {
+            tables,
+            address,
+            env,
+            cache,
+            notifications,
+            inbox,
+            nonces,
+            node,
+            lock,
+            closing,
+            has_unknown,
+        };
         writer.tables.link.waits = writer.waits(None);
         writer
     }
 
-    /// This node among the others.
+    /// The number of this node.
     pub(super) fn node(&self) -> i32 {
         self.node
     }
 
-    /// Writes for others until nothing waits and nothing will, or until the store must stop.
+    /// Runs write tasks until the queue is closed and empty, or until the store must stop.
     pub(super) fn serve(mut self, writes: &Arrivals, reads: &TaskQueue<Box<dyn ReadTask>>) {
         while writes.wait() {
             let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
             if let Err(error) = self.commit(tasks, Some(writes)) {
                 tracing::error!(%error, "the store stops");
-                // Readers first: whoever is told by the writer that all is over finds it so.
+                // Readers first: a caller that learns from the writer that the store has stopped finds the readers
+                // stopped too.
                 for task in reads.stop(&error) {
                     catch_panic("refusing a read", || task.done(Err(error.clone())));
                 }
@@ -109,32 +122,34 @@ impl Writer {
         }
     }
 
-    /// Does a group's work and answers everybody in it; those who arrive while it waits for its turn among other nodes
-    /// belong to it too. Fails only if nothing may be acknowledged any more.
+    /// Runs a group's tasks and answers all of them; tasks that arrive while it waits for the lock join it. Returns an
+    /// error only if nothing may be acknowledged any more.
     fn commit(&mut self, mut tasks: Group, arriving: Option<&Arrivals>) -> EngineResult<()> {
         if tasks.is_empty() {
             return Ok(());
         }
         let mut outcome = self.persist(&mut tasks, arriving);
-        if outcome.is_err() && self.tables.doorstep.is_unread {
-            // A key stands in a submission that came by the door: that one came first, and is taken in first.
-            self.commit(vec![Box::new(InboxStatus::new(self.door.clone()))], None)?;
+        if outcome.is_err() && self.tables.inbox_state.is_unread {
+            // A key is used by an inbox entry: that one came first, and is processed first.
+            self.commit(vec![Box::new(InboxStatus::new(self.inbox.clone()))], None)?;
             outcome = self.persist(&mut tasks, None);
         }
         match outcome {
             Ok((effects, number)) => {
                 if let Some(number) = number {
-                    self.news.committed(&effects, number);
+                    self.notifications.committed(&effects, number);
                 }
                 let env = self.env.clone();
                 catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
                 Ok(())
             }
-            // One of them is to blame, and fails alone: the others are done again without it.
+            // One of them causes the error, and fails alone: the others are run again without it.
             Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
                 self.commit_halves(tasks)
             }
-            Err(StoreError::Overloaded { .. }) if tasks.len() > 1 && self.tables.doorstep.is_in_the_way() => {
+            Err(StoreError::Overloaded { .. })
+                if tasks.len() > 1 && self.tables.inbox_state.is_in_the_way() =>
+            {
                 self.commit_halves(tasks)
             }
             Err(StoreError::Full) if tasks.len() > 1 && tasks.iter().any(|task| task.adds_jobs()) => {
@@ -149,15 +164,15 @@ impl Writer {
         }
     }
 
-    /// In halves rather than one by one: most of a large group waits for a few more commits, not for a thousand.
+    /// In halves rather than one by one: most tasks of a large group wait for a few more commits, not for a thousand.
     fn commit_halves(&mut self, mut tasks: Group) -> EngineResult<()> {
         let others = tasks.split_off(tasks.len() / 2);
         self.commit(tasks, None)?;
         self.commit(others, None)
     }
 
-    /// Tries until it is known whether the group's work is on disk, or the time for it is over. The answer is what follows
-    /// from it, and the commit's number if there was one.
+    /// Tries until it is known whether the group's changes are on disk, or the time limit is reached. Returns the
+    /// effects, and the commit's number if there was one.
     fn persist(
         &mut self,
         tasks: &mut Group,
@@ -173,10 +188,10 @@ impl Writer {
                     return Ok((Effects::default(), None));
                 }
             }
-            // Those whose time is over sooner are answered sooner; nobody waits for the group beyond this.
+            // Requests with earlier deadlines are answered earlier; no request waits for the group beyond this.
             let until = tasks.iter().map(|task| task.deadline()).max().flatten();
             self.tables.link.waits = self.waits(until);
-            let trouble = match self.attempt_again(tasks, arriving, &mut unknown) {
+            let error = match self.attempt_again(tasks, arriving, &mut unknown) {
                 Attempt::Committed(effects, number) => return Ok((effects, number)),
                 Attempt::Refused(error) if self.is_early(&error, until) => continue,
                 Attempt::Refused(error) => return Err(error),
@@ -190,19 +205,20 @@ impl Writer {
             let outage =
                 until.map_or(nobody_waits, |until| until.minus(request_max.saturating_sub(outage_max)));
             let is_given_up = outage.is_over() && unknown.is_some();
-            let away = if is_given_up { Err(trouble.clone()) } else { self.reconnect(outage, until) };
+            let away = if is_given_up { Err(error.clone()) } else { self.reconnect(outage, until) };
             if let Err(error) = away {
                 self.has_unknown |= unknown.is_some();
                 return Err(if unknown.is_some() { not_known(error) } else { error });
             }
             self.tables.idle_max = limits::TRANSACTION_IDLE_RETRIED_MAX;
-            tracing::info!(%trouble, "the connection to the database was made anew");
+            tracing::info!(%error, "reconnected to the database");
         }
     }
 
-    /// Whether the server gave up the wait for the lock before its time: it goes by its wall clock, which may have jumped.
+    /// Whether the server gave up the wait for the lock too early: it uses its wall clock, which may have jumped.
     fn is_early(&self, error: &StoreError, until: Option<Deadline>) -> bool {
-        let is_lock = matches!(error, StoreError::Overloaded { .. }) && !self.tables.doorstep.is_in_the_way();
+        let is_lock =
+            matches!(error, StoreError::Overloaded { .. }) && !self.tables.inbox_state.is_in_the_way();
         is_lock && until.is_some_and(|until| !until.is_over())
     }
 
@@ -229,21 +245,22 @@ impl Writer {
             self.tables.rollback();
             match found {
                 Ok(CommitFate::Made) => {
-                    self.memo.clear();
+                    self.cache.clear();
                     return Attempt::Committed(lost.effects, Some(lost.tried.0));
                 }
                 Ok(CommitFate::NotMade) => tasks.iter_mut().for_each(|task| task.undone()),
-                // Doing it again might do it twice.
+                // Repeating it might apply it twice.
                 Ok(CommitFate::Forgotten) => {
                     self.has_unknown = true;
-                    let why = "the connection broke during a commit, and commits of that time are forgotten";
+                    let why =
+                        "the connection broke during a commit, and the commits of that time were removed";
                     return Attempt::Refused(not_known(StoreError::Away(why.to_owned())));
                 }
                 Err(error @ StoreError::Stopped(_)) => return self.refused(error),
-                // Nobody may be told that nothing happened: the old connection may hold the lock because its commit waits
+                // It must not be reported as not done: the old connection may hold the lock because its commit waits
                 // for a standby.
                 Err(error) => {
-                    tracing::warn!(%error, "it cannot be found out yet whether a commit was made");
+                    tracing::warn!(%error, "the outcome of a commit is not known yet");
                     return Attempt::Unknown(lost);
                 }
             }
@@ -260,7 +277,7 @@ impl Writer {
         };
         self.tables.rollback();
         self.tables.clear_caches();
-        self.memo.clear();
+        self.cache.clear();
         for task in tasks.iter_mut() {
             task.undone();
         }
@@ -270,7 +287,7 @@ impl Writer {
         self.refused(error)
     }
 
-    /// Nothing happened. If that is because acknowledged commits are missing, their claims are fenced off first.
+    /// Nothing was committed. If that is because acknowledged commits are missing, their claims are fenced first.
     fn refused(&mut self, error: StoreError) -> Attempt {
         if self.tables.identity.loss.is_some()
             && let Err(error) = self.fence_off_loss()
@@ -280,14 +297,14 @@ impl Writer {
         Attempt::Refused(error)
     }
 
-    /// Commits that were acknowledged are missing, and this node stops. Before it does, a new generation begins in the
-    /// database as it is now: workers from before the loss must not write into what other nodes give out from here on.
+    /// Acknowledged commits are missing, and this node stops. Before that, a new generation begins in the current
+    /// database: workers from before the loss must not write to jobs that other nodes assign from here on.
     fn fence_off_loss(&mut self) -> EngineResult<()> {
         self.tables.meta = Meta::default();
         let fenced = self.transact(&mut Vec::new(), None);
         self.tables.rollback();
         self.tables.clear_caches();
-        self.memo.clear();
+        self.cache.clear();
         fenced.map(drop)
     }
 
@@ -300,15 +317,15 @@ impl Writer {
             PrefetchHints::of(tasks)
         })?;
         if std::mem::take(&mut self.has_unknown) {
-            // A commit that was given up may have been made after all: nobody was woken for it.
-            self.env.wakeups.changed_elsewhere();
-            self.news.add(EVERYTHING);
+            // A commit that was given up may have succeeded: no waiter was woken for it.
+            self.env.wakeups.changed_by_others();
+            self.notifications.add(EVERYTHING);
         }
         let last = Timestamp::from_millis(self.tables.meta.at);
         let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
         self.tables.now = now.as_millis();
-        let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
-        // Whatever is wrong with the writes is told before the commit is asked for, or by it.
+        let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
+        // Any error of the writes is reported before the commit is sent, or by it.
         let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
         let watch = Stopwatch::start();
         let before = self.tables.meta.commit;
@@ -321,18 +338,18 @@ impl Writer {
             Err(error) => match self.tables.tried {
                 Some(tried) if self.tables.link.lost().is_some() => {
                     self.tables.clear_caches();
-                    self.memo.clear();
+                    self.cache.clear();
                     Ok(Attempt::Unknown(Unknown { tried, effects }))
                 }
-                // The database has said no, or was not asked: nothing was made.
+                // The database refused it, or it was not sent: nothing was committed.
                 _ => Err(error),
             },
         }
     }
 
-    /// Makes the connection anew, trying until patience ends.
+    /// Replaces the connection, trying until `patience` ends.
     fn reconnect(&mut self, patience: Deadline, until: Option<Deadline>) -> EngineResult<()> {
-        self.memo.clear();
+        self.cache.clear();
         let mut pause = limits::RECONNECT_EVERY_MIN;
         loop {
             if self.closing.deadline().is_some_and(Deadline::is_over) {
@@ -354,7 +371,7 @@ impl Writer {
     }
 }
 
-/// The same trouble for those who were not told whether their change was made.
+/// The same error for callers whose change has an unknown outcome.
 fn not_known(error: StoreError) -> StoreError {
     match error {
         StoreError::Away(why) => {
@@ -364,14 +381,14 @@ fn not_known(error: StoreError) -> StoreError {
     }
 }
 
-/// A connection to a server that can be written to.
+/// A connection to a writable server.
 pub(super) fn connect(address: &Address, waits: Waits) -> EngineResult<Connection> {
     let mut link = Connection::connect_within(address, waits)?;
     migrate::refuse_standby(&mut link)?;
     Ok(link)
 }
 
-/// Some 32 of random bits.
+/// 32 of the random bits.
 fn low_half(bits: u128) -> i32 {
     let [.., a, b, c, d] = bits.to_be_bytes();
     i32::from_be_bytes([a, b, c, d])

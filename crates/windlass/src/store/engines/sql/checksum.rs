@@ -1,14 +1,14 @@
-//! A checksum over the columns of a row that has no other. It tells a row that is not what was written; it is no
-//! signature.
+//! A checksum over the columns of a row that has no other. It detects rows that differ from what was written; it is not
+//! a signature.
 
-/// A column, as it goes into a checksum.
+/// A column in a checksum.
 #[derive(Clone, Copy)]
 pub(crate) enum Column<'a> {
     Number(i64),
     Bytes(&'a [u8]),
 }
 
-/// A CRC-32 over the columns, with their lengths, so that no text can pass for a part of its neighbour.
+/// A CRC-32 over the columns, with their lengths, so that the boundaries between texts are covered.
 pub(crate) fn checksum(columns: &[Column<'_>]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for column in columns {
@@ -23,7 +23,7 @@ pub(crate) fn checksum(columns: &[Column<'_>]) -> u32 {
     hasher.finalize()
 }
 
-/// The same over texts only.
+/// Like [`checksum`], over texts only.
 pub(crate) fn checksum_of_texts(texts: &[&str]) -> u32 {
     let columns: Vec<Column<'_>> = texts.iter().map(|text| Column::Bytes(text.as_bytes())).collect();
     checksum(&columns)

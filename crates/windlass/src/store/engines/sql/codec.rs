@@ -1,6 +1,6 @@
-//! A job packed into bytes: small numbers in few bytes, moments as distances from the submission, what is not there in
-//! no bytes at all. A CRC-32 at the end also covers the row's place, id, lane and policy. The same in every database, and
-//! knows nothing of SQL.
+//! The binary encoding of a job: small numbers in few bytes, times relative to the submission, nothing for missing
+//! values. A CRC-32 at the end also covers the row's sequence number, id, lane and policy. The same in every database;
+//! contains no SQL.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::job::{
     RareFields, Seq, TraceId, WorkerId,
 };
 
-/// The layout of what follows; a later one is told apart by its first byte.
+/// The version of the layout; stored as the first byte.
 const LAYOUT: u8 = 1;
 const CRC_BYTES: usize = 4;
 
-/// What else belongs to a row and is covered by its checksum.
+/// Other parts of a row that its checksum covers.
 #[derive(Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) seq: Seq,
@@ -37,7 +37,7 @@ impl Head {
     }
 }
 
-/// Which optional parts follow, and what is a plain yes or no. The order of bits is part of the layout.
+/// Flags for optional parts and booleans. The order of bits is part of the layout.
 fn flags(job: &JobRecord, has_details: bool) -> u32 {
     let JobFlags { dependents, unique_key, checkpoints, children, result, callback, claim_ahead, lost_ahead } =
         job.has;
@@ -68,7 +68,7 @@ fn flags(job: &JobRecord, has_details: bool) -> u32 {
     bits.iter().enumerate().fold(0, |all, (place, bit)| all | (u32::from(*bit) << place))
 }
 
-/// Packs a job into `into`, which is emptied first.
+/// Encodes a job into `into`, which is cleared first.
 pub(crate) fn pack(job: &JobRecord, head: &Head, into: &mut Vec<u8>) {
     into.clear();
     let has_details = *job.details != RareFields::default();
@@ -122,21 +122,21 @@ pub(crate) fn pack(job: &JobRecord, head: &Head, into: &mut Vec<u8>) {
     into.extend(head.crc(into).to_le_bytes());
 }
 
-/// What a packed job is given from outside, shared among jobs.
+/// Values of a job that are shared with other jobs and stored separately.
 pub(crate) struct Shared {
     pub(crate) lane: Arc<Lane>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) no_details: Arc<RareFields>,
 }
 
-/// Whether the bytes are those that were packed for this row.
+/// Whether the bytes are those that were encoded for this row.
 pub(crate) fn is_whole(record: &[u8], head: &Head) -> bool {
     record
         .split_last_chunk::<CRC_BYTES>()
         .is_some_and(|(body, crc)| head.crc(body) == u32::from_le_bytes(*crc))
 }
 
-/// Unpacks a job; nothing if the bytes are not one.
+/// Decodes a job; `None` if the bytes are invalid.
 pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<JobRecord> {
     let (body, _) = record.split_last_chunk::<CRC_BYTES>()?;
     let mut from = Cursor(body);
@@ -198,7 +198,7 @@ pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<JobRe
     })
 }
 
-/// Seven bits a byte, the lowest first; the top bit says that more follow.
+/// Seven bits per byte, the lowest first; the top bit means that more follow.
 fn put_number(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         into.push(number.to_le_bytes()[0] | 0x80);
@@ -207,12 +207,12 @@ fn put_number(into: &mut Vec<u8>, mut number: u64) {
     into.push(number.to_le_bytes()[0]);
 }
 
-/// The sign in the lowest bit, so that small negative numbers are short too.
+/// The sign is in the lowest bit, so that small negative numbers are short too.
 fn put_signed(into: &mut Vec<u8>, number: i64) {
     put_number(into, ((number << 1) ^ (number >> 63)).cast_unsigned());
 }
 
-/// What is left to unpack.
+/// The remaining bytes.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -257,7 +257,7 @@ impl Cursor<'_> {
         Some(Timestamp::from_millis(start.checked_add(self.signed()?)?))
     }
 
-    /// The outer nothing is damage, the inner one a moment that never was.
+    /// The outer `None` means damage, the inner one a missing time.
     #[allow(clippy::option_option, reason = "two kinds of nothing")]
     fn optional(&mut self, is_there: bool, start: i64) -> Option<Option<Timestamp>> {
         if is_there { self.moment(start).map(Some) } else { Some(None) }

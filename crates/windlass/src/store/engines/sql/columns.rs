@@ -1,5 +1,5 @@
-//! What every database keeps in the same form: which columns a submission has, the codes of states and kinds, and the
-//! checksums of rows. How a database binds and reads them is its own business.
+//! What both SQL databases store in the same form: the columns of a submission, the codes of states and kinds, and the
+//! checksums of rows. Binding and reading them is up to each engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,30 +16,29 @@ use crate::store::engine::{
     DocumentKind, EngineResult, JobDataKind, Key, KeyHolder, KeyHolderCache, KeyKind,
 };
 
-/// The code of a scheduled job that is set aside for its concurrency key; one more than the last state's.
+/// The code of a scheduled job that is blocked on its concurrency key; one more than the last state's.
 pub(crate) const SET_ASIDE: i64 = 12;
-/// The code under which PostgreSQL's `slots` list jobs that wait for their time; beside it the key is 0.
+/// The code under which PostgreSQL's `slots` list jobs that wait for a time; their key is 0.
 #[cfg(feature = "postgres")]
 pub(crate) const TIMED: i64 = 13;
-/// How much larger the code of a final state is where PostgreSQL's `states` list jobs of it that were redriven.
+/// The offset of a final state's code for redriven jobs in PostgreSQL's `states`.
 #[cfg(feature = "postgres")]
 pub(crate) const REDRIVEN: i64 = 20;
-/// A moment that never comes.
+/// A time that never comes.
 pub(crate) const NEVER: i64 = i64::MAX;
 
-/// A state as stored.
+/// The code of a state.
 pub(crate) fn code(state: JobState) -> i64 {
     i64::from(state as u8)
 }
 
-/// A worker as stored beside the jobs that are leased to it; two workers may share a number, and 0 means that it is not
-/// known which one it is.
+/// The number stored with a leased job for its worker; two workers may share a number, and 0 means unknown.
 pub(crate) fn worker_code(job: &JobRecord) -> i64 {
     let Some(lease) = job.lease.filter(|_| job.state == JobState::Running) else { return 0 };
     worker_id_code(lease.worker)
 }
 
-/// The same for a worker.
+/// The number of a worker.
 pub(crate) fn worker_id_code(worker: WorkerId) -> i64 {
     let last = worker.as_bytes().last_chunk().copied().unwrap_or_default();
     i64::from_be_bytes(last)
@@ -50,12 +49,12 @@ pub(crate) fn worker_codes(workers: &[WorkerId]) -> Vec<i64> {
     workers.iter().map(|worker| worker_id_code(*worker)).chain([0]).collect()
 }
 
-/// An event as stored: its place in [`AuditEvent::ALL`], to which new events are only ever added at the end.
+/// The code of an event: its position in [`AuditEvent::ALL`], which only grows at the end.
 pub(crate) fn event_code(event: AuditEvent) -> i64 {
     i64::from(event as u8)
 }
 
-/// What a key is for, as stored.
+/// The code of a key kind.
 pub(crate) fn key_kind_code(kind: KeyKind) -> i64 {
     match kind {
         KeyKind::Idempotency => 0,
@@ -63,12 +62,12 @@ pub(crate) fn key_kind_code(kind: KeyKind) -> i64 {
     }
 }
 
-/// What a key is for, from its code.
+/// The key kind of a code.
 pub(crate) fn key_kind_of(code: i64) -> Option<KeyKind> {
     [KeyKind::Idempotency, KeyKind::Unique].into_iter().find(|kind| key_kind_code(*kind) == code)
 }
 
-/// How a job waits, as stored; ordered as [`Need`] is.
+/// The code of a need; ordered as [`Need`] is.
 pub(crate) fn need_code(need: Need) -> i64 {
     match need {
         Need::After => 0,
@@ -76,13 +75,13 @@ pub(crate) fn need_code(need: Need) -> i64 {
     }
 }
 
-/// How a job waits, from its code.
+/// The need of a code.
 pub(crate) fn need_of(code: i64) -> Option<Need> {
     [Need::After, Need::AfterAny].into_iter().find(|need| need_code(*need) == code)
 }
 
-/// What hangs on a job, as stored.
-pub(crate) fn facet_kind_code(kind: JobDataKind) -> i64 {
+/// The code of a kind of job data.
+pub(crate) fn job_data_kind_code(kind: JobDataKind) -> i64 {
     match kind {
         JobDataKind::Attempt => 0,
         JobDataKind::Checkpoint => 1,
@@ -93,12 +92,12 @@ pub(crate) fn facet_kind_code(kind: JobDataKind) -> i64 {
     }
 }
 
-/// What hangs on a job, from its code.
-pub(crate) fn facet_kind_of(code: i64) -> Option<JobDataKind> {
-    JobDataKind::ALL.into_iter().find(|kind| facet_kind_code(*kind) == code)
+/// The kind of job data of a code.
+pub(crate) fn job_data_kind_of(code: i64) -> Option<JobDataKind> {
+    JobDataKind::ALL.into_iter().find(|kind| job_data_kind_code(*kind) == code)
 }
 
-/// A kind of document, as stored.
+/// The code of a document kind.
 pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
     match kind {
         DocumentKind::Queue => 0,
@@ -125,12 +124,12 @@ pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
     }
 }
 
-/// A key as it is stored and looked up.
+/// The columns of a key, for storage and lookup.
 pub(crate) fn key_columns(key: &Key) -> (i64, &str, &str, &str) {
     (key_kind_code(key.kind), key.tenant.as_str(), key.job_type.as_str(), &key.text)
 }
 
-/// The checksum of a key and what it leads to.
+/// The checksum of a key and its holder.
 pub(crate) fn key_check(key: (i64, &str, &str, &str), holder: &KeyHolder) -> u32 {
     let (kind, tenant, job_type, text) = key;
     let [tenant, job_type, text] = [tenant, job_type, text].map(|text| Column::Bytes(text.as_bytes()));
@@ -143,12 +142,12 @@ pub(crate) fn key_check(key: (i64, &str, &str, &str), holder: &KeyHolder) -> u32
     checksum(&columns)
 }
 
-/// The state in which the removed job of a key ended, as stored.
+/// The code of the final state of a key's removed job.
 pub(crate) fn state_code_of(holder: &KeyHolder) -> Option<i64> {
     holder.memory.and_then(|memory| memory.ended).map(code)
 }
 
-/// What a key leads to, as stored.
+/// The stored columns of a key's holder.
 pub(crate) struct KeyRow<'r> {
     pub(crate) seq: i64,
     pub(crate) expires_at: i64,
@@ -158,7 +157,7 @@ pub(crate) struct KeyRow<'r> {
 }
 
 impl KeyRow<'_> {
-    /// Who has the key, if the row is as it was written.
+    /// The holder of the key, if the checksum matches.
     pub(crate) fn into_holder(self, key: (i64, &str, &str, &str), check: u32) -> EngineResult<KeyHolder> {
         let wrong = |what: &str| damaged("keys", self.seq, what);
         let ended = match self.ended {
@@ -190,8 +189,8 @@ pub(crate) fn document_check(kind: i64, key: &str, body: &[u8]) -> u32 {
     checksum(&[Column::Number(kind), Column::Bytes(key.as_bytes()), Column::Bytes(body)])
 }
 
-/// A facet's checksum.
-pub(crate) fn facet_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8]) -> u32 {
+/// The checksum of job data.
+pub(crate) fn job_data_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for part in [seq, kind, number(at), number(name.len() as u64)] {
         hasher.update(&part.to_le_bytes());
@@ -201,17 +200,17 @@ pub(crate) fn facet_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8])
     hasher.finalize()
 }
 
-/// A count as stored; there is nothing to count that far.
+/// A count as stored; saturates at the maximum, which is never reached.
 pub(crate) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// How many rows, as a statement takes it.
+/// A row limit as a statement parameter.
 pub(crate) fn limit(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A row that is not what was written.
+/// The error for a row that differs from what was written.
 pub(crate) fn damaged(table: &str, row: i64, what: &str) -> StoreError {
     StoreError::Damaged(format!("row {row} of {table} {what}"))
 }
@@ -224,7 +223,7 @@ pub(crate) struct SpecColumns<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// The parts of a [`Spec`] that have to be written out before they can be columns.
+/// The parts of a [`Spec`] that have to be serialized before they can be columns.
 pub(crate) struct SpecParts {
     pub(crate) tags: Option<String>,
     after: Option<Vec<u8>>,
@@ -249,7 +248,7 @@ fn tags_text(labels: &JobMetadata) -> Option<String> {
 }
 
 impl<'a> SpecColumns<'a> {
-    /// What is to be written.
+    /// The columns to write.
     pub(crate) fn of(spec: &'a Spec, parts: &'a SpecParts) -> SpecColumns<'a> {
         let content_type = &*spec.payload.content_type;
         SpecColumns {
@@ -269,7 +268,7 @@ impl<'a> SpecColumns<'a> {
         }
     }
 
-    /// A checksum over everything, with the lengths, so that no text can pass for a part of its neighbour.
+    /// A checksum over everything, with the lengths, so that the boundaries between texts are covered.
     pub(crate) fn crc(&self, seq: Seq) -> u32 {
         let texts = self.texts.iter().map(|text| text.map(str::as_bytes));
         let mut head = Vec::with_capacity(256);
@@ -285,7 +284,7 @@ impl<'a> SpecColumns<'a> {
         hasher.finalize()
     }
 
-    /// What was submitted, from the columns read; `check` is the checksum that stood beside them.
+    /// The spec from the columns read; `check` is the stored checksum.
     pub(crate) fn into_spec(self, seq: Seq, check: u32) -> EngineResult<Spec> {
         if self.crc(seq) != check {
             return Err(damaged("jobs", seq.0, "does not match its checksum"));

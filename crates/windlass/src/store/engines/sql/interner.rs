@@ -1,6 +1,6 @@
-//! Lanes and policies, which many jobs share, as one connection remembers them: stored once, named by a number, handed
-//! out as one shared value. Both are only ever added, so what is remembered stays true whatever other processes do; only
-//! a rollback undoes it. Reading and adding them is the engines' business.
+//! A connection's cache of lanes and policies, which many jobs share: stored once, referred to by a number, returned as
+//! one shared value. Rows are only ever added, so the cache stays valid whatever other processes do; only a rollback
+//! invalidates it. The engines read and add the rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,47 +11,48 @@ use crate::job::{JobType, Lane, Policy, QueueName, RareFields, Tenant};
 use crate::store::documents::config::{encode, parse};
 use crate::store::engine::EngineResult;
 
-/// Policies remembered; all are forgotten when there are more, since most of them are then no longer in use.
+/// Maximum number of cached policies; the cache is cleared when there are more, because most of them are then no longer
+/// in use.
 const POLICIES_REMEMBERED_MAX: usize = 10_000;
-/// Lanes in one generation; twice as many are remembered at most, some 10 MB.
+/// Lanes in one generation; at most twice as many are cached, about 10 MB.
 const LANES_PER_GENERATION: usize = 32_768;
 
-/// Some lanes and their numbers.
+/// Lanes and their numbers.
 #[derive(Default)]
 struct Lanes {
     by_id: HashMap<i64, Arc<Lane>>,
     ids: HashMap<Arc<Lane>, i64>,
 }
 
-/// What is remembered.
+/// The cache.
 #[derive(Default)]
 pub(crate) struct Interned {
-    /// Lanes that were used since the generation before was full.
+    /// Lanes that were used since the previous generation was full.
     young: Lanes,
-    /// The generation before: what is used again becomes young, the rest is forgotten when the young are too many.
+    /// The previous generation: a lane that is used again moves to `young`; the rest is dropped when `young` is full.
     old: Lanes,
     recent_lane: Option<(Arc<Lane>, i64)>,
     policies: HashMap<i64, Arc<Policy>>,
     policy_ids: HashMap<Vec<u8>, i64>,
-    /// By the address of a value in `policies`, which stays alive there: spares writing it out to compare it.
+    /// By the address of a value in `policies`, which stays alive there: avoids serializing a policy to compare it.
     policy_places: HashMap<usize, i64>,
     recent_policy: Option<(Arc<Policy>, i64)>,
-    /// The details of the many jobs that have none.
+    /// The shared empty details of most jobs.
     pub(crate) no_details: Arc<RareFields>,
 }
 
 impl Interned {
-    /// Forgets everything.
+    /// Clears the cache.
     pub(crate) fn clear(&mut self) {
         *self = Interned { no_details: self.no_details.clone(), ..Interned::default() };
     }
 
-    /// The lane with this number, if it is remembered.
+    /// The lane with this number, if it is cached.
     pub(crate) fn known_lane(&self, id: i64) -> Option<&Arc<Lane>> {
         self.young.by_id.get(&id).or_else(|| self.old.by_id.get(&id))
     }
 
-    /// The number of a lane, if it is remembered.
+    /// The number of a lane, if it is cached.
     pub(crate) fn known_lane_id(&mut self, lane: &Arc<Lane>) -> Option<i64> {
         if let Some((known, id)) = &self.recent_lane
             && (Arc::ptr_eq(known, lane) || known == lane)
@@ -67,7 +68,7 @@ impl Interned {
         Some(id)
     }
 
-    /// Remembers a lane.
+    /// Caches a lane.
     pub(crate) fn remember_lane(&mut self, lane: &Arc<Lane>, id: i64) {
         if self.young.by_id.len() >= LANES_PER_GENERATION {
             self.old = std::mem::take(&mut self.young);
@@ -77,12 +78,12 @@ impl Interned {
         self.recent_lane = Some((lane.clone(), id));
     }
 
-    /// The policy with this number, if it is remembered.
+    /// The policy with this number, if it is cached.
     pub(crate) fn known_policy(&self, id: i64) -> Option<&Arc<Policy>> {
         self.policies.get(&id)
     }
 
-    /// The number of a policy, or, if it is not remembered, the policy written out.
+    /// The number of a policy or, if it is not cached, the serialized policy.
     pub(crate) fn known_policy_id(&mut self, policy: &Arc<Policy>) -> Result<i64, Vec<u8>> {
         if let Some((known, id)) = &self.recent_policy
             && (Arc::ptr_eq(known, policy) || known == policy)
@@ -98,7 +99,7 @@ impl Interned {
         Ok(id)
     }
 
-    /// Remembers a policy, written out as `body`.
+    /// Caches a policy serialized as `body`.
     pub(crate) fn remember_policy(&mut self, policy: &Arc<Policy>, body: Vec<u8>, id: i64) {
         if self.policies.len() >= POLICIES_REMEMBERED_MAX {
             self.policies.clear();
@@ -119,7 +120,7 @@ pub(crate) fn lane_names(lane: &Lane) -> [&str; 3] {
     [lane.tenant.as_str(), lane.queue.as_str(), lane.job_type.as_str()]
 }
 
-/// The lane with these names, as read with their checksum.
+/// The lane with these names, after verifying the checksum.
 pub(crate) fn read_lane(id: i64, names: [&str; 3], check: u32) -> EngineResult<Arc<Lane>> {
     if checksum_of_texts(&names) != check {
         return Err(damaged("lanes", id, "does not match its checksum"));
@@ -133,7 +134,7 @@ pub(crate) fn read_lane(id: i64, names: [&str; 3], check: u32) -> EngineResult<A
     }))
 }
 
-/// The policy written out as `body`, as read with its checksum.
+/// The policy serialized as `body`, after verifying the checksum.
 pub(crate) fn read_policy(id: i64, body: &str, check: u32) -> EngineResult<Arc<Policy>> {
     if checksum_of_texts(&[body]) != check {
         return Err(damaged("policies", id, "does not match its checksum"));

@@ -1,5 +1,5 @@
-//! One page of a list while it is being put together, for databases that only narrow the candidates: the filter's own
-//! predicate has the last word here, so that no two of them can differ.
+//! A page of a list under construction, for databases that only narrow the candidates: the filter's own predicate makes
+//! the final decision, so that engines cannot differ.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::store::documents::counters::Counts;
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
 
-/// The best jobs so far, by their place in the order asked for.
+/// The best jobs so far, in the requested order.
 pub(crate) struct Page<'s> {
     pub(crate) scan: &'s Scan,
-    /// The filter without what only [`Spec`] can answer; SQL has answered that.
+    /// The filter without the conditions on [`Spec`], which SQL has evaluated.
     filter: Filter,
     spec: Spec,
     jobs: BTreeMap<(i64, i64, i64), JobRecord>,
-    /// The first job that was not looked at although it may belong here, if any was not.
+    /// The first candidate that was not examined although it may belong here, if any.
     unseen: Option<ClaimOrder>,
-    /// How many jobs belong here or on later pages, if that is known.
+    /// How many jobs belong here or on later pages, if known.
     total: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Page<'_> {
         Page { scan, filter, spec, jobs: BTreeMap::new(), unseen: None, total }
     }
 
-    /// Takes a job in if it belongs here; false if it comes after a full page, as then would all that follow it.
+    /// Adds a job if it belongs here; returns false if it comes after a full page, as would all that follow it.
     pub(crate) fn offer(&mut self, job: JobRecord) -> bool {
         if !self.scan.is_after(&job) || !self.filter.matches(&job, &self.spec) {
             return true;
@@ -59,7 +59,7 @@ impl Page<'_> {
         true
     }
 
-    /// Whether jobs from this one on, in the order of submission, may belong here; not if all that do are here already.
+    /// Whether jobs from this one on, in order of submission, may belong here; false if the page is already complete.
     #[cfg(feature = "postgres")]
     pub(crate) fn has_room_from(&self, place: ClaimOrder) -> bool {
         let is_whole = self.total == Some(self.jobs.len() as u64);
@@ -68,7 +68,7 @@ impl Page<'_> {
         !(is_whole || (is_full && is_last))
     }
 
-    /// By what a place comes earlier or later in the order asked for.
+    /// The sort key of a position in the requested order.
     fn key_of(&self, place: ClaimOrder) -> (i64, i64, i64) {
         let ClaimOrder { rank, eligible_at, seq: Seq(seq) } = place;
         match self.scan.order {
@@ -78,14 +78,14 @@ impl Page<'_> {
         }
     }
 
-    /// Notes that candidates from this one on were not looked at.
+    /// Records that candidates from this one on were not examined.
     pub(crate) fn leave_out(&mut self, from: ClaimOrder) {
         if self.unseen.is_none_or(|before| self.key_of(from) < self.key_of(before)) {
             self.unseen = Some(from);
         }
     }
 
-    /// What it holds, in order, as far as nothing before it was left out.
+    /// The jobs in order, up to the first candidate that was not examined.
     pub(crate) fn into_found(mut self) -> Found {
         let is_whole = self.total == Some(self.jobs.len() as u64);
         let mut stopped = None;
@@ -97,18 +97,18 @@ impl Page<'_> {
     }
 }
 
-/// A place in the order of submission, in which nothing else counts.
+/// A position in the order of submission; the other fields do not matter.
 pub(crate) fn submitted(seq: i64) -> ClaimOrder {
     ClaimOrder { rank: 0, eligible_at: Timestamp::from_millis(0), seq: Seq(seq) }
 }
 
-/// Whether the lanes and states of a filter are all it asks for, so that every job of a claimable lane fits.
+/// Whether a filter only uses lanes and states, so that every job of a claimable lane matches.
 pub(crate) fn is_by_lane(filter: &Filter) -> bool {
     let Filter { tenant, states, job_type, queue, is_blocked, .. } = filter.clone();
     *filter == Filter { tenant, states, job_type, queue, is_blocked, ..Filter::default() }
 }
 
-/// The codes of the states asked for; none if any will do.
+/// The codes of the requested states; empty if any state matches.
 pub(crate) fn codes(filter: &Filter) -> Vec<i64> {
     let mut codes = Vec::new();
     for state in &filter.possible_states().unwrap_or_default() {
@@ -133,14 +133,14 @@ pub(crate) fn state_of(code: i64) -> JobState {
         .unwrap_or(JobState::Scheduled)
 }
 
-/// How a search goes: how far at first, and how far at most. Most pages are full after a short look, which costs less than
-/// finding out where a long one must end.
-pub(crate) fn looks(reach: usize) -> Vec<usize> {
-    if reach == usize::MAX { vec![reach] } else { vec![reach / SHORT_LOOK, reach] }
+/// The scan limits of successive attempts. Most pages are full after a short scan, which is cheaper than determining
+/// where a long one must end.
+pub(crate) fn scan_limits(reach: usize) -> Vec<usize> {
+    if reach == usize::MAX { vec![reach] } else { vec![reach / SHORT_SCAN, reach] }
 }
 
-/// A short look is that much shorter.
-const SHORT_LOOK: usize = 100;
+/// The factor by which a short scan is shorter.
+const SHORT_SCAN: usize = 100;
 
 /// The lanes of a filter that have claimable jobs.
 pub(crate) fn claimable_lanes(filter: &Filter, counts: &Counts) -> Vec<Arc<Lane>> {
@@ -150,8 +150,8 @@ pub(crate) fn claimable_lanes(filter: &Filter, counts: &Counts) -> Vec<Arc<Lane>
     lanes.map(|(lane, _)| lane.clone()).collect()
 }
 
-/// The same if a part of all lanes is asked for that has few jobs, although the whole has too many to sort: those of a small
-/// queue in a large store are then found lane by lane, and not behind all jobs that were submitted later.
+/// The lanes of a filter that have claimable jobs, if these are few although the store has too many to sort: the jobs
+/// of a small queue in a large store are then found lane by lane, not behind all jobs that were submitted later.
 pub(crate) fn few_lanes(
     filter: &Filter,
     counts: &Counts,
@@ -166,7 +166,7 @@ pub(crate) fn few_lanes(
     Some(claimable_lanes(filter, counts)).filter(|lanes| lanes.len() <= lanes_max)
 }
 
-/// How many jobs a scan that begins at the first page can find in all, if counters know.
+/// How many jobs a scan from the first page on can find in all, if counters have the number.
 pub(crate) fn total(scan: &Scan, counts: &Counts) -> Option<u64> {
     if scan.after.is_some() { None } else { counts.fitting(&scan.filter) }
 }

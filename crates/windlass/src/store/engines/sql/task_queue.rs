@@ -1,5 +1,5 @@
-//! Work that waits for a thread: two bounded lines, of which the urgent one goes first. A full line refuses; nothing
-//! here blocks whoever brings work.
+//! Tasks that wait for a thread: two bounded lines, of which the urgent one goes first. A full line refuses; adding
+//! never blocks.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use crate::limits;
 use crate::store::asker::ReadSource;
 use crate::store::engine::{ReadTask, WriteTask};
 
-/// Work that is more or less heavy.
+/// A task with a weight.
 pub(crate) trait HasWeight {
-    /// About how many jobs it changes.
+    /// The approximate number of jobs it changes.
     fn weight(&self) -> usize;
 
-    /// For whom it is done, if those are served in turns.
+    /// The source of the task, if sources are served in turns.
     fn made_for(&self) -> Option<ReadSource> {
         None
     }
@@ -37,11 +37,11 @@ impl HasWeight for Box<dyn ReadTask> {
     }
 }
 
-/// Work that waits.
+/// A queue of waiting tasks.
 pub(crate) struct TaskQueue<T> {
     lines: Mutex<Lines<T>>,
     arrived: Condvar,
-    /// The same for those that do nothing but what is urgent.
+    /// Signals threads that only do urgent work.
     urgent_arrived: Condvar,
     waiting_max: usize,
 }
@@ -49,11 +49,11 @@ pub(crate) struct TaskQueue<T> {
 struct Lines<T> {
     urgent: VecDeque<T>,
     normal: VecDeque<T>,
-    /// What is done for callers that are served in turns.
+    /// Tasks of sources that are served in turns.
     turns: RoundRobin<T>,
-    /// Whether the next ordinary work is one of those.
+    /// Whether the next ordinary task is one of those.
     is_turn: bool,
-    /// What newcomers are told once nothing more is taken.
+    /// The error for new tasks once the queue is closed.
     refusal: Option<StoreError>,
 }
 
@@ -66,7 +66,8 @@ impl<T> Lines<T> {
         self.urgent.pop_front().or_else(|| self.normal.pop_front()).or_else(|| self.turns.pop())
     }
 
-    /// The next for a caller that is served in turns, if it is time: what nobody asked for in particular is one more of them.
+    /// The next task of the sources served in turns, if it is their turn: tasks without a source count as one more
+    /// source.
     fn next_turn(&mut self) -> Option<T> {
         if self.turns.len() == 0 {
             return None;
@@ -77,7 +78,7 @@ impl<T> Lines<T> {
 }
 
 impl<T: HasWeight> TaskQueue<T> {
-    /// Room for `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
+    /// A queue with a capacity of `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
     pub(crate) fn new(waiting_max: usize) -> TaskQueue<T> {
         let (urgent, normal) = (VecDeque::new(), VecDeque::new());
         let lines = Lines { urgent, normal, turns: RoundRobin::default(), is_turn: false, refusal: None };
@@ -93,7 +94,7 @@ impl<T: HasWeight> TaskQueue<T> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes work in, or hands it back with the reason.
+    /// Adds a task, or returns it with the reason.
     pub(crate) fn put(&self, item: T, is_urgent: bool) -> Result<(), (T, StoreError)> {
         let mut lines = self.lines();
         if let Some(refusal) = &lines.refusal {
@@ -123,8 +124,8 @@ impl<T: HasWeight> TaskQueue<T> {
         Ok(())
     }
 
-    /// Up to `max` of what waits right now; none if nothing does. What is taken together is not too heavy for one commit,
-    /// unless it is a single one; beside urgent work it is light, so that a heartbeat does not wait for a bulk commit.
+    /// Up to `max` waiting tasks; empty if there are none. Together they are not too heavy for one commit, unless it is
+    /// a single one; next to urgent tasks they are light, so that a heartbeat does not wait for a bulk commit.
     pub(crate) fn take(&self, max: usize) -> Vec<T> {
         let mut lines = self.lines();
         let urgent = lines.urgent.len().min(max);
@@ -144,7 +145,7 @@ impl<T: HasWeight> TaskQueue<T> {
         taken
     }
 
-    /// Returns when something waits; false once nothing does and nothing will.
+    /// Returns when a task waits; false once the queue is closed and empty.
     pub(crate) fn wait(&self) -> bool {
         let mut lines = self.lines();
         while lines.is_empty() {
@@ -156,8 +157,8 @@ impl<T: HasWeight> TaskQueue<T> {
         true
     }
 
-    /// Returns the next urgent item once there is one; none once there is none and will be none. For a thread that is kept
-    /// free for what is urgent, whatever all others are busy with.
+    /// Returns the next urgent task once there is one; `None` once the queue is closed and empty. For a thread that is
+    /// reserved for urgent work.
     pub(crate) fn next_urgent(&self) -> Option<T> {
         let mut lines = self.lines();
         loop {
@@ -171,7 +172,7 @@ impl<T: HasWeight> TaskQueue<T> {
         }
     }
 
-    /// Takes nothing more; what waits is still to be done.
+    /// Accepts no more tasks; the waiting ones are still done.
     pub(crate) fn close(&self) {
         let closed = || StoreError::Stopped("it was closed".to_owned());
         self.lines().refusal.get_or_insert_with(closed);
@@ -179,7 +180,7 @@ impl<T: HasWeight> TaskQueue<T> {
         self.urgent_arrived.notify_all();
     }
 
-    /// Takes nothing more and hands back what waits, to be refused.
+    /// Accepts no more tasks and returns the waiting ones, to be refused.
     pub(crate) fn stop(&self, refusal: &StoreError) -> Vec<T> {
         let mut lines = self.lines();
         lines.refusal = Some(refusal.clone());
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Work for a caller who is served in turns.
+    /// A task of a source that is served in turns.
     #[derive(Debug, PartialEq)]
     struct For(&'static str, usize);
 
@@ -273,7 +274,7 @@ mod tests {
             move || std::iter::from_fn(|| inbox.next_urgent()).collect::<Vec<_>>()
         });
         inbox.put(3, true).unwrap();
-        // Nobody else takes anything, so that only the thread can have taken it.
+        // No other consumer takes anything, so only the thread can have taken it.
         while !inbox.lines().urgent.is_empty() {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! The threads of an engine: started with a name, and waited for at the end.
+//! The threads of an engine: started with a name, and joined at the end.
 
 use std::thread::{self, JoinHandle};
 
@@ -11,9 +11,9 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> EngineR
     thread.map_err(|error| StoreError::Database(format!("cannot start a thread: {error}")))
 }
 
-/// Waits for a thread to end.
+/// Joins a thread.
 pub(crate) fn join(thread: JoinHandle<()>) {
-    // A callback may drop the last handle to the store, on one of these very threads.
+    // A callback may drop the last handle to the store on one of these threads.
     if thread.thread().id() != thread::current().id() && thread.join().is_err() {
         tracing::error!("a thread of the store panicked");
     }

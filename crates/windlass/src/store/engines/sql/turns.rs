@@ -1,5 +1,5 @@
-//! A line in which everybody has a line of their own: the next is taken from each in turn, so that a caller that brings a thousand
-//! does not make others wait for a thousand. Each has a bounded part of the room.
+//! A queue with one line per source: the next task is taken from each line in turn, so that a source with a thousand
+//! tasks does not delay the others. Each line is bounded.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,12 +8,12 @@ use crate::job::Tenant;
 use crate::limits;
 use crate::store::asker::ReadSource;
 
-/// What waits, by whom it waits for.
+/// Waiting tasks by source.
 pub(super) struct RoundRobin<T> {
     lines: HashMap<String, VecDeque<(ReadSource, T)>>,
-    /// Those for whom something waits, the next one first.
+    /// Sources with waiting tasks, the next one first.
     order: VecDeque<String>,
-    /// How many wait for each tenant.
+    /// Number of waiting tasks per tenant.
     tenants: HashMap<Tenant, usize>,
     len: usize,
 }
@@ -29,7 +29,7 @@ impl<T> RoundRobin<T> {
         self.len
     }
 
-    /// Why nothing more is taken for this asker, if so.
+    /// Why no more tasks of this source are accepted, if so.
     pub(super) fn refusal(&self, asker: &ReadSource) -> Option<StoreError> {
         let retry_after = limits::OVERLOADED_RETRY_AFTER;
         let own = self.lines.get(asker.holder()).map_or(0, VecDeque::len);

@@ -1,4 +1,4 @@
-//! Changed rows: jobs that moved on, and labels that clients replaced. What never changes in a job is never written again.
+//! Updates: changed job records and metadata. Parts of a job that never change are not written again.
 
 use rusqlite::params;
 

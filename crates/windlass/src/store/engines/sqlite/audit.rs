@@ -1,5 +1,5 @@
-//! The audit trail's rows, numbered without a gap: a number given in a commit that fails is given again in the next.
-//! The chain of hashes over them is made elsewhere.
+//! The rows of the audit trail, numbered without gaps: a number assigned in a failed commit is assigned again in the
+//! next. The hash chain over them is computed in `command/audit_chain.rs`.
 
 use rusqlite::{Row, params};
 
@@ -33,7 +33,7 @@ impl<C: Holds> Tables<C> {
         self.write_records(records)
     }
 
-    /// Adds records with the numbers that they have.
+    /// Inserts records with the numbers they have.
     pub(super) fn write_records(&mut self, records: &[Record]) -> EngineResult<()> {
         let mut statement = prepare(self.connection.get(), APPEND)?;
         for record in records {

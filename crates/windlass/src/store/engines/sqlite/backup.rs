@@ -1,5 +1,5 @@
-//! A copy of the database while it is in use: one snapshot, complete or not there at all. It keeps no schedule and removes
-//! no old copies.
+//! A copy of the database while it is in use: one snapshot, complete or not present at all. It has no schedule and
+//! removes no old copies.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -20,7 +20,7 @@ pub(crate) fn backup(from: &Path, to: &Path) -> EngineResult<()> {
     if fs::symlink_metadata(to).is_ok() {
         return Err(exists());
     }
-    // Under another name until it is whole: half a backup must never pass for one.
+    // Uses another name until it is complete: a partial backup must never be mistaken for a complete one.
     let partial = partial_name(to);
     if !create(&partial).map_err(|error| cannot("create", &partial, &error))? {
         return Err(cannot("create", &partial, &io::Error::from(ErrorKind::AlreadyExists)));
@@ -34,7 +34,7 @@ pub(crate) fn backup(from: &Path, to: &Path) -> EngineResult<()> {
     if outcome.is_err()
         && let Err(error) = fs::remove_file(&partial)
     {
-        tracing::warn!(path = %partial.display(), %error, "cannot remove half a backup");
+        tracing::warn!(path = %partial.display(), %error, "cannot remove an incomplete backup");
     }
     outcome
 }
@@ -49,11 +49,11 @@ fn copy(from: &Path, to: &Path) -> EngineResult<()> {
     let source = connect_reader(from, limits::READER_CACHE_KIB)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut target = Connection::open_with_flags(to, flags).map_err(store_error)?;
-    // The file is worth nothing before it is whole, and is synced then.
+    // The file is useless before it is complete, and is synced then.
     target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").map_err(store_error)?;
     {
         let backup = Backup::new(&source, &mut target).map_err(store_error)?;
-        // In one step: between two, every commit would make it start over.
+        // In one step: otherwise every commit would make it start over.
         match backup.step(-1).map_err(store_error)? {
             StepResult::Done => {}
             _ => return Err(StoreError::Database("the backup could not get a lock".to_owned())),

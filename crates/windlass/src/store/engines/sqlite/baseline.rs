@@ -1,4 +1,5 @@
-//! What bare SQLite does with the same rows: the same columns, the same indexes, the same disk writes, no Windlass.
+//! Baseline benchmark of bare SQLite with the same rows: the same columns, the same indexes, the same disk writes,
+//! without Windlass.
 
 use std::path::Path;
 
@@ -10,13 +11,13 @@ use crate::store::engines::baseline::Baseline;
 const SCHEMA: &str = include_str!("migrations/0001_foundation.sql");
 const BATCH: i64 = 1_000;
 const CLAIM: i64 = 100;
-/// What a packed job record takes.
+/// The typical size of an encoded job record.
 const RECORD: [u8; 200] = [7; 200];
 
-/// Measures them with so many jobs in a new file of this folder, with payloads of this size.
+/// Measures with this many jobs in a new file of this folder, with payloads of this size.
 ///
 /// # Errors
-/// When SQLite has one, such as a full disk.
+/// If SQLite returns an error, such as a full disk.
 pub fn measure(folder: &Path, jobs: u32, payload: usize) -> Result<Baseline> {
     let jobs = i64::from(jobs);
     let db = Connection::open(folder.join("floor.db"))?;

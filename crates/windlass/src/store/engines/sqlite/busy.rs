@@ -1,5 +1,5 @@
-//! Waiting for other processes: their locks are held for milliseconds, so a caller never hears of one unless it lasts
-//! for the whole of its time limit. It decides nothing about order; whoever comes first is served.
+//! Waiting for other processes: their locks are held for milliseconds, so a caller only gets an error if one lasts for
+//! its whole time limit. There is no ordering among waiters.
 
 use std::cell::Cell;
 use std::thread;
@@ -21,25 +21,25 @@ pub(super) fn wait_for_locks(connection: &Connection) -> EngineResult<()> {
     connection.busy_handler(Some(nap)).map_err(store_error)
 }
 
-/// Makes statements on this connection give up at once if somebody has the lock.
+/// Makes statements on this connection fail immediately if another connection holds the lock.
 pub(super) fn never_wait(connection: &Connection) -> EngineResult<()> {
     connection.busy_handler(Some(|_| false)).map_err(store_error)
 }
 
 thread_local! {
-    /// Until when this thread waits for locks; SQLite's handler is given nothing but a count.
+    /// Until when this thread waits for locks; SQLite passes only a count to its handler.
     static UNTIL: Cell<Option<Deadline>> = const { Cell::new(None) };
 }
 
 fn nap(naps_before: i32) -> bool {
     let naps_max = limits::LOCK_WAIT.as_millis() / NAP.as_millis();
-    // The first naps are short: most locks are gone after one fsync.
+    // The first sleeps are short: most locks are released after one fsync.
     thread::sleep(if naps_before < 10 { NAP / 10 } else { NAP });
     u128::try_from(naps_before).is_ok_and(|before| before < naps_max)
         && !UNTIL.get().is_some_and(Deadline::is_over)
 }
 
-/// Tries until no other process is in the way, or the time for it is over: `until`, and at most the limit for locks.
+/// Retries while another process holds the lock, until `until` or the limit for locks.
 pub(super) fn retry_while_locked<T>(
     until: Option<Deadline>,
     mut attempt: impl FnMut() -> EngineResult<T>,
@@ -56,16 +56,17 @@ pub(super) fn retry_while_locked<T>(
             decided => return decided,
         }
         if until.is_over() {
-            let why = "another program keeps the file locked, and has to end its transaction first";
+            let why = "another program holds a lock on the file and must end its transaction first";
             return Err(StoreError::Away(why.to_owned()));
         }
-        // Some conflicts are reported at once, without a nap by the handler.
+        // Some conflicts are reported immediately, without calling the handler.
         thread::sleep(pause.min(until.left()));
         pause = (pause + NAP).min(limits::CROSS_PROCESS_EVERY);
     }
 }
 
-/// Whether another connection was in the way. The engine's error has no variant for it, since no caller may ever see it.
+/// Whether another connection held the lock. The engine's error has no variant for it, because no caller may ever see
+/// it.
 pub(super) fn is_locked(error: &StoreError) -> bool {
     let StoreError::Database(answer) = error else { return false };
     answer.contains("is locked") || answer.contains("locking protocol")
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_with_the_deadline_and_other_trouble_is_told_at_once() {
+    fn waiting_ends_with_the_deadline_and_other_errors_are_returned_at_once() {
         let mut tries = 0;
         let locked = retry_while_locked::<()>(Some(Deadline::after(Duration::ZERO)), || {
             tries += 1;
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!((full, tries), (Err(StoreError::Full), 2));
     }
 
-    /// The handler inside SQLite naps for seconds unless it knows the deadline.
+    /// SQLite's handler would sleep for seconds if it did not know the deadline.
     #[test]
     fn a_lock_that_stays_is_given_up_at_the_deadline() {
         let folder = tempfile::tempdir().unwrap();

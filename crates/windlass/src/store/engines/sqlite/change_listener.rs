@@ -1,5 +1,5 @@
-//! The look-out: wakes those who wait here when another process has changed the file, and ends looks that keep a snapshot
-//! for too long. While nobody waits it only glances at a counter a few times a second.
+//! The change listener: wakes waiters of this process when another process has changed the file, and ends reads that
+//! hold a snapshot for too long. While there are no waiters it only checks a counter a few times a second.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,20 +15,20 @@ use crate::store::engine::EngineResult;
 use crate::store::environment::Environment;
 use crate::store::metrics::Fallback;
 
-/// Glances at the log between two questions to SQLite while nothing seems to happen.
-const GLANCES: u32 = 10;
-/// Glances after a change of the log at which SQLite is asked: the log is written before the fsync, and the commit is seen
-/// after it, which on a busy disk takes a good part of a second.
-const GLANCES_ASKED: u32 = 50;
+/// Checks of the log between two SQLite queries while nothing changes.
+const CHECKS: u32 = 10;
+/// Checks after a change of the log during which SQLite is queried: the log is written before the fsync, and the commit
+/// is visible after it, which on a busy disk takes a good part of a second.
+const CHECKS_QUERIED: u32 = 50;
 
-/// How many commits this process made, so that its own do not look like another's.
+/// The number of commits of this process, to distinguish them from those of others.
 #[derive(Default)]
 pub(super) struct OwnCommits(Mutex<u64>);
 
 impl OwnCommits {
-    /// Makes a commit; `commit` tells whether there was anything to be committed.
+    /// Makes a commit; `commit` returns whether there was anything to commit.
     pub(super) fn make<T>(&self, commit: impl FnOnce() -> EngineResult<(T, bool)>) -> EngineResult<T> {
-        // Held during the commit: a look in between would see it and not know whose it is.
+        // Locked during the commit: a query in between would see the commit and not know whose it is.
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (value, is_counted) = commit()?;
         *own += u64::from(is_counted);
@@ -42,7 +42,7 @@ impl OwnCommits {
     }
 }
 
-/// Ends the look-out.
+/// Stops the change listener.
 #[derive(Default)]
 pub(super) struct Signal {
     has_rung: Mutex<bool>,
@@ -50,13 +50,13 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    /// Ends the wait, now and for good.
+    /// Ends the wait, now and permanently.
     pub(super) fn ring(&self) {
         *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.rings.notify_all();
     }
 
-    /// Waits for so long; true once it has rung.
+    /// Waits for this long; returns true once stopped.
     fn wait(&self, at_most: Duration) -> bool {
         let has_rung = self.has_rung.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.rings.wait_timeout_while(has_rung, at_most, |has_rung| !*has_rung);
@@ -64,14 +64,14 @@ impl Signal {
     }
 }
 
-/// A reader at work: which look it is at, and for how long it has been seen at it.
+/// A reader at work: its current read, and how long it has lasted.
 struct Watched {
     turn: Arc<Turn>,
-    look: u64,
+    read: u64,
     lasted: Duration,
 }
 
-/// The look-out.
+/// The change listener.
 pub(super) struct ChangeListener {
     connection: Connection,
     env: Arc<Environment>,
@@ -82,45 +82,43 @@ pub(super) struct ChangeListener {
     readers: Vec<Watched>,
 }
 
-/// The log as it looks from outside: nobody commits without writing to it, and a glance at it costs a tenth of asking
-/// SQLite.
+/// The log file's metadata: every commit writes to the log, and checking the metadata costs a tenth of a SQLite query.
 struct Log {
     path: PathBuf,
-    looks: Option<(u64, SystemTime)>,
-    /// Glances since it last looked different.
+    seen: Option<(u64, SystemTime)>,
+    /// Checks since it last changed.
     settled_for: u32,
 }
 
 impl Log {
-    /// Whether SQLite has to be asked, and why: for a while after the log has changed, and now and then whatever it looks
-    /// like.
+    /// Whether SQLite has to be queried, and why: for a while after the log has changed, and periodically in any case.
     fn reason_to_ask(&mut self) -> Option<Reason> {
-        let looks = self.glance();
-        let is_settled = looks.is_some() && looks == self.looks;
-        self.looks = looks;
+        let seen = self.observe();
+        let is_settled = seen.is_some() && seen == self.seen;
+        self.seen = seen;
         self.settled_for = if is_settled { self.settled_for.saturating_add(1) } else { 0 };
-        if self.settled_for < GLANCES_ASKED {
+        if self.settled_for < CHECKS_QUERIED {
             return Some(Reason::Log);
         }
-        self.settled_for.is_multiple_of(GLANCES).then_some(Reason::Time)
+        self.settled_for.is_multiple_of(CHECKS).then_some(Reason::Time)
     }
 
-    fn glance(&self) -> Option<(u64, SystemTime)> {
+    fn observe(&self) -> Option<(u64, SystemTime)> {
         std::fs::metadata(&self.path).and_then(|log| Ok((log.len(), log.modified()?))).ok()
     }
 }
 
-/// Why SQLite is asked.
+/// Why SQLite is queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// The log has changed.
     Log,
-    /// It was not asked for a while.
+    /// It was not queried for a while.
     Time,
 }
 
 impl ChangeListener {
-    /// A look-out that knows everything that was committed until now.
+    /// A change listener that knows all commits until now.
     pub(super) fn new(
         connection: Connection,
         env: Arc<Environment>,
@@ -129,14 +127,14 @@ impl ChangeListener {
         turns: Vec<Arc<Turn>>,
     ) -> EngineResult<ChangeListener> {
         let readers =
-            turns.into_iter().map(|turn| Watched { turn, look: 0, lasted: Duration::ZERO }).collect();
-        let log = Log { path: log, looks: None, settled_for: 0 };
+            turns.into_iter().map(|turn| Watched { turn, read: 0, lasted: Duration::ZERO }).collect();
+        let log = Log { path: log, seen: None, settled_for: 0 };
         let mut watch = ChangeListener { connection, env, own, version: 0, foreign: 0, log, readers };
-        watch.has_changed_elsewhere()?;
+        watch.has_foreign_commit()?;
         Ok(watch)
     }
 
-    /// Looks out until the bell rings.
+    /// Runs until `bell` is signalled.
     pub(super) fn serve(mut self, bell: &Signal) {
         loop {
             let pause = if self.env.wakeups.has_waiters() {
@@ -145,7 +143,7 @@ impl ChangeListener {
             } else {
                 limits::LISTENER_IDLE_INTERVAL
             };
-            self.end_long_looks(pause);
+            self.end_long_reads(pause);
             if bell.wait(pause) {
                 return;
             }
@@ -153,20 +151,20 @@ impl ChangeListener {
     }
 
     fn poll(&mut self) {
-        match self.has_changed_elsewhere() {
-            Ok(true) => self.env.wakeups.changed_elsewhere(),
+        match self.has_foreign_commit() {
+            Ok(true) => self.env.wakeups.changed_by_others(),
             Ok(false) => {}
-            // Those who wait also look by themselves now and then.
-            Err(error) => tracing::debug!(%error, "cannot see what other processes do"),
+            // Waiters also poll.
+            Err(error) => tracing::debug!(%error, "cannot check for commits of other processes"),
         }
     }
 
-    /// Whether another process has committed since this was last asked.
-    pub(super) fn has_changed_elsewhere(&mut self) -> EngineResult<bool> {
+    /// Whether another process has committed since the last call.
+    pub(super) fn has_foreign_commit(&mut self) -> EngineResult<bool> {
         let Some(reason) = self.log.reason_to_ask() else { return Ok(false) };
         let version = {
-            let mut look = self.connection.prepare_cached("PRAGMA data_version").map_err(store_error)?;
-            look.query_row([], |row| row.get(0)).map_err(store_error)?
+            let mut read = self.connection.prepare_cached("PRAGMA data_version").map_err(store_error)?;
+            read.query_row([], |row| row.get(0)).map_err(store_error)?
         };
         if version == self.version {
             return Ok(false);
@@ -175,21 +173,21 @@ impl ChangeListener {
         let foreign = self.own.foreign(|| open::head(connection).map(|head| head.commits))?;
         self.version = version;
         let has_changed = std::mem::replace(&mut self.foreign, foreign) != foreign;
-        // A change between the glance and the question is no miss.
-        if has_changed && reason == Reason::Time && self.log.glance() == self.log.looks {
+        // A change between the check and the query does not count as missed.
+        if has_changed && reason == Reason::Time && self.log.observe() == self.log.seen {
             self.env.meters.fell_back(Fallback::Process);
         }
         Ok(has_changed)
     }
 
-    /// Time is counted in pauses: a clock that is set must not end a look.
-    pub(super) fn end_long_looks(&mut self, pause: Duration) {
+    /// Time is counted in pauses, so that a clock change does not end a read.
+    pub(super) fn end_long_reads(&mut self, pause: Duration) {
         for reader in &mut self.readers {
-            let look = reader.turn.current();
-            if look == reader.look && Turn::is_look(look) {
+            let read = reader.turn.current();
+            if read == reader.read && Turn::is_read(read) {
                 reader.lasted += pause;
             } else {
-                (reader.look, reader.lasted) = (look, Duration::ZERO);
+                (reader.read, reader.lasted) = (read, Duration::ZERO);
             }
             if reader.lasted >= limits::SNAPSHOT_MAX {
                 tracing::warn!(after = ?reader.lasted, "a read took too long and was ended");

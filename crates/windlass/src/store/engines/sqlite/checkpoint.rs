@@ -1,5 +1,5 @@
-//! Moving the write-ahead log into the database. Done by the writer between commits, never by SQLite behind its back: a
-//! failed fsync must be seen, since it is fatal.
+//! Checkpoints of the write-ahead log. Done by the writer between commits, never automatically by SQLite: a failed
+//! fsync must be noticed, because it is fatal.
 
 use rusqlite::Connection;
 
@@ -8,7 +8,7 @@ use super::tables::store_error;
 use crate::limits;
 use crate::store::engine::EngineResult;
 
-/// How long the log is, in pages, and how many of them are in the database already.
+/// The length of the log in pages, and how many of them are in the database already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Progress {
     pages: u64,
@@ -24,28 +24,28 @@ fn run(connection: &Connection, statement: &str) -> EngineResult<Progress> {
         .map_err(store_error)
 }
 
-/// Moves what can be moved without waiting for anybody, if the log is long enough for it to pay.
+/// Moves what can be moved without waiting, if the log is long enough.
 pub(super) fn after_commit(connection: &Connection) -> EngineResult<()> {
     let log = run(connection, "PRAGMA wal_checkpoint(NOOP)")?;
     let is_worth_it = log.pages >= limits::LOG_PAGES_MAX && log.pages - log.moved >= limits::LOG_PAGES_STEP;
     if is_worth_it { move_now(connection) } else { Ok(()) }
 }
 
-/// Moves what can be moved without waiting for anybody.
+/// Moves what can be moved without waiting.
 pub(super) fn move_now(connection: &Connection) -> EngineResult<()> {
     run(connection, "PRAGMA wal_checkpoint(PASSIVE)").map(drop)
 }
 
-/// Moves everything and cuts the log, unless somebody is using it just now.
+/// Moves everything and truncates the log, unless it is in use.
 pub(super) fn cut(connection: &Connection) -> EngineResult<()> {
-    // Waiting for a reader here would keep every writer waiting as well.
+    // Waiting for a reader here would also block all writers.
     busy::never_wait(connection)?;
     let outcome = run(connection, "PRAGMA wal_checkpoint(TRUNCATE)").map(drop);
     busy::wait_for_locks(connection)?;
     outcome
 }
 
-/// Bytes of pages in the database that hold nothing, such as those of deleted jobs.
+/// Size in bytes of free pages in the database, such as those of deleted jobs.
 pub(super) fn free_bytes(connection: &Connection) -> EngineResult<u64> {
     let pages: i64 =
         connection.query_row("PRAGMA freelist_count", [], |row| row.get(0)).map_err(store_error)?;

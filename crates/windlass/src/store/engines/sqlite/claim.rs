@@ -1,5 +1,5 @@
-//! What to do next: claimable jobs lane by lane, jobs that time changes, and how many are where. All of it is read from
-//! the front of an index, so that the number of other jobs does not matter.
+//! Reads for claims and timers: claimable jobs lane by lane, jobs with due timers, and counters. Everything is read
+//! from the front of an index, so that the number of other jobs does not matter.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq, acts_at};
 use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
 use crate::store::engines::sql::columns::{NEVER, code, damaged, limit};
 
-/// The states that `hot.at` tells the timer of; scheduled jobs have an index for their lifetime instead.
+/// The states whose timer is in `hot.at`; scheduled jobs have an index for their lifetime instead.
 const TIMED: [JobState; 7] = [
     JobState::Created,
     JobState::Pending,
@@ -55,7 +55,7 @@ impl<C: Holds> Tables<C> {
         read_jobs(rows, interned, connection)
     }
 
-    /// The first place of each rank behind that of each cursor.
+    /// The first position of each rank after that of each cursor.
     pub(super) fn heads_of(
         &mut self,
         cursors: &[LaneCursor],
@@ -86,7 +86,7 @@ impl<C: Holds> Tables<C> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, NEXT_ASIDE)?;
         let (mut jobs, mut lane) = (Vec::new(), 0);
-        // From lane to lane: how many jobs of one lane wait does not matter.
+        // From lane to lane: the number of jobs per lane does not matter.
         loop {
             let mut rows = statement.query([key.0, lane]).map_err(store_error)?;
             let Some(row) = rows.next().map_err(store_error)? else { return Ok(jobs) };
@@ -112,8 +112,8 @@ impl<C: Holds> Tables<C> {
         Ok(jobs)
     }
 
-    /// The places of jobs of a lane whose time has come. Goes from rank to rank: how many jobs wait for a time that has not
-    /// come does not matter.
+    /// The positions of due jobs of a lane. Goes from rank to rank: the number of jobs that are not due yet does not
+    /// matter.
     pub(super) fn due_in_lane(
         &mut self,
         lane: &Arc<Lane>,

@@ -1,6 +1,7 @@
-//! Disk space held back in a file beside the database. When the disk is full the file is cut, so that running work can
-//! still end; submissions are refused until the space can be taken back. Free pages of the database count: where deleted jobs
-//! left enough of them, less has to be held back. Sized in `limits`; it never holds data.
+//! Disk space reserved in a file next to the database. When the disk is full the file is truncated, so that running
+//! work can still finish; submissions are refused until the space can be reserved again. Free pages of the database
+//! count: where deleted jobs left enough of them, less has to be reserved. The size is in `limits`; the file never
+//! holds data.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -10,19 +11,19 @@ use std::path::{Path, PathBuf};
 use crate::clock::Timestamp;
 use crate::limits;
 
-/// Space held back.
+/// The disk reserve.
 pub(super) struct Reserve {
     path: PathBuf,
     mode: u32,
     retry_at: Timestamp,
-    /// Bytes that have to be held back.
+    /// Bytes that have to be reserved.
     needed: u64,
-    /// Cleared where no such file can be made for a reason other than space: then there is no reserve to wait for.
+    /// Cleared if the file cannot be created for a reason other than space: then there is no reserve to wait for.
     is_possible: bool,
 }
 
 impl Reserve {
-    /// Takes the space if there is enough; else it is tried again when jobs are submitted.
+    /// Reserves the space if there is enough; otherwise this is tried again when jobs are submitted.
     pub(super) fn open(path: &Path, mode: u32) -> Reserve {
         let mut reserve = Reserve {
             path: path.to_owned(),
@@ -39,9 +40,9 @@ impl Reserve {
         reserve
     }
 
-    /// Whether submissions may use what space there is. The file is asked each time: another process may have cut it.
-    /// Before the space is taken back, `regain` gives the log's space to the disk and returns the bytes of free pages in the
-    /// database.
+    /// Whether submissions may use the available space. The file is checked each time: another process may have
+    /// truncated it. Before the space is reserved again, `regain` frees the log's space and returns the bytes of free
+    /// pages in the database.
     pub(super) fn is_held(&mut self, now: Timestamp, regain: impl FnOnce() -> u64) -> bool {
         if !self.is_possible || self.has_length(limits::RESERVE_BYTES) {
             return true;
@@ -60,13 +61,13 @@ impl Reserve {
         fs::metadata(&self.path).is_ok_and(|file| file.len() >= bytes)
     }
 
-    /// Takes all of the space, or at least what is needed.
+    /// Reserves all of the space, or at least what is needed.
     fn take(&mut self) {
         for bytes in [limits::RESERVE_BYTES, self.needed] {
             let Err(error) = self.fill(bytes) else { return };
             self.is_possible = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
             self.cut();
-            tracing::warn!(path = %self.path.display(), bytes, %error, "cannot hold back disk space");
+            tracing::warn!(path = %self.path.display(), bytes, %error, "cannot reserve disk space");
             if !self.is_possible || bytes == self.needed {
                 return;
             }
@@ -75,7 +76,7 @@ impl Reserve {
 
     fn fill(&self, bytes: u64) -> io::Result<()> {
         let mut file = self.open_file()?;
-        // Not zeros: some file systems store those in no space at all.
+        // Not zeros: some file systems store them without using space.
         let mut noise = 0x9E37_79B9_7F4A_7C15_u64;
         let mut block = vec![0; 1 << 20];
         for _ in 0..bytes >> 20 {
@@ -92,7 +93,7 @@ impl Reserve {
         OpenOptions::new().write(true).create(true).truncate(false).mode(self.mode).open(&self.path)
     }
 
-    /// Gives the space back to the disk, for running work; it is not asked back before some of that has ended.
+    /// Frees the space for running work; it is not reserved again before some of that has finished.
     pub(super) fn release(&mut self, now: Timestamp) {
         self.retry_at = now.plus(limits::RESERVE_RETRY_EVERY);
         self.cut();
@@ -100,7 +101,7 @@ impl Reserve {
 
     fn cut(&self) {
         if let Err(error) = self.open_file().and_then(|file| file.set_len(0)) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot release the space held back");
+            tracing::warn!(path = %self.path.display(), %error, "cannot release the reserved disk space");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Settings and other small documents. A change to one that claims consult moves the version of the configuration, by
-//! which other connections notice it.
+//! Settings and other small documents. A change to a configuration document increments the version of the
+//! configuration, by which other connections notice it.
 
 use rusqlite::{ToSql, params};
 

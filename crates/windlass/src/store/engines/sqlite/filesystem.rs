@@ -1,11 +1,11 @@
-//! Which file system a path is on. On a network one, locks and shared memory cannot be trusted, so the store refuses it.
-//! Where the system does not tell (no `/proc`), nothing is refused.
+//! Detects the file system of a path. On a network file system, locks and shared memory are unreliable, so the store
+//! refuses it. On systems without `/proc` nothing is refused.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// File systems whose files live on another machine, as the kernel names them; a FUSE one comes after `fuse.`.
+/// Network file systems, as the kernel names them; a FUSE one comes after `fuse.`.
 const NETWORK: [&str; 25] = [
     "afs",
     "afpfs",
@@ -34,7 +34,7 @@ const NETWORK: [&str; 25] = [
     "juicefs",
 ];
 
-/// The kind of network file system that `path` is on; none if it is on a local one. `path` is canonical.
+/// The kind of network file system that contains `path`; `None` for a local one. `path` must be canonical.
 pub(super) fn network_file_system(path: &Path) -> Option<String> {
     let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
     let kind = file_system_of(path, &mounts)?;
@@ -52,7 +52,7 @@ fn file_system_of(path: &Path, mounts: &[u8]) -> Option<String> {
         .split(|byte| *byte == b'\n')
         .filter_map(parse_line)
         .filter(|(at, _)| path.starts_with(at))
-        // Of several on one place the last one counts: it hides the others.
+        // Of several mounts on one path the last one counts: it hides the others.
         .max_by_key(|(at, _)| at.components().count())
         .map(|(_, kind)| kind)
 }
@@ -65,7 +65,7 @@ fn parse_line(line: &[u8]) -> Option<(PathBuf, String)> {
     Some((PathBuf::from(OsString::from_vec(at)), String::from_utf8_lossy(kind).into_owned()))
 }
 
-/// Blanks, tabs, line ends and backslashes are written as `\040` and the like.
+/// Blanks, tabs, line ends and backslashes are escaped as `\040` and the like.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,9 +1,9 @@
-//! The head marker: a small file beside the database with the number of the last commit that was acknowledged. SQLite
-//! cannot tell that a damaged log has lost commits at its end; this can. It is written after each commit's fsync and not
-//! synced itself: it may lag behind the database and never leads.
+//! The head marker: a small file next to the database with the number of the last acknowledged commit. SQLite cannot
+//! tell that a damaged log has lost commits at its end; the marker can. It is written after each commit's fsync and not
+//! synced itself: it may lag behind the database but is never ahead.
 //!
-//! Deleting the marker accepts the loss, as after restoring an older backup of the same store. A file without a marker of
-//! its own begins a new generation: workers from before may hold leases that it knows nothing of.
+//! Deleting the marker accepts the loss, as after restoring an older backup of the same store. A file without its own
+//! marker begins a new generation: earlier workers may hold leases that it does not know of.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,12 +15,12 @@ use crate::error::OpenError;
 const MAGIC: &[u8; 8] = b"windhead";
 const BYTES: usize = 36;
 
-/// How far a store has come.
+/// The last commit of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Which store.
+    /// The store's id.
     pub(super) store: [u8; 16],
-    /// Its last commit.
+    /// The number of its last commit.
     pub(super) commits: u64,
 }
 
@@ -46,9 +46,10 @@ impl Head {
     }
 }
 
-/// What an existing marker says; none if there is none or it cannot be read.
+/// The content of an existing marker; `None` if there is none or it cannot be read.
 ///
-/// Read it before the database: what was acknowledged by then must be there afterwards, whatever others commit meanwhile.
+/// Read it before the database: commits acknowledged by then must be in the database afterwards, whatever other
+/// processes commit meanwhile.
 pub(super) fn read_head(path: &Path) -> Option<Head> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -71,7 +72,7 @@ fn read(file: &File) -> Option<Head> {
     Head::decode(&bytes)
 }
 
-/// Refuses a database that lacks commits which its marker says were acknowledged.
+/// Refuses a database that lacks commits which its marker lists as acknowledged.
 pub(super) fn refuse_lost_commits(marked: Option<Head>, stored: Head) -> Result<(), OpenError> {
     match marked {
         Some(marked) if marked.store == stored.store && marked.commits > stored.commits => {
@@ -79,15 +80,15 @@ pub(super) fn refuse_lost_commits(marked: Option<Head>, stored: Head) -> Result<
             Err(OpenError::CommitsMissing { first_missing, last_acknowledged: marked.commits })
         }
         Some(marked) if marked.store != stored.store => {
-            tracing::warn!("the head marker belongs to another store: it is written anew");
+            tracing::warn!("the head marker belongs to another store: it is overwritten");
             Ok(())
         }
         _ => Ok(()),
     }
 }
 
-/// Why the file must have been put in place by hand, if so: a store that was written to has a marker of its own.
-/// One that is torn is its own: it was written while the machine went down.
+/// Why the file must have been put in place by hand, if so: a store that was written to has its own marker. A torn
+/// marker counts as its own: it was written while the machine went down.
 pub(super) fn why_put_back(marked: Option<Head>, is_there: bool, stored: Head) -> Option<&'static str> {
     match marked {
         _ if stored.commits == 0 => None,
@@ -102,7 +103,7 @@ pub(super) fn why_put_back(marked: Option<Head>, is_there: bool, stored: Head) -
 pub(super) struct Marker {
     path: PathBuf,
     mode: u32,
-    /// None until it is written for the first time.
+    /// `None` until it is written for the first time.
     file: Option<File>,
     store: [u8; 16],
     /// Whether no other process had the store open when this one opened it.
@@ -134,15 +135,15 @@ impl Marker {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(self.mode);
         let file = options.open(&self.path)?;
-        // Locked by every process that has the store open, and released by the system when a process ends, however it ends.
+        // Every process that has the store open locks it; the system releases the lock when a process ends in any way.
         let is_alone = file.try_lock().is_ok();
         if let Err(error) = file.lock_shared() {
-            tracing::warn!(%error, "cannot lock the head marker: other processes take themselves to be alone");
+            tracing::warn!(%error, "cannot lock the head marker: other processes cannot detect this one");
         }
         Ok((file, is_alone))
     }
 
-    /// Notes that a commit is on disk. Never goes back, since another process may have come further.
+    /// Records that a commit is on disk. Never goes back, because another process may be ahead.
     pub(super) fn advance(&mut self, commits: u64) {
         if self.file.is_none() {
             match self.create() {
@@ -157,7 +158,7 @@ impl Marker {
         }
         let bytes = Head { store: self.store, commits }.encode();
         if let Err(error) = file.write_all_at(&bytes, 0) {
-            // A marker that lags is safe: it only sees less.
+            // A marker that lags behind is safe: it only detects less.
             tracing::warn!(%error, "cannot write the head marker");
         }
     }

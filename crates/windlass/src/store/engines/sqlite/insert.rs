@@ -1,5 +1,5 @@
-//! New rows: jobs with what was submitted, their tags, their keys, and the edges between them. That a key is free, or an
-//! edge makes no circle, was decided before.
+//! Inserts: new jobs with their specs, tags, keys and edges. That a key is free, or that an edge creates no cycle, was
+//! checked before.
 
 use rusqlite::params;
 

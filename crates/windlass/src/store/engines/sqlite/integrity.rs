@@ -1,5 +1,5 @@
-//! What can be wrong with the file itself: pages, indexes that differ from their rows, rows that differ from their
-//! checksums, columns that do not follow from the record beside them. It reads everything and mends nothing.
+//! Integrity check of the file: pages, indexes that differ from their rows, rows that differ from their checksums,
+//! columns that do not match the record. It reads everything and repairs nothing.
 
 use rusqlite::Row;
 
@@ -7,20 +7,20 @@ use super::keys::holder_at;
 use super::row::{IndexKeys, read_job};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::store::engine::EngineResult;
-use crate::store::engines::sql::columns::{document_check, facet_check};
+use crate::store::engines::sql::columns::{document_check, job_data_check};
 
-/// Findings of one kind that are told; more of them say nothing new.
+/// Maximum number of findings of one kind.
 const FINDINGS_MAX: usize = 20;
 
 const PLACES: &str = "SELECT seq, id, lane, policy, record, state, order_key, rank, at, expires_at, created_at, \
      concurrency, due_rank, parent, worker FROM hot NOT INDEXED ORDER BY seq";
-const FACETS: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets";
+const JOB_DATA: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets";
 const DOCUMENTS: &str = "SELECT kind, key, \"check\", body FROM documents";
 const KEYS: &str =
     "SELECT kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended FROM keys";
 const SHARED: [(&str, &str); 2] =
     [("lanes", "SELECT id FROM lanes"), ("policies", "SELECT id FROM policies")];
-/// Tags that no job has, and tags of jobs that cannot be found by them.
+/// Tags without a job, and jobs that cannot be found by their tags.
 const TAGS: [&str; 2] = [
     "SELECT name, value, seq FROM tags EXCEPT \
      SELECT tag.key, tag.value, jobs.seq FROM jobs, json_each(jobs.tags) AS tag WHERE jobs.tags IS NOT NULL",
@@ -29,14 +29,14 @@ const TAGS: [&str; 2] = [
 ];
 
 impl<C: Holds> Tables<C> {
-    /// Everything that is wrong, in words.
+    /// A description of each problem.
     pub(super) fn find_damage(&mut self) -> EngineResult<Vec<String>> {
         let mut findings = self.damaged_pages()?;
         findings.extend(self.misplaced_jobs()?);
-        findings.extend(self.rows_where(FACETS, "facets", |row| {
+        findings.extend(self.rows_where(JOB_DATA, "facets", |row| {
             let (seq, name, at): (_, String, i64) = (row.get(0)?, row.get(2)?, row.get(3)?);
             let (check, body): (u32, Vec<u8>) = (row.get(4)?, row.get(5)?);
-            Ok(facet_check(seq, row.get(1)?, &name, at.unsigned_abs(), &body) != check)
+            Ok(job_data_check(seq, row.get(1)?, &name, at.unsigned_abs(), &body) != check)
         })?);
         findings.extend(self.rows_where(DOCUMENTS, "documents", |row| {
             let (key, body): (String, Vec<u8>) = (row.get(1)?, row.get(3)?);
@@ -62,7 +62,7 @@ impl<C: Holds> Tables<C> {
         Ok(findings.into_iter().filter(|finding| finding != "ok").collect())
     }
 
-    /// Jobs whose columns lead to them from where they do not belong.
+    /// Jobs whose columns do not match their record.
     fn misplaced_jobs(&mut self) -> EngineResult<Vec<String>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, PLACES)?;
@@ -83,7 +83,7 @@ impl<C: Holds> Tables<C> {
                 job.concurrency.map(|key| key.0),
                 keys.due_rank,
             ];
-            // Jobs that ran before the column was there have none.
+            // Jobs that ran before the column existed have none.
             let worker: i64 = row.get(14).map_err(store_error)?;
             let is_placed = columns.iter().zip(expected).all(|(found, wanted)| found == &Ok(wanted))
                 && (worker == keys.worker || (worker == 0 && keys.worker != 0))
@@ -95,7 +95,7 @@ impl<C: Holds> Tables<C> {
         Ok(findings)
     }
 
-    /// Rows of a table for which `is_wrong` says so, or which it cannot read.
+    /// Rows of a table for which `is_wrong` returns true, or which it cannot read.
     fn rows_where(
         &self,
         sql: &str,
@@ -114,7 +114,7 @@ impl<C: Holds> Tables<C> {
         Ok(findings)
     }
 
-    /// Reads all lanes and policies, which compares them with their checksums.
+    /// Reads all lanes and policies, which verifies their checksums.
     fn check_shared(&mut self) -> EngineResult<()> {
         for (table, sql) in SHARED {
             let mut statement = prepare(self.connection.get(), sql)?;

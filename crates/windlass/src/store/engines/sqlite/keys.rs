@@ -1,4 +1,4 @@
-//! Keys: who has them, what they remember of removed jobs, and which of those have come to their end.
+//! Keys: their holders, what they store about removed jobs, and which of them have expired.
 
 use rusqlite::{Row, params};
 
@@ -73,7 +73,7 @@ impl<C: Holds> Tables<C> {
     }
 }
 
-/// Who has a key, from the columns `seq, expires_at, check, job, payload, ended`, which begin at `from`.
+/// The holder of a key, from the columns `seq, expires_at, check, job, payload, ended`, which begin at `from`.
 pub(super) fn holder_at(row: &Row<'_>, from: usize, key: (i64, &str, &str, &str)) -> EngineResult<KeyHolder> {
     let job: Option<[u8; 16]> = row.get(from + 3).map_err(store_error)?;
     let payload: Option<[u8; 32]> = row.get(from + 4).map_err(store_error)?;
@@ -87,7 +87,7 @@ pub(super) fn holder_at(row: &Row<'_>, from: usize, key: (i64, &str, &str, &str)
     stored.into_holder(key, row.get(from + 2).map_err(store_error)?)
 }
 
-/// A key and who has it, from the columns `kind, tenant, type, key` and those of [`holder_at`].
+/// A key and its holder, from the columns `kind, tenant, type, key` and those of [`holder_at`].
 pub(super) fn read_key(row: &Row<'_>) -> EngineResult<(Key, KeyHolder)> {
     let kind: i64 = row.get(0).map_err(store_error)?;
     let [tenant, job_type, text] = [1, 2, 3].map(|place| row.get::<_, String>(place).map_err(store_error));

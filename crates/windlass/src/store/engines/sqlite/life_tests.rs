@@ -1,5 +1,5 @@
-//! Life of the engine: groups, refusals, panics, lost and foreign commits, full disks, endings. What commands do inside a
-//! commit is tested elsewhere.
+//! The life of the engine: groups, refusals, panics, lost and foreign commits, full disks, shutdown. Other tests cover
+//! what commands do inside a commit.
 
 mod cut;
 mod left;
@@ -22,7 +22,7 @@ use crate::store::environment::StoreOptions;
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::write_tx::WriteTx;
 
-/// More answers than any test awaits.
+/// More answers than any test waits for.
 const ANSWERS_MAX: usize = 2 * limits::WRITES_WAITING_MAX;
 
 type Answer = (&'static str, Result<(), StoreError>);
@@ -96,7 +96,7 @@ impl Fixture {
         Box::new(Task { adds_jobs: true, ..self.build(name, |tx| put(tx, "big", 1 << 20)) })
     }
 
-    /// Keeps the writer busy: returns once it has begun, and lets it go on when the sender is used or dropped.
+    /// Blocks the writer: returns once it has begun, and lets it continue when the sender is used or dropped.
     fn hold(&self, engine: &SqliteEngine) -> SyncSender<()> {
         let (begun, has_begun) = sync_channel(1);
         let (go_on, may_go_on) = sync_channel::<()>(1);
@@ -115,7 +115,7 @@ impl Fixture {
 }
 
 fn put(tx: &mut WriteTx<'_>, key: &str, size: usize) {
-    // Trouble is the unit's to report: a command only stops.
+    // The transaction reports errors: a command only stops.
     let _ = tx.put_document(DocumentKind::Cost, key, Some(&vec![7; size]), |_| {});
 }
 
@@ -142,12 +142,12 @@ impl WriteTask for Task {
     }
 }
 
-struct Look<F> {
+struct TestRead<F> {
     work: F,
     answers: SyncSender<Answer>,
 }
 
-impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for Look<F> {
+impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for TestRead<F> {
     fn is_long(&self) -> bool {
         false
     }
@@ -160,8 +160,8 @@ impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for Look<F> {
     }
 }
 
-fn look(fixture: &Fixture, work: impl FnMut(&mut ReadTx<'_>) + Send + 'static) -> Box<dyn ReadTask> {
-    Box::new(Look { work, answers: fixture.sender.clone() })
+fn test_read(fixture: &Fixture, work: impl FnMut(&mut ReadTx<'_>) + Send + 'static) -> Box<dyn ReadTask> {
+    Box::new(TestRead { work, answers: fixture.sender.clone() })
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_read_sees_what_was_committed() {
     engine.write(t.note("seen"));
     assert_eq!(t.answer(), ("seen", Ok(())));
     let (found, seen) = sync_channel(1);
-    engine.read(look(&t, move |view| {
+    engine.read(test_read(&t, move |view| {
         found.send(view.db.documents(DocumentKind::Cost).unwrap().remove(0).key).unwrap();
     }));
     assert_eq!((seen.recv().unwrap(), t.answer()), ("seen".to_owned(), ("look", Ok(()))));
@@ -241,11 +241,7 @@ fn a_store_that_lost_acknowledged_commits_is_refused_until_the_marker_is_deleted
     assert_eq!(t.try_open().err(), Some(missing));
     fs::remove_file(t.path("jobs.db-head")).unwrap();
     drop(t.open());
-    assert_eq!(
-        head_marker::read_head(&t.path("jobs.db-head")),
-        None,
-        "whoever only looks does not accept the loss"
-    );
+    assert_eq!(head_marker::read_head(&t.path("jobs.db-head")), None, "a reader does not accept the loss");
     let engine = t.open();
     engine.write(t.note("two"));
     assert_eq!(t.answer(), ("two", Ok(())));
@@ -264,7 +260,7 @@ fn a_store_that_lost_everything_is_refused() {
 }
 
 #[test]
-fn a_marker_that_lags_is_torn_or_belongs_to_another_store_is_written_anew() {
+fn a_marker_that_lags_is_torn_or_belongs_to_another_store_is_overwritten() {
     let t = Fixture::new();
     let head = closed_store(&t);
     let path = t.path("jobs.db-head");
@@ -322,7 +318,7 @@ fn a_removed_or_replaced_file_stops_the_store_for_good() {
         engine.close();
         engine.write(t.note("later"));
         assert_stopped(&t.answer());
-        engine.read(look(&t, |_| {}));
+        engine.read(test_read(&t, |_| {}));
         assert_stopped(&t.answer());
     }
 }
@@ -345,8 +341,8 @@ async fn a_commit_by_another_engine_wakes_those_who_wait() {
     let other = t.open();
     let (mut work, mut ends) = (env.wakeups.work(), env.wakeups.ends());
     other.write(t.note("elsewhere"));
-    let news = async { tokio::join!(work.news(), ends.news()) };
-    tokio::time::timeout(Duration::from_secs(60), news).await.expect("those who wait are woken");
+    let woken = async { tokio::join!(work.notified(), ends.notified()) };
+    tokio::time::timeout(Duration::from_secs(60), woken).await.expect("waiters are woken");
 }
 
 #[test]
@@ -375,15 +371,15 @@ fn own_commits_are_not_taken_for_anothers() {
         ChangeListener::new(connection, t.env(), writer.own.clone(), t.path("jobs.db-wal"), Vec::new())
             .unwrap();
     writer.commit(vec![t.note("own")]).unwrap();
-    assert_eq!(watch.has_changed_elsewhere(), Ok(false));
+    assert_eq!(watch.has_foreign_commit(), Ok(false));
     other.commit(vec![t.note("other")]).unwrap();
     writer.commit(vec![t.note("own")]).unwrap();
-    assert_eq!(watch.has_changed_elsewhere(), Ok(true));
+    assert_eq!(watch.has_foreign_commit(), Ok(true));
     for _ in 0..100 {
-        assert_eq!(watch.has_changed_elsewhere(), Ok(false), "it is asked less often, and still knows");
+        assert_eq!(watch.has_foreign_commit(), Ok(false), "it is asked less often, and still knows");
     }
     other.commit(vec![t.note("other")]).unwrap();
-    assert_eq!(watch.has_changed_elsewhere(), Ok(true), "a change is seen at the first glance");
+    assert_eq!(watch.has_foreign_commit(), Ok(true), "a change is seen at the first glance");
 }
 
 #[test]
@@ -423,7 +419,7 @@ fn closing_finishes_what_was_taken_and_may_be_repeated() {
     assert_eq!(answers, ["hold", "a", "b", "c"].map(|name| (name, Ok(()))));
     engine.close();
     engine.write(t.note("late"));
-    engine.read(look(&t, |_| {}));
+    engine.read(test_read(&t, |_| {}));
     let closed = StoreError::Stopped("it was closed".to_owned());
     assert_eq!([t.answer(), t.answer()], [("late", Err(closed.clone())), ("look", Err(closed))]);
     assert!(!t.path("jobs.db-wal").exists(), "the log is in the database when nobody else is there");
@@ -457,9 +453,9 @@ fn a_look_that_lasts_too_long_is_ended() {
     let mut watch =
         ChangeListener::new(connection, t.env(), Arc::default(), t.path("jobs.db-wal"), vec![reader.turn()])
             .unwrap();
-    let endless = thread::spawn(move || reader.look_for_ever());
+    let endless = thread::spawn(move || reader.read_forever());
     while !endless.is_finished() {
-        watch.end_long_looks(limits::SNAPSHOT_MAX);
+        watch.end_long_reads(limits::SNAPSHOT_MAX);
         thread::yield_now();
     }
     assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));

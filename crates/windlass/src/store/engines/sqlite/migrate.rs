@@ -1,4 +1,4 @@
-//! Brings a file to the schema this build knows, step by step. It never goes back: a newer file is refused.
+//! Migrates a file to the schema of this build, step by step. It never goes back: a newer file is refused.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use super::tables::store_error;
 use crate::error::OpenError;
 use crate::store::schema::Schema;
 
-/// The steps by name, the first of which makes an empty file a store.
+/// The steps by name; the first one creates the schema in an empty file.
 const STEPS: [(&str, &str); 2] = [
     ("0001_foundation", include_str!("migrations/0001_foundation.sql")),
     ("0002_recovery", include_str!("migrations/0002_recovery.sql")),
 ];
 
-/// The schema this build knows.
+/// The schema version of this build.
 #[allow(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
 pub(super) const SCHEMA: u32 = STEPS.len() as u32;
 
-/// Brings the file to [`SCHEMA`], each step in a transaction of its own, so that a crash leaves a whole schema and
-/// several processes may try at once: whoever comes second finds the step done.
+/// Migrates the file to [`SCHEMA`], each step in a transaction of its own, so that a crash leaves a complete schema and
+/// several processes may try at once: the second one finds the step done.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
     while version(connection)? < SCHEMA {
         step(connection).map_err(store_error)?;
@@ -27,7 +27,7 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Whether there is nothing in the file yet.
+/// Whether the file is empty.
 pub(super) fn is_blank(connection: &Connection) -> Result<bool, OpenError> {
     Ok(version(connection)? == 0)
 }
@@ -40,7 +40,7 @@ pub(crate) fn is_blank_file(path: &Path) -> Result<bool, OpenError> {
     is_blank(&connection)
 }
 
-/// Looks at the schema of a file, which need not be there.
+/// Reads the schema version of a file, which need not exist.
 pub(crate) fn read_schema(path: &Path) -> Result<Schema, OpenError> {
     let steps = || STEPS.iter().map(|(name, _)| *name);
     if !path.exists() {
@@ -54,7 +54,7 @@ pub(crate) fn read_schema(path: &Path) -> Result<Schema, OpenError> {
 
 fn step(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Looked up again: another process may have been here while this one waited for the lock.
+    // Read again: another process may have migrated while this one waited for the lock.
     let found: u32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if let Some((_, sql)) = STEPS.get(usize::try_from(found).unwrap_or(usize::MAX)) {
         transaction.execute_batch(sql)?;
@@ -63,7 +63,7 @@ fn step(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// The schema of the file; an error if this build does not know it.
+/// The schema version of the file; an error if this build does not support it.
 fn version(connection: &Connection) -> Result<u32, OpenError> {
     let found: i64 =
         connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(store_error)?;

@@ -1,5 +1,5 @@
-//! The database file: found or made, opened with the settings durability rests on, checked before it is served, and
-//! watched for being taken away underneath. What is in it is the business of the tables.
+//! The database file: found or created, opened with the settings that durability depends on, checked before it is
+//! served, and monitored for being replaced. Its content is handled by the tables.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -19,29 +19,29 @@ use crate::error::{OpenError, StoreError};
 use crate::limits;
 use crate::store::engine::EngineResult;
 
-/// The first SQLite whose log cannot lose commits when it begins again from its start (its "WAL-reset bug").
+/// The first SQLite version whose log cannot lose commits when it restarts from its beginning (the "WAL-reset bug").
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 
-/// A file that others must not read: jobs carry what their owners submit.
+/// Files are private to their owner: jobs contain user data.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Where a database is.
+/// The location of a database.
 #[derive(Debug, Clone)]
 pub(super) struct Location {
     path: PathBuf,
-    /// Permissions of the database, which the files beside it share.
+    /// Permissions of the database, also used for the files next to it.
     pub(super) mode: u32,
-    /// Whether the file was there before.
+    /// Whether the file existed before.
     pub(super) was_there: bool,
 }
 
 impl Location {
-    /// The database.
+    /// The path of the database.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file beside the database with this ending.
+    /// The file next to the database with this suffix.
     pub(super) fn beside(&self, ending: &str) -> PathBuf {
         beside(&self.path, ending)
     }
@@ -53,7 +53,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Finds the file or makes an empty one; refuses places where a database would not be safe.
+/// Finds the file or creates an empty one; refuses locations where a database would not be safe.
 pub(super) fn locate(path: &Path) -> Result<Location, OpenError> {
     assert_version(rusqlite::version_number())?;
     if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
@@ -72,7 +72,7 @@ pub(super) fn locate(path: &Path) -> Result<Location, OpenError> {
     Ok(Location { path, mode: file.mode() & 0o666, was_there: !is_new })
 }
 
-/// Refuses to create a database where the files of an earlier one remain: SQLite would delete the log, and the new store
+/// Refuses to create a database where files of an earlier one remain: SQLite would delete the log, and the new store
 /// would look as if nothing had ever been submitted.
 fn refuse_remains(path: &Path) -> Result<(), OpenError> {
     if path.symlink_metadata().is_ok() {
@@ -81,7 +81,7 @@ fn refuse_remains(path: &Path) -> Result<(), OpenError> {
     let (head, log) = (beside(path, "-head"), beside(path, "-wal"));
     let commits = head_marker::read_head(&head).map_or(0, |head| head.commits);
     let has_log = fs::metadata(&log).is_ok_and(|log| log.len() > 0);
-    // Asked again: another process may have created the database and committed between the two looks.
+    // Checked again: another process may have created the database and committed between the two checks.
     if (commits == 0 && !has_log) || path.exists() {
         return Ok(());
     }
@@ -109,7 +109,7 @@ pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> StoreError {
     }
 }
 
-/// One absolute name for the file, however it was called: the files beside it must be found by everybody.
+/// The canonical absolute path of the file: all processes must find the files next to it.
 fn resolve(path: &Path) -> EngineResult<PathBuf> {
     if let Ok(whole) = path.canonicalize() {
         return Ok(whole);
@@ -122,10 +122,10 @@ fn resolve(path: &Path) -> EngineResult<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// Makes an empty file that only its owner can read, unless there is one; tells whether it did.
+/// Creates an empty file that only its owner can read, unless there is one; returns whether it did.
 pub(super) fn create(path: &Path) -> io::Result<bool> {
-    // Closing a file drops every lock that this process has on it, SQLite's too. One at a time, nobody can have opened
-    // the new file with SQLite before it is closed here; an old file is not opened at all.
+    // Closing a file drops every lock that this process has on it, including SQLite's. Under this mutex, the new file
+    // cannot have been opened with SQLite before it is closed here; an existing file is not opened at all.
     static CREATING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
     match OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(path) {
@@ -142,10 +142,10 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// The connection that writes; it leaves the log alone until it is given it with [`own_log`].
+/// The connection that writes; it does not touch the log until [`own_log`] is called.
 pub(super) fn connect_writer(path: &Path) -> EngineResult<Connection> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, limits::WRITER_CACHE_KIB)?;
-    // Until the file has passed every check: a log that was found damaged must not be moved, still less removed.
+    // Until the file has passed every check: a damaged log must not be moved or removed.
     leave_log(&connection)?;
     let mode: String =
         connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(store_error)?;
@@ -155,7 +155,7 @@ pub(super) fn connect_writer(path: &Path) -> EngineResult<Connection> {
     Ok(connection)
 }
 
-/// A connection that only reads, keeping up to `cache_kib` in memory.
+/// A read-only connection with a cache of up to `cache_kib`.
 pub(super) fn connect_reader(path: &Path, cache_kib: i64) -> EngineResult<Connection> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, cache_kib)?;
     connection.pragma_update(None, "query_only", true).map_err(store_error)?;
@@ -168,17 +168,17 @@ fn connect(path: &Path, access: OpenFlags, cache_kib: i64) -> EngineResult<Conne
         Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(store_error)?;
     busy::wait_for_locks(&connection)?;
     let settings: [(&str, i64); 9] = [
-        // Counts for a new file only.
+        // Only applies to a new file.
         ("page_size", limits::PAGE_BYTES),
         // Every commit is on disk before it is acknowledged.
         ("synchronous", 2),
         ("foreign_keys", 0),
-        // A mapped file turns a disk error into a signal that ends the process.
+        // With a mapped file, a disk error becomes a signal that ends the process.
         ("mmap_size", 0),
         ("cache_size", -cache_kib),
         ("temp_store", 2),
         ("journal_size_limit", i64::try_from(limits::LOG_BYTES_KEPT).unwrap_or(i64::MAX)),
-        // SQLite's own checkpoints swallow a failed fsync and try again, by when the pages may be lost.
+        // SQLite's own checkpoints ignore a failed fsync and retry, by when the pages may be lost.
         ("wal_autocheckpoint", 0),
         ("trusted_schema", 0),
     ];
@@ -201,16 +201,16 @@ pub(super) fn own_log(connection: &Connection) -> EngineResult<()> {
     connection.set_db_config(config, false).map(drop).map_err(store_error)
 }
 
-/// Refuses a file that SQLite itself finds damaged.
+/// Refuses a file that SQLite reports as damaged.
 pub(super) fn quick_check(connection: &Connection) -> EngineResult<()> {
     let finding: String =
         connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(store_error)?;
     if finding == "ok" { Ok(()) } else { Err(StoreError::Damaged(finding)) }
 }
 
-/// Refuses a file in which jobs could not be found by an index, which [`quick_check`] does not compare with the rows: a
-/// lost entry of it would pass for a job that never was. Takes some 2 µs a job. The index of the audit trail would take
-/// twice that and loses no job; it is left to verification.
+/// Refuses a file with an inconsistent index on jobs, which [`quick_check`] does not compare with the rows: a job
+/// missing in the index would look as if it never existed. Takes about 2 µs per job. The index of the audit trail would
+/// take twice that and loses no job; verification checks it.
 pub(super) fn check_indexes(connection: &Connection) -> EngineResult<()> {
     for table in ["lanes", "policies", "jobs", "hot", "edges"] {
         let check = format!("PRAGMA integrity_check({table})");
@@ -222,7 +222,7 @@ pub(super) fn check_indexes(connection: &Connection) -> EngineResult<()> {
     Ok(())
 }
 
-/// Which store this is and how far it has come.
+/// The store's id and its last commit.
 pub(super) fn head(connection: &Connection) -> EngineResult<Head> {
     connection
         .query_row("SELECT store_id, commits FROM meta", [], |row| {
@@ -231,51 +231,52 @@ pub(super) fn head(connection: &Connection) -> EngineResult<Head> {
         .map_err(store_error)
 }
 
-/// The very files that were opened, to notice when their names lead elsewhere or the database is cut short.
+/// The opened files, to detect when their names refer to other files or the database is truncated.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     files: [(PathBuf, Option<(u64, u64)>); 3],
-    /// The longest that the database file was seen.
+    /// The greatest length of the database file seen so far.
     longest: u64,
 }
 
 impl Identity {
-    /// The database, its log and the shared memory with the locks of the log, as they are now; a connection must have read
-    /// from it. Without the shared memory, another process would lock a file of its own and overwrite the log.
+    /// The identity of the database, its log and the shared memory with the locks of the log; a connection must have
+    /// read from it. If the shared memory were replaced, another process would lock another file and overwrite the log.
     pub(super) fn of(location: &Location) -> Identity {
         let files = [location.path.clone(), location.beside("-wal"), location.beside("-shm")];
         Identity { longest: length(&files[0]), files: files.map(|path| (path.clone(), inode(&path))) }
     }
 
-    /// Fails if one of the files was removed or replaced, or the database was cut short: nothing written from then on would
-    /// ever be found again.
+    /// Returns an error if one of the files was removed or replaced, or the database was truncated: anything written
+    /// from then on would be lost.
     pub(super) fn check(&mut self) -> EngineResult<()> {
         for (path, opened) in &self.files {
             if inode(path) != *opened {
-                let trouble = format!("the file `{}` was replaced or removed", path.display());
-                return Err(StoreError::Stopped(trouble));
+                let reason = format!("the file `{}` was replaced or removed", path.display());
+                return Err(StoreError::Stopped(reason));
             }
         }
         let path = &self.files[0].0;
         let found = length(path);
-        // A `VACUUM` by another program makes the file shorter too; its header says so then.
+        // A `VACUUM` by another program makes the file shorter too; its header shows it then.
         if found < self.longest && length_by_header(path).is_none_or(|length| found < length) {
-            let trouble = format!(
+            let reason = format!(
                 "the file `{}` was truncated: it has {found} bytes instead of {}; restore a backup",
                 path.display(),
                 self.longest
             );
-            return Err(StoreError::Stopped(trouble));
+            return Err(StoreError::Stopped(reason));
         }
         self.longest = found;
         Ok(())
     }
 }
 
-/// How long a database file is as its header says: the size of a page at byte 16, 1 for 65536, and their number at byte 28.
+/// The length of a database file according to its header: the page size is at byte 16 (1 means 65536), the number of
+/// pages at byte 28.
 fn length_by_header(path: &Path) -> Option<u64> {
     let mut header = [0; 32];
-    // Left open: to close it would end the locks that SQLite has on the file in this process. It happens once per `VACUUM`.
+    // Left open: closing it would release SQLite's locks on the file in this process. It happens once per `VACUUM`.
     let file = ManuallyDrop::new(File::open(path).ok()?);
     file.read_exact_at(&mut header, 0).ok()?;
     let size = u16::from_be_bytes(*header[16..].first_chunk()?);

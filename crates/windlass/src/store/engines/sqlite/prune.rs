@@ -1,4 +1,4 @@
-//! Removal of jobs, with everything that hangs on them. Their audit records stay, and so do their lanes and policies.
+//! Removal of jobs and their data. Their audit records are kept, and so are their lanes and policies.
 
 use rusqlite::OptionalExtension;
 
@@ -9,7 +9,7 @@ use crate::store::documents::config::parse;
 use crate::store::engine::{EngineResult, Key, KeyKind};
 use crate::store::engines::sql::page::state_of;
 
-/// What is found by more than a job's place, read before the job goes.
+/// References to a job other than by its sequence number, read before the job is removed.
 struct Traces {
     lane: i64,
     state: JobState,
@@ -49,7 +49,7 @@ impl<C: Holds> Tables<C> {
         Ok(())
     }
 
-    /// Frees the keys the job was submitted with, unless another job has taken them since or they outlive the job.
+    /// Releases the keys the job was submitted with, unless another job has taken them since or they outlive the job.
     fn let_go_of_keys(&mut self, seq: Seq, traces: &Traces, now: Timestamp) -> EngineResult<()> {
         let keys = [(KeyKind::Idempotency, &traces.idempotency_key), (KeyKind::Unique, &traces.unique_key)];
         for (kind, text) in keys {

@@ -1,4 +1,4 @@
-//! Rows by what names them: ids, places, keys, edges. Lists by a filter have their own module.
+//! Rows by identity: ids, sequence numbers, keys, edges. Lists by a filter have their own module.
 
 mod lanes;
 mod scan;

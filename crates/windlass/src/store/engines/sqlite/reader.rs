@@ -1,5 +1,5 @@
-//! Readers: threads with connections that cannot write. Each look is a short transaction of its own, so that no snapshot
-//! keeps the log from beginning again.
+//! Readers: threads with read-only connections. Each read is a short transaction of its own, so that no snapshot keeps
+//! the log from restarting at its beginning.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,27 +18,28 @@ use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::read_tx::ReadTx;
 
-/// Steps of SQLite's virtual machine between two looks at whether the answer is still wanted: some tenths of a millisecond.
+/// Steps of SQLite's virtual machine between two checks whether the answer is still wanted: some tenths of a
+/// millisecond.
 const STEPS_BETWEEN_CHECKS: i32 = 10_000;
 
-/// Which look a reader is at: odd while it looks, even between two looks.
+/// The current read of a reader: odd while it reads, even between two reads.
 pub(super) struct Turn {
     number: AtomicU64,
     handle: InterruptHandle,
 }
 
 impl Turn {
-    /// The number of the look or of the pause before it.
+    /// The number of the current read or of the pause before it.
     pub(super) fn current(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Whether the number is that of a look.
-    pub(super) fn is_look(number: u64) -> bool {
+    /// Whether the number is that of a read.
+    pub(super) fn is_read(number: u64) -> bool {
         number % 2 == 1
     }
 
-    /// Ends the statement that is running.
+    /// Interrupts the running statement.
     pub(super) fn interrupt(&self) {
         self.handle.interrupt();
     }
@@ -51,7 +52,7 @@ impl Turn {
 /// A reader.
 pub(super) struct Reader {
     tables: Tables,
-    memo: ConnectionCache,
+    cache: ConnectionCache,
     env: Arc<Environment>,
     turn: Arc<Turn>,
 }
@@ -61,15 +62,15 @@ impl Reader {
     pub(super) fn new(tables: Tables, env: Arc<Environment>) -> Reader {
         let handle = tables.connection().get_interrupt_handle();
         let turn = Arc::new(Turn { number: AtomicU64::new(0), handle });
-        Reader { tables, memo: ConnectionCache::default(), env, turn }
+        Reader { tables, cache: ConnectionCache::default(), env, turn }
     }
 
-    /// Shows which look it is at.
+    /// The counter of its reads.
     pub(super) fn turn(&self) -> Arc<Turn> {
         self.turn.clone()
     }
 
-    /// Reads for others until nothing waits and nothing will.
+    /// Serves reads until the queue is closed and empty.
     pub(super) fn serve(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
         while inbox.wait() {
             // One at a time: another reader may be free for the next.
@@ -79,16 +80,16 @@ impl Reader {
         }
     }
 
-    /// Reads only what must not wait for long looks, until nothing waits and nothing will.
+    /// Serves only urgent reads until the queue is closed and empty.
     pub(super) fn serve_urgent(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
         while let Some(task) = inbox.next_urgent() {
             self.read(task);
         }
     }
 
-    /// A look without end, to be interrupted.
+    /// A read that never ends, to be interrupted.
     #[cfg(test)]
-    pub(super) fn look_for_ever(&self) -> EngineResult<i64> {
+    pub(super) fn read_forever(&self) -> EngineResult<i64> {
         let endless =
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
         self.turn.next();
@@ -99,7 +100,7 @@ impl Reader {
         if task.is_withdrawn() {
             return;
         }
-        // A look that is meant to be long is not shown, so that nobody ends it.
+        // A read that is meant to be long is not shown, so that the change listener does not end it.
         let is_long = task.is_long();
         if !is_long {
             self.turn.next();
@@ -111,7 +112,7 @@ impl Reader {
         catch_panic("answering a read", || task.done(outcome));
     }
 
-    /// Lets statements end once nobody waits for their answer, or its deadline has passed.
+    /// Ends statements once no caller waits for their answer, or its deadline has passed.
     pub(super) fn heed(&self, asker: CancellationToken, deadline: Option<Deadline>) -> EngineResult<()> {
         let is_over = move || asker.is_cancelled() || deadline.is_some_and(Deadline::is_over);
         let set = self.tables.connection().progress_handler(STEPS_BETWEEN_CHECKS, Some(is_over));
@@ -125,22 +126,22 @@ impl Reader {
 
     fn run_task(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         self.heed(task.asker(), task.deadline())?;
-        let outcome = self.look_heeding(task);
-        // Before the snapshot is given back, which must not be cut short.
+        let outcome = self.read_cancellable(task);
+        // Before the snapshot is released, which must not be interrupted.
         let cleared = self.heed_nobody();
         self.tables.end_read();
         outcome.and(cleared)
     }
 
-    fn look_heeding(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+    fn read_cancellable(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let tables = &mut self.tables;
         busy::retry_while_locked(task.deadline(), || tables.begin_read())?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let now = self.env.clock.now_after(self.tables.meta.stamp.at);
-            task.run(&mut ReadTx::within(&mut self.tables, &mut self.memo, &self.env, now));
+            task.run(&mut ReadTx::within(&mut self.tables, &mut self.cache, &self.env, now));
         }));
         outcome.map_err(|payload| {
-            self.memo.clear();
+            self.cache.clear();
             panicked(payload.as_ref())
         })
     }

@@ -1,5 +1,5 @@
-//! Jobs and what was submitted for them as rows: which columns, in which order, and the checks that a row read is the row
-//! written. The packing of a job's record has its own module.
+//! Jobs and their specs as rows: columns, their order, and the checks that a row read is the row written. The encoding
+//! of a job's record has its own module.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Rows, Statement};
@@ -12,24 +12,24 @@ use crate::store::engines::sql::codec::{Head, Shared, is_whole, unpack};
 use crate::store::engines::sql::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged, worker_code};
 use crate::store::filter::is_redriven;
 
-/// The columns that a job's place in every order follows from; see the migration for their meaning.
+/// The columns that a job's position in every index depends on; see the migration for their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexKeys {
     pub(super) state: i64,
     pub(super) order_key: i64,
     pub(super) rank: i64,
     pub(super) at: i64,
-    /// The column `expires_at`: when time moves a scheduled job, for whose column `at` is its place in the order; the end
-    /// of its lifetime for any other.
+    /// The column `expires_at`: for a scheduled job, whose column `at` is its claim position, when its timer is due;
+    /// the end of its lifetime for any other.
     pub(super) expires_at: i64,
-    /// The rank of a job that waits for its time.
+    /// The rank of a job that waits for a time.
     pub(super) due_rank: Option<i64>,
     /// The worker that it is leased to; see [`worker_code`].
     pub(super) worker: i64,
 }
 
 impl IndexKeys {
-    /// Where a job in this lane stands.
+    /// The index columns of a job in this lane.
     pub(super) fn of(job: &JobRecord, lane: i64) -> IndexKeys {
         let state = code(job.state);
         let expires_at = job.expires_at.as_millis();
@@ -94,7 +94,7 @@ pub(super) fn read_jobs(
     Ok(jobs)
 }
 
-/// Binds a submission's columns from `owner` on to the parameters after the first, which is the place.
+/// Binds a spec's columns from `owner` on to the parameters after the first, which is the sequence number.
 pub(super) fn bind_spec(
     columns: &SpecColumns<'_>,
     seq: Seq,
@@ -125,7 +125,7 @@ fn read_columns<'a>(row: &'a Row<'_>) -> rusqlite::Result<SpecColumns<'a>> {
     Ok(columns)
 }
 
-/// What was submitted, from a row of the columns from `owner` on.
+/// The spec from a row of the columns from `owner` on.
 pub(super) fn read_spec(row: &Row<'_>, seq: Seq) -> EngineResult<Spec> {
     let columns = read_columns(row).map_err(store_error)?;
     columns.into_spec(seq, row.get(11).map_err(store_error)?)

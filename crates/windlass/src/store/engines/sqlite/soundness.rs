@@ -1,4 +1,4 @@
-//! Checking a file for damage while it is served: on a connection of its own, in a thread that ends with the store.
+//! Checks a file for damage while it is served: on its own connection, in a thread that ends with the store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,10 +12,10 @@ use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::EngineResult;
 
-/// Steps of SQLite's machine between two looks whether the store is being closed: some milliseconds.
-const STEPS_BETWEEN_LOOKS: std::ffi::c_int = 100_000;
+/// Steps of SQLite's virtual machine between two checks whether the store is being closed: some milliseconds.
+const STEPS_BETWEEN_CHECKS: std::ffi::c_int = 100_000;
 
-/// What is known of the file.
+/// The result of the check so far.
 #[derive(Debug, Default)]
 pub(super) struct Soundness {
     damage: OnceLock<String>,
@@ -23,7 +23,7 @@ pub(super) struct Soundness {
 }
 
 impl Soundness {
-    /// Fails once damage was found: a commit after it could be lost with the damaged pages.
+    /// Returns an error once damage was found: a later commit could be lost with the damaged pages.
     pub(super) fn check(&self) -> EngineResult<()> {
         self.damage.get().map_or(Ok(()), |what| {
             Err(StoreError::Stopped(format!("the database file is damaged: {what}; restore a backup")))
@@ -43,7 +43,7 @@ impl Soundness {
             open::check_indexes(&connection)
         });
         match found {
-            Ok(()) => tracing::info!(seconds = watch.elapsed().as_secs_f64(), "the database file is sound"),
+            Ok(()) => tracing::info!(seconds = watch.elapsed().as_secs_f64(), "the database file is intact"),
             Err(_) if self.is_closing.load(Ordering::SeqCst) => {}
             Err(StoreError::Damaged(what)) => {
                 tracing::error!(%what, "the database file is damaged");
@@ -57,7 +57,7 @@ impl Soundness {
         let connection = open::connect_reader(location.path(), limits::READER_CACHE_KIB)?;
         let soundness = self.clone();
         let is_closing = move || soundness.is_closing.load(Ordering::SeqCst);
-        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_closing)).map_err(store_error)?;
+        connection.progress_handler(STEPS_BETWEEN_CHECKS, Some(is_closing)).map_err(store_error)?;
         Ok(connection)
     }
 }

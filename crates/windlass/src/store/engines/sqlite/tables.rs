@@ -1,5 +1,5 @@
-//! One connection to the file: its transactions, what it remembers between them, and the engine's contract, each method
-//! of which is written out in the module named for it. Opens nothing and decides nothing.
+//! One connection to the file: its transactions, its caches, and the engine's contract; each method is implemented in
+//! the module named for it. It contains no rules.
 
 mod intern;
 #[cfg(test)]
@@ -23,22 +23,22 @@ use crate::store::engine::{
 use crate::store::engines::sql::columns::{limit, number};
 use crate::store::filter::{Found, Scan};
 
-/// Statements kept ready; more than this module has.
+/// Number of cached statements; more than this module has.
 const STATEMENTS_KEPT: usize = 128;
 
-/// The single row of `meta`, as it is within the current transaction.
+/// The single row of `meta`, as of the current transaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Meta {
     commits: u64,
     pub(super) next_seq: i64,
     pub(super) next_record: u64,
     pub(super) config_version: u64,
-    /// When the last commit was made, or the current one is.
+    /// The time of the last commit, or of the current one.
     pub(super) stamp: Stamp,
     pub(super) generation: u64,
 }
 
-/// A connection: the engine's own, or one that a caller lends with a transaction open on it.
+/// A connection: the engine's own, or a caller's with an open transaction.
 pub(super) trait Holds {
     fn get(&self) -> &Connection;
 }
@@ -55,25 +55,25 @@ impl Holds for &Connection {
     }
 }
 
-/// A connection and what it remembers.
+/// A connection and its caches.
 pub(super) struct Tables<C = Connection> {
     pub(super) connection: C,
     pub(super) interned: Interned,
     pub(super) meta: Meta,
     changes_before: u64,
-    /// How often somebody else's commit was found.
+    /// How often another connection's commit was found.
     generation: u64,
-    /// None until somebody asks, and again after they may have changed behind our back.
+    /// `None` until first used, and again after another connection may have changed them.
     pub(super) counts: Option<Counts>,
-    /// Why the file was put in place by hand, and the generation it had when that was found.
+    /// Why the file counts as put in place by hand, and the generation it had when that was found.
     pub(super) put_back: Option<(String, u64)>,
 }
 
 impl Tables {
-    /// Takes over a connection to a file that was brought to the current schema.
+    /// Takes over a connection to a file with the current schema.
     pub(super) fn new(connection: Connection) -> EngineResult<Tables> {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-        // Otherwise SQLite looks at bound values to see whether a partial index fits, and parses the statement anew
+        // Otherwise SQLite checks bound values to see whether a partial index applies, and parses the statement again
         // whenever they change: seven times in every claim.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
         let mut tables = Tables::over(connection);
@@ -83,10 +83,10 @@ impl Tables {
 }
 
 impl<'c> Tables<&'c Connection> {
-    /// Borrows a connection that is inside a transaction of its owner's.
+    /// Borrows a connection that is inside its owner's transaction.
     pub(super) fn lent(connection: &'c Connection) -> EngineResult<Tables<&'c Connection>> {
         let mut tables = Tables::over(connection);
-        // Takes the write lock before anything is read: from here on nobody else comes between.
+        // Takes the write lock before anything is read: from here on no other connection can write in between.
         tables.run("UPDATE meta SET commits = commits")?;
         tables.refresh()?;
         Ok(tables)
@@ -99,7 +99,7 @@ impl<C: Holds> Tables<C> {
         Tables { connection, interned, meta, changes_before: 0, generation: 0, counts: None, put_back: None }
     }
 
-    /// Writes the numbers that go with what was written, and leaves committing to the connection's owner.
+    /// Writes `meta`, and leaves committing to the connection's owner.
     pub(super) fn write_meta(&mut self) -> EngineResult<u64> {
         let meta = self.meta;
         let commits = meta.commits + 1;
@@ -115,20 +115,20 @@ impl<C: Holds> Tables<C> {
         Ok(commits)
     }
 
-    /// The connection itself, for what concerns the file rather than its rows.
+    /// The connection itself, for operations on the file rather than its rows.
     pub(super) fn connection(&self) -> &Connection {
         self.connection.get()
     }
 
-    /// Begins a transaction that no other process can come between.
+    /// Begins a write transaction that holds the lock from the start.
     pub(super) fn begin_write(&mut self) -> EngineResult<()> {
         self.run("BEGIN IMMEDIATE")?;
         self.changes_before = self.connection.get().total_changes();
         self.refresh()
     }
 
-    /// Makes everything since `begin_write` durable; the answer is the number of this commit, or of the last one if
-    /// nothing was written: a claim that finds no work costs no disk write.
+    /// Makes everything since `begin_write` durable; returns the number of this commit, or of the last one if nothing
+    /// was written: a claim that finds no work costs no disk write.
     pub(super) fn commit(&mut self) -> EngineResult<u64> {
         let meta = self.meta;
         if self.connection.get().total_changes() == self.changes_before {
@@ -141,7 +141,7 @@ impl<C: Holds> Tables<C> {
         Ok(commits)
     }
 
-    /// Undoes everything since `begin_write`, and forgets what was remembered meanwhile.
+    /// Undoes everything since `begin_write`, and clears the caches.
     pub(super) fn rollback(&mut self) {
         self.end_read();
         self.interned.clear();
@@ -151,14 +151,14 @@ impl<C: Holds> Tables<C> {
     /// Begins a snapshot.
     pub(super) fn begin_read(&mut self) -> EngineResult<()> {
         self.run("BEGIN")?;
-        // Reading `meta` is also what pins the snapshot: SQLite takes it at the first read, not at `BEGIN`.
+        // Reading `meta` also starts the snapshot: SQLite takes it at the first read, not at `BEGIN`.
         self.refresh()
     }
 
     /// Ends a snapshot.
     pub(super) fn end_read(&mut self) {
         if !self.connection.get().is_autocommit() {
-            // Fails only if the transaction is gone already, which is what was asked for.
+            // Fails only if the transaction has already ended, which is the goal.
             let _ = self.run("ROLLBACK");
         }
     }
@@ -199,7 +199,7 @@ pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> EngineResult
     connection.prepare_cached(sql).map_err(store_error)
 }
 
-/// What a failure of the database means to a store.
+/// Converts a database error into a store error.
 #[allow(clippy::needless_pass_by_value, reason = "so that `map_err(store_error)` does")]
 pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     use rusqlite::Error as Sql;
@@ -218,7 +218,7 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Whether damage is that of the file itself, as SQLite words it, and not of a single record.
+/// Whether the damage is that of the file itself, according to SQLite's message, and not of a single record.
 pub(super) fn is_file_damage(what: &str) -> bool {
     what.contains("disk image is malformed") || what.contains("is not a database")
 }
@@ -273,8 +273,8 @@ impl<C: Holds> Read for Tables<C> {
     ) -> EngineResult<Vec<Edge>> {
         self.edges_from(dependency, after, max)
     }
-    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
-        self.read_facets(query)
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
+        self.read_job_data(query)
     }
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
         self.read_documents_from(kind, start)
@@ -337,8 +337,8 @@ impl<C: Holds> Write for Tables<C> {
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         self.delete_keys(keys)
     }
-    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
-        writes.iter().try_for_each(|write| self.write_facet(write))
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
+        writes.iter().try_for_each(|write| self.put_job_data(write))
     }
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
         self.write_document(kind, key, body)

@@ -1,4 +1,4 @@
-//! Submitting inside a transaction of the caller's: the job is there if and only if the caller's own rows are. It neither
+//! Submitting inside the caller's transaction: the job exists if and only if the caller's own rows do. It neither
 //! begins nor commits.
 
 use rusqlite::{Connection, Transaction};
@@ -12,7 +12,7 @@ use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Submits jobs within `transaction`; committing makes them visible, rolling back leaves nothing.
+/// Submits jobs within `transaction`; committing makes them visible, rolling back discards them.
 pub(crate) fn submit(
     transaction: &Transaction<'_>,
     env: &Environment,
@@ -25,7 +25,7 @@ pub(crate) fn submit(
     run(connection, "SAVEPOINT windlass_submit")?;
     let submitted = submit_here(connection, env, caller, jobs, options);
     if submitted.is_err() {
-        // The caller's own work stays; only what was written here is undone.
+        // The caller's own changes are kept; only what was written here is undone.
         run(connection, "ROLLBACK TO windlass_submit")?;
     }
     run(connection, "RELEASE windlass_submit")?;
@@ -40,15 +40,15 @@ fn submit_here(
     options: SubmitOptions,
 ) -> Result<Vec<Receipt>, SubmitError> {
     let mut tables = Tables::lent(connection)?;
-    let mut memo = ConnectionCache::default();
-    memo.check_not_moved(&mut tables, env)?;
+    let mut cache = ConnectionCache::default();
+    cache.check_not_moved(&mut tables, env)?;
     let now = env.clock.now_after(tables.meta.stamp.at);
     tables.meta.stamp = env.clock.stamp(now);
-    let mut tx = WriteTx::new(&mut tables, &mut memo, env, now);
+    let mut tx = WriteTx::new(&mut tables, &mut cache, env, now);
     tx.share_grace()?;
     tx.begin();
     let receipts = submit::submit(&mut tx, caller, jobs, options, None)?;
-    // Counted although the caller may still roll back, which nobody hears of: totals are for those who watch.
+    // Counted although the caller may still roll back, which is not noticed here: totals are for monitoring only.
     let rates = tx.finish()?.rates;
     env.meters.counted(&rates);
     tables.write_meta()?;

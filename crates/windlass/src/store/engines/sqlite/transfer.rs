@@ -1,5 +1,5 @@
-//! Everything in the file, row by row, for moving it elsewhere, and rows from elsewhere as they were there. Pages end where
-//! they hold enough bytes, since SQLite hands over one row after the other.
+//! Export and import of all rows of the file, for moving a store. Pages end when they hold enough bytes, because SQLite
+//! returns one row after the other.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::audit::Record;
 use crate::job::Seq;
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
 use crate::store::engines::sql::columns::{
-    damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code,
-    need_of, number,
+    damaged, document_kind_code, job_data_check, job_data_kind_code, job_data_kind_of, key_columns, limit,
+    need_code, need_of, number,
 };
 use crate::store::move_store::rows::{Export, Import, JobDataPosition, Page, SequenceNumbers};
 
 const JOBS: &str =
     "SELECT seq, id, lane, policy, record FROM hot NOT INDEXED WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-const FACETS: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets \
+const JOB_DATA: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets \
      WHERE (seq, kind, name, number) > (?1, ?2, ?3, ?4) ORDER BY seq, kind, name, number LIMIT ?5";
 const KEYS: &str = "SELECT kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended FROM keys \
      WHERE (kind, tenant, type, key) > (?1, ?2, ?3, ?4) ORDER BY kind, tenant, type, key LIMIT ?5";
@@ -30,7 +30,7 @@ const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM documents \
      WHERE kind = ?1 AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3";
 
 impl<C: Holds> Tables<C> {
-    /// Rows of a statement until there are none or the page is full; the second of what `read` gives is a row's size.
+    /// Rows of a statement until there are none or the page is full; the second value of `read` is a row's size.
     fn page<T>(
         &self,
         sql: &str,
@@ -81,13 +81,13 @@ impl<C: Holds> Export for Tables<C> {
         Ok(found)
     }
 
-    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
-        let (seq, kind) = after.map_or((i64::MIN, 0), |after| (after.seq.0, facet_kind_code(after.kind)));
+    fn job_data_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
+        let (seq, kind) = after.map_or((i64::MIN, 0), |after| (after.seq.0, job_data_kind_code(after.kind)));
         let (name, at) = after.map_or(("", 0), |after| (after.name.as_str(), number(after.number)));
-        self.page(FACETS, params![seq, kind, name, at, limit(page.rows)], page, |row| {
-            let facet = read_facet(row)?;
-            let size = facet.body.len();
-            Ok((facet, size))
+        self.page(JOB_DATA, params![seq, kind, name, at, limit(page.rows)], page, |row| {
+            let data = read_job_data(row)?;
+            let size = data.body.len();
+            Ok((data, size))
         })
     }
 
@@ -142,24 +142,24 @@ fn columns<const N: usize>(row: &Row<'_>) -> EngineResult<[i64; N]> {
     Ok(numbers)
 }
 
-fn read_facet(row: &Row<'_>) -> EngineResult<JobData> {
+fn read_job_data(row: &Row<'_>) -> EngineResult<JobData> {
     let [seq, kind] = columns(row)?;
     let at: i64 = row.get(3).map_err(store_error)?;
-    let facet = JobData {
+    let data = JobData {
         seq: Seq(seq),
-        kind: facet_kind_of(kind).ok_or_else(|| damaged("facets", seq, "is of no known kind"))?,
+        kind: job_data_kind_of(kind).ok_or_else(|| damaged("facets", seq, "is of no known kind"))?,
         name: row.get(2).map_err(store_error)?,
         number: at.unsigned_abs(),
         body: row.get(5).map_err(store_error)?,
     };
     let check: u32 = row.get(4).map_err(store_error)?;
-    if facet_check(seq, kind, &facet.name, facet.number, &facet.body) != check {
+    if job_data_check(seq, kind, &data.name, data.number, &data.body) != check {
         return Err(damaged("facets", seq, "does not match its checksum"));
     }
-    Ok(facet)
+    Ok(data)
 }
 
-/// Whether any other connection, of whatever process, has the file open.
+/// Whether any other connection, of any process, has the file open.
 pub(crate) fn is_in_use(path: &Path) -> EngineResult<bool> {
     if !path.exists() {
         return Ok(false);
@@ -167,9 +167,9 @@ pub(crate) fn is_in_use(path: &Path) -> EngineResult<bool> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     busy::never_wait(&connection)?;
-    // A log that is there is for whoever opens the store to judge.
+    // An existing log is left for the process that opens the store.
     open::leave_log(&connection)?;
-    // Having the file alone is refused as long as anybody else has it at all, also without a transaction.
+    // Exclusive access is refused while any other connection has the file open, even without a transaction.
     let alone =
         "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; SELECT count(*) FROM sqlite_schema; ROLLBACK";
     match connection.execute_batch(alone).map_err(store_error) {

@@ -1,5 +1,5 @@
-//! The one writer: takes everything that waits, does it in one transaction, and answers after the fsync. Requests that
-//! arrive meanwhile form the next group, so nobody ever waits for a group to fill.
+//! The writer: takes all waiting tasks, runs them in one transaction, and answers after the fsync. Requests that arrive
+//! meanwhile form the next group, so no request waits for a group to fill.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -36,12 +36,12 @@ pub(super) struct Writer {
     pub(super) marker: Marker,
     pub(super) reserve: Reserve,
     pub(super) own: Arc<OwnCommits>,
-    pub(super) memo: ConnectionCache,
+    pub(super) cache: ConnectionCache,
     pub(super) soundness: Arc<Soundness>,
 }
 
 impl Writer {
-    /// Writes for others until nothing waits and nothing will, or until storage fails.
+    /// Runs write tasks until the queue is closed and empty, or until storage fails.
     pub(super) fn serve(
         mut self,
         writes: &TaskQueue<Box<dyn WriteTask>>,
@@ -49,14 +49,15 @@ impl Writer {
     ) {
         if let Err(error) = self.serve_all(writes) {
             tracing::error!(%error, "the store stops");
-            // Readers first: whoever is told by the writer that all is over finds it so.
+            // Readers first: a caller that learns from the writer that the store has stopped finds the readers stopped
+            // too.
             for task in reads.stop(&error) {
                 catch_panic("refusing a read", || task.done(Err(error.clone())));
             }
             group_refuse(writes.stop(&error), &error);
-            // Whatever was wrong, moving the log now could make it worse.
+            // Whatever went wrong, checkpointing the log now could make it worse.
             if let Err(error) = open::leave_log(self.tables.connection()) {
-                tracing::error!(%error, "cannot leave the log alone");
+                tracing::error!(%error, "failed to disable the WAL checkpoint on close");
             }
         }
     }
@@ -75,7 +76,7 @@ impl Writer {
         }
     }
 
-    /// Does a group's work and answers everybody in it. Fails only if nothing may be acknowledged any more.
+    /// Runs a group's tasks and answers all of them. Returns an error only if nothing may be acknowledged any more.
     pub(super) fn commit(&mut self, mut tasks: Group) -> EngineResult<()> {
         tasks.retain(|task| !task.is_withdrawn());
         let adds_jobs = tasks.iter().any(|task| task.adds_jobs());
@@ -98,7 +99,7 @@ impl Writer {
                 let moved = checkpoint::after_commit(self.tables.connection());
                 self.finish_group(moved)
             }
-            // One of them is to blame, and fails alone: the others are done again without it.
+            // One of them causes the error, and fails alone: the others are run again without it.
             Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
                 tasks.into_iter().try_for_each(|task| self.commit(vec![task]))
             }
@@ -117,12 +118,12 @@ impl Writer {
         let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
         if outcome.is_err() {
             self.tables.rollback();
-            self.memo.clear();
+            self.cache.clear();
             for task in tasks.iter_mut() {
                 task.undone();
             }
         }
-        // A commit after it could be lost with the damaged pages.
+        // A later commit could be lost with the damaged pages.
         outcome.map_err(|error| match error {
             StoreError::Damaged(what) if tables::is_file_damage(&what) => {
                 StoreError::Stopped(format!("the database file is damaged: {what}; restore a backup"))
@@ -138,10 +139,10 @@ impl Writer {
         let changes = tables.connection().total_changes();
         let until = tasks.iter().map(|task| task.deadline()).max().flatten();
         busy::retry_while_locked(until, || tables.begin_write())?;
-        // Asked once it is this process's turn, so that later commits do not carry earlier times.
+        // Read after the lock is held, so that later commits do not have earlier times.
         let now = self.env.clock.commit(self.tables.meta.stamp.at);
         self.tables.meta.stamp = self.env.clock.stamp(now);
-        let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
+        let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
         let tables = &mut self.tables;
         let env = &self.env;
         let number = self.own.make(|| {
@@ -150,13 +151,14 @@ impl Writer {
             env.meters.committed(tasks.len(), watch.elapsed());
             Ok((number, tables.connection().total_changes() != changes))
         })?;
-        // Again, since the commit went to whatever file is open: it counts only if it can be found.
+        // Checked again, because the commit went to the file that is open: it counts only if it can be found under its
+        // name.
         self.identity.check()?;
         self.marker.advance(number);
         Ok(effects)
     }
 
-    /// Whether there is space for new jobs beside what running work needs to end.
+    /// Whether there is space for new jobs in addition to what running work needs to finish.
     fn has_space(&mut self) -> EngineResult<bool> {
         let connection = self.tables.connection();
         let mut moved = Ok(());
@@ -169,11 +171,11 @@ impl Writer {
         Ok(is_held && !is_full)
     }
 
-    /// Lets work that is running end on a full disk.
+    /// Lets running work finish on a full disk.
     fn make_room(&mut self) -> EngineResult<()> {
-        tracing::error!("the disk is full: jobs can end, but no new ones are taken");
+        tracing::error!("the disk is full: running jobs can finish, but submissions are refused");
         self.reserve.release(self.env.clock.now());
-        // With its pages moved the log begins again from its start, and needs no more space for a while.
+        // With its pages moved the log restarts from its beginning, and needs no more space for a while.
         let moved = checkpoint::move_now(self.tables.connection());
         self.finish_group(moved)
     }
@@ -187,19 +189,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Trouble with moving the log is nobody's request; only a failed fsync matters to all.
+    /// An error during a checkpoint belongs to no request; only a failed fsync concerns all.
     fn finish_group(&mut self, moved: EngineResult<()>) -> EngineResult<()> {
         match moved {
             Err(error @ StoreError::Stopped(_)) => return Err(error),
             Err(StoreError::Full) => self.reserve.release(self.env.clock.now()),
-            Err(error) => tracing::warn!(%error, "cannot move the log into the database"),
+            Err(error) => tracing::warn!(%error, "WAL checkpoint failed"),
             Ok(()) => {}
         }
         Ok(())
     }
 }
 
-/// Tells those who submit that the disk is full; the others remain.
+/// Refuses submissions because the disk is full; returns the other tasks.
 fn refuse_new_jobs(tasks: Group) -> Group {
     let (refused, others) = tasks.into_iter().partition(|task| task.adds_jobs());
     group_refuse(refused, &StoreError::Full);

@@ -1,4 +1,4 @@
-//! What a feed misses while it is being opened: nothing that is answered after it is there.
+//! An event feed misses nothing that is answered after it was opened.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -40,8 +40,8 @@ async fn a_feed_is_handed_out_when_the_commits_are_over_that_knew_of_no_listener
     has_entered.await.unwrap();
     let mut opening = pin!(store.events_from_now(&me));
     for _ in 0..50 {
-        assert!(is_pending(&mut opening).await, "a commit is under way that told nobody");
-        // Long enough for the feed to be read for, were that all it waits for.
+        assert!(is_pending(&mut opening).await, "a commit is in progress that notified no subscriber");
+        // Long enough for the feed's read, if that were all it waits for.
         store.stats(&me).await.unwrap();
     }
     release.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! Who is woken by what; with a store in memory, since every engine announces the same.
+//! Which changes wake which waiters; tested with the memory engine, because every engine announces the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,11 +53,11 @@ impl Fixture {
     }
 }
 
-async fn has_news(listener: &mut Listener) -> bool {
-    tokio::time::timeout(Duration::ZERO, listener.news()).await.is_ok()
+async fn is_notified(listener: &mut Listener) -> bool {
+    tokio::time::timeout(Duration::ZERO, listener.notified()).await.is_ok()
 }
 
-/// M55: the handlers of a worker that is paused aggressively hear of it before others run their jobs for long.
+/// M55: the handlers of a worker that is paused aggressively are notified before other workers run their jobs for long.
 #[tokio::test]
 async fn a_worker_whose_jobs_are_taken_away_is_told_at_once() {
     let t = Fixture::new();
@@ -65,7 +65,7 @@ async fn a_worker_whose_jobs_are_taken_away_is_told_at_once() {
     let mut interrupts = t.interrupts();
     let pause = Pause { mode: PauseMode::Aggressive, ..Pause::default() };
     t.store.pause(&t.me, Target::Worker(worker), pause).await.unwrap();
-    assert!(has_news(&mut interrupts).await);
+    assert!(is_notified(&mut interrupts).await);
 }
 
 /// M31
@@ -76,7 +76,7 @@ async fn a_worker_whose_lease_is_lost_is_told_at_once() {
     let mut interrupts = t.interrupts();
     t.clock.advance(Duration::from_secs(31));
     t.store.tick().await.unwrap();
-    assert!(has_news(&mut interrupts).await);
+    assert!(is_notified(&mut interrupts).await);
 }
 
 #[tokio::test]
@@ -85,10 +85,10 @@ async fn an_attempt_that_ends_by_itself_interrupts_nobody() {
     let (worker, claimed) = t.running().await;
     let mut interrupts = t.interrupts();
     t.complete(worker, &claimed).await;
-    assert!(!has_news(&mut interrupts).await);
+    assert!(!is_notified(&mut interrupts).await);
 }
 
-/// M103: who waits for a place that is limited need not poll for it.
+/// M103: a job that waits for a running limit does not need polling.
 #[tokio::test]
 async fn a_place_that_becomes_free_wakes_those_who_wait_for_work() {
     for max_running in [None, Some(1)] {
@@ -98,7 +98,7 @@ async fn a_place_that_becomes_free_wakes_those_who_wait_for_work() {
         let (worker, claimed) = t.running().await;
         let mut work = t.store.environment().wakeups.work();
         t.complete(worker, &claimed).await;
-        assert_eq!(hears(&mut work).await, max_running.is_some());
+        assert_eq!(is_woken(&mut work).await, max_running.is_some());
     }
 }
 
@@ -112,7 +112,7 @@ impl Fixture {
         self.store.submit(&self.me, jobs, SubmitOptions::default()).await.unwrap();
     }
 
-    /// Somebody who waits for jobs of these queues and types.
+    /// A waiter for jobs of these queues and types.
     fn waits_for(&self, queues: &[&str], types: &[&str]) -> WorkListener {
         let mut work = self.store.environment().wakeups.work();
         let queues: Vec<QueueName> = queues.iter().map(|name| QueueName::new(name).unwrap()).collect();
@@ -125,11 +125,11 @@ impl Fixture {
     }
 }
 
-async fn hears(work: &mut WorkListener) -> bool {
-    tokio::time::timeout(Duration::ZERO, work.news()).await.is_ok()
+async fn is_woken(work: &mut WorkListener) -> bool {
+    tokio::time::timeout(Duration::ZERO, work.notified()).await.is_ok()
 }
 
-/// M103: a thousand idle workers do not look whenever anything is submitted anywhere.
+/// M103: a thousand idle workers do not query whenever anything is submitted.
 #[tokio::test]
 async fn only_those_who_wait_for_such_a_job_are_woken_by_it() {
     let t = Fixture::new();
@@ -141,20 +141,20 @@ async fn only_those_who_wait_for_such_a_job_are_woken_by_it() {
     ];
     let mut others =
         [t.waits_for(&["other"], &[]), t.waits_for(&["mail"], &["draw"]), t.waits_for(&[], &["draw"])];
-    // Before the first wait, and while somebody waits.
+    // Before the first wait, and while a waiter waits.
     for is_waiting in [false, true] {
         if is_waiting {
             for work in fitting.iter_mut().chain(&mut others) {
-                assert!(!hears(work).await);
+                assert!(!is_woken(work).await);
             }
         }
         t.submit(vec![job_in("mail", "send")]).await;
         for work in &mut fitting {
-            assert!(hears(work).await, "{is_waiting}");
-            assert!(!hears(work).await, "news are told once");
+            assert!(is_woken(work).await, "{is_waiting}");
+            assert!(!is_woken(work).await, "a notification wakes once");
         }
         for work in &mut others {
-            assert!(!hears(work).await, "{is_waiting}");
+            assert!(!is_woken(work).await, "{is_waiting}");
         }
     }
 }
@@ -165,30 +165,30 @@ async fn a_commit_with_work_in_very_many_places_wakes_everybody() {
     let mut other = t.waits_for(&["other"], &[]);
     let jobs = (0..=limits::WAKEUP_LANES_MAX).map(|number| job_in(&format!("q{number}"), "send"));
     t.submit(jobs.collect()).await;
-    assert!(hears(&mut other).await);
+    assert!(is_woken(&mut other).await);
 }
 
 #[tokio::test]
-async fn whoever_looked_for_long_takes_forgotten_news_for_news() {
+async fn a_waiter_that_was_busy_for_long_treats_dropped_notifications_as_matching() {
     let t = Fixture::new();
     let mut other = t.waits_for(&["other"], &[]);
     for _ in 0..limits::WAKEUPS_KEPT {
         t.submit(vec![job_in("mail", "send")]).await;
     }
-    assert!(!hears(&mut other).await, "none of them was for it");
+    assert!(!is_woken(&mut other).await, "none of them was for it");
     let mut late = t.waits_for(&["other"], &[]);
     for _ in 0..=limits::WAKEUPS_KEPT {
         t.submit(vec![job_in("mail", "send")]).await;
     }
-    assert!(hears(&mut late).await, "one that it cannot know of might have been");
+    assert!(is_woken(&mut late).await, "one that it cannot know of might have been");
 }
 
 #[tokio::test]
-async fn whoever_goes_away_is_forgotten() {
+async fn a_waiter_that_goes_away_is_removed() {
     let t = Fixture::new();
     let mut work = t.waits_for(&["mail"], &[]);
     assert!(!t.store.environment().wakeups.has_waiters());
-    assert!(!hears(&mut work).await);
+    assert!(!is_woken(&mut work).await);
     assert!(t.store.environment().wakeups.has_waiters());
     drop(work);
     assert!(!t.store.environment().wakeups.has_waiters());

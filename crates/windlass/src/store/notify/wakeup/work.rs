@@ -1,5 +1,5 @@
-//! News of claimable jobs: each waiter says which queues and types it waits for, and is woken by those alone. Otherwise a
-//! thousand idle workers would all look whenever anything is submitted anywhere.
+//! Notifications of claimable jobs: each waiter names the queues and types it waits for, and is woken by those alone.
+//! Otherwise a thousand idle workers would all query whenever anything is submitted.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::job::{JobType, Lane, QueueName};
 use crate::limits::{WAKEUP_LANES_MAX, WAKEUPS_KEPT};
 
-/// Where jobs became claimable in one commit.
+/// The lanes in which jobs became claimable in one commit.
 #[derive(Debug, Clone, Default)]
 pub struct WorkEvents {
     lanes: Vec<Arc<Lane>>,
@@ -19,17 +19,17 @@ pub struct WorkEvents {
 }
 
 impl WorkEvents {
-    /// Jobs may have become claimable anywhere.
+    /// Jobs may have become claimable in any lane.
     pub fn everywhere() -> WorkEvents {
         WorkEvents { lanes: Vec::new(), is_everywhere: true }
     }
 
-    /// Whether none became claimable.
+    /// Whether no job became claimable.
     pub fn is_empty(&self) -> bool {
         !self.is_everywhere && self.lanes.is_empty()
     }
 
-    /// A job of this lane became claimable. Lanes are shared values, told apart by where they are.
+    /// Adds a lane in which a job became claimable. Lanes are shared values, compared by pointer.
     pub fn add(&mut self, lane: &Arc<Lane>) {
         if self.is_everywhere || self.lanes.iter().rev().any(|known| Arc::ptr_eq(known, lane)) {
             return;
@@ -46,12 +46,12 @@ impl WorkEvents {
     }
 }
 
-/// Which jobs somebody waits for; what is not named is any.
+/// The jobs that a waiter waits for; `None` means any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkFilter {
-    /// From these queues.
+    /// Jobs of these queues.
     pub queues: Option<Vec<QueueName>>,
-    /// Of these types.
+    /// Jobs of these types.
     pub types: Option<Vec<JobType>>,
 }
 
@@ -65,14 +65,14 @@ impl WorkFilter {
     }
 }
 
-/// Somebody who waits.
+/// A waiter.
 #[derive(Debug)]
 struct Waiter {
     interest: WorkFilter,
     bell: Notify,
 }
 
-/// All who wait for work, and the last news.
+/// All waiters for work, and the latest notifications.
 #[derive(Debug, Default)]
 pub(super) struct WaiterRegistry {
     state: Mutex<State>,
@@ -80,20 +80,20 @@ pub(super) struct WaiterRegistry {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many news there were.
+    /// The number of notifications so far.
     number: u64,
-    /// The last of them, for those who looked meanwhile.
+    /// The latest ones, for waiters that were querying meanwhile.
     recent: VecDeque<WorkEvents>,
     by_queue: FxHashMap<QueueName, Vec<Arc<Waiter>>>,
     in_any_queue: Vec<Arc<Waiter>>,
 }
 
 impl State {
-    /// Whether there were news for somebody since then. What is no longer remembered may have been.
-    fn has_news_since(&self, number: u64, interest: &WorkFilter) -> bool {
+    /// Whether there were matching notifications since then. Notifications that are no longer cached count as matching.
+    fn is_notified_since(&self, number: u64, interest: &WorkFilter) -> bool {
         let missed = usize::try_from(self.number - number).unwrap_or(usize::MAX);
         missed > self.recent.len()
-            || self.recent.iter().rev().take(missed).any(|news| news.concerns(interest))
+            || self.recent.iter().rev().take(missed).any(|events| events.concerns(interest))
     }
 
     fn enter(&mut self, waiter: &Arc<Waiter>) {
@@ -124,12 +124,12 @@ impl State {
         }
     }
 
-    fn ring(&self, news: &WorkEvents) {
-        if news.is_everywhere {
+    fn ring(&self, events: &WorkEvents) {
+        if events.is_everywhere {
             let all = self.by_queue.values().flatten().chain(&self.in_any_queue);
             all.for_each(|waiter| waiter.bell.notify_one());
         }
-        for lane in &news.lanes {
+        for lane in &events.lanes {
             let here = self.by_queue.get(&lane.queue).into_iter().flatten().chain(&self.in_any_queue);
             here.filter(|waiter| waiter.interest.fits_type(lane)).for_each(|waiter| waiter.bell.notify_one());
         }
@@ -138,33 +138,33 @@ impl State {
 
 impl WaiterRegistry {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done under the lock can leave it half done.
+        // No operation under the lock can leave the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who wait for such jobs.
-    pub(super) fn notify(&self, news: WorkEvents) {
+    /// Wakes the waiters for such jobs.
+    pub(super) fn notify(&self, events: WorkEvents) {
         let mut state = self.state();
-        state.ring(&news);
+        state.ring(&events);
         state.number += 1;
-        state.recent.push_back(news);
+        state.recent.push_back(events);
         if state.recent.len() > WAKEUPS_KEPT {
             state.recent.pop_front();
         }
     }
 
-    /// Listens from now on, for any job until told otherwise.
+    /// Subscribes from now on, to any job until narrowed.
     pub(super) fn listen(self: &Arc<WaiterRegistry>, waiting: Arc<AtomicUsize>) -> WorkListener {
         let number = self.state().number;
         WorkListener { board: self.clone(), number, interest: WorkFilter::default(), waiter: None, waiting }
     }
 }
 
-/// Somebody who will wait for work. It takes its number before it looks, so news that come between the look and the wait are
-/// never missed; and it waits for what it turns out to want.
+/// A subscription to claimable jobs. It takes its number before the query, so notifications between the query and the
+/// wait are never missed; its filter may be set later.
 pub(crate) struct WorkListener {
     board: Arc<WaiterRegistry>,
-    /// The last news that it knows of.
+    /// The last notification that it has seen.
     number: u64,
     interest: WorkFilter,
     waiter: Option<Arc<Waiter>>,
@@ -172,20 +172,20 @@ pub(crate) struct WorkListener {
 }
 
 impl WorkListener {
-    /// Only news of such jobs count from here on, those since it was made included.
+    /// Only notifications of such jobs count from here on, including those since it was created.
     pub(crate) fn narrow(&mut self, interest: WorkFilter) {
         self.leave();
         self.interest = interest;
     }
 
-    /// Returns at the next news since this was made or last returned.
-    pub(crate) async fn news(&mut self) {
+    /// Returns at the next notification since this was created or last returned.
+    pub(crate) async fn notified(&mut self) {
         loop {
             let waiter = {
                 let mut state = self.board.state();
-                let has_news = state.has_news_since(self.number, &self.interest);
+                let is_notified = state.is_notified_since(self.number, &self.interest);
                 self.number = state.number;
-                if has_news {
+                if is_notified {
                     return;
                 }
                 let waiter = self.waiter.get_or_insert_with(|| {
@@ -200,9 +200,9 @@ impl WorkListener {
         }
     }
 
-    /// Whether there were news since this was made or last returned.
-    pub(crate) fn has_news(&self) -> bool {
-        self.board.state().has_news_since(self.number, &self.interest)
+    /// Whether there was a notification since this was created or last returned.
+    pub(crate) fn is_notified(&self) -> bool {
+        self.board.state().is_notified_since(self.number, &self.interest)
     }
 
     fn leave(&mut self) {

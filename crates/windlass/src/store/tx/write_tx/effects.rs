@@ -1,4 +1,4 @@
-//! What a commit announces once it is on disk; nothing here is stored.
+//! What a commit announces once it is on disk. Nothing here is stored.
 
 use std::sync::Arc;
 
@@ -13,33 +13,33 @@ use crate::store::notify::wakeup::WorkEvents;
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 pub struct Effects {
-    /// Where jobs became claimable.
+    /// The lanes in which jobs became claimable.
     pub work: WorkEvents,
     /// Whether jobs became final.
     pub has_ends: bool,
-    /// Whether running jobs were cut off.
+    /// Whether running jobs were interrupted.
     pub has_interrupts: bool,
-    /// What happened, for live readers; kept ones have their number.
+    /// Events for live readers; audited ones have their number.
     pub records: Vec<Record>,
-    /// Whose jobs changed.
+    /// The tenants whose jobs changed.
     pub change: Change,
     /// Whether consequences were left to maintenance.
     pub has_cascades: bool,
-    /// Whether rates of a minute that is over were written.
+    /// Whether statistics of a past minute were written.
     pub has_late_rates: bool,
-    /// What happened in lanes since rates were last written, for this process's own totals.
+    /// Statistics since the last write, for this process's own totals.
     pub rates: Vec<(Arc<Lane>, Minute)>,
-    /// Jobs that ended among those that pruning does not look at every time.
+    /// Jobs that ended in a range that pruning does not scan every time.
     pub late_ends: Vec<(JobState, Seq)>,
 }
 
 impl WriteTx<'_> {
-    /// Says that waiting workers should look again.
+    /// Wakes waiting workers.
     pub fn wake(&mut self) {
         self.effects.work = WorkEvents::everywhere();
     }
 
-    /// Says that running jobs were cut off: their workers should ask.
+    /// Notifies workers that running jobs were interrupted.
     pub fn interrupt(&mut self) {
         self.effects.has_interrupts = true;
     }

@@ -1,5 +1,5 @@
-//! When workers were last heard of, as a unit of work knows and changes it. Written at once, and not undone with a command
-//! that is refused: the worker has called all the same.
+//! When workers were last heard from, as read and changed by a write transaction. Written immediately, and not undone
+//! with a refused command: the worker did call.
 
 use super::WriteTx;
 use crate::job::WorkerId;
@@ -8,35 +8,35 @@ use crate::store::documents::liveness::{self, Liveness};
 use crate::store::engine::{DocumentKind, EngineResult};
 
 impl WriteTx<'_> {
-    /// When all workers were last heard of.
+    /// When all workers were last heard from.
     pub(crate) fn liveness(&mut self) -> EngineResult<&Liveness> {
-        let read = self.memo.liveness.read_all(self.db);
+        let read = self.cache.liveness.read_all(self.db);
         read.inspect_err(|error| {
-            self.trouble.get_or_insert_with(|| error.clone());
+            self.error.get_or_insert_with(|| error.clone());
         })?;
-        Ok(&self.memo.liveness)
+        Ok(&self.cache.liveness)
     }
 
-    /// A worker as last heard of.
-    pub(crate) fn as_last_heard_of(&mut self, worker: Worker) -> EngineResult<Worker> {
-        let found = self.memo.liveness.look_up(self.db, worker, self.now);
+    /// A worker with its latest heartbeat time.
+    pub(crate) fn with_liveness(&mut self, worker: Worker) -> EngineResult<Worker> {
+        let found = self.cache.liveness.look_up(self.db, worker, self.now);
         found.inspect_err(|error| {
-            self.trouble.get_or_insert_with(|| error.clone());
+            self.error.get_or_insert_with(|| error.clone());
         })
     }
 
-    /// Keeps when a worker was heard of.
+    /// Stores when a worker was heard from.
     pub(crate) fn put_liveness(&mut self, worker: &Worker) -> EngineResult<()> {
         let (key, body) = (worker.id.to_string(), liveness::body(worker.seen_at));
         self.put_document(DocumentKind::Liveness, &key, Some(&body), |_| {})?;
-        self.memo.liveness.learn(worker.id, Some(worker.seen_at));
+        self.cache.liveness.learn(worker.id, Some(worker.seen_at));
         Ok(())
     }
 
-    /// Forgets when a worker was heard of.
+    /// Removes the heartbeat time of a worker.
     pub(crate) fn drop_liveness(&mut self, worker: WorkerId) -> EngineResult<()> {
         self.put_document(DocumentKind::Liveness, &worker.to_string(), None, |_| {})?;
-        self.memo.liveness.forget(worker);
+        self.cache.liveness.forget(worker);
         Ok(())
     }
 }

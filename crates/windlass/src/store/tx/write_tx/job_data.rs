@@ -1,5 +1,5 @@
-//! What hangs on jobs, as a unit of work has it before it: read once, and with its own pending changes. Thousands of children
-//! that end in one commit then ask the engine once for their group.
+//! Job data in a write transaction: read once, including pending changes. Thousands of children that end in one commit
+//! then read their group from the engine once.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use super::WriteTx;
 use crate::job::{JobRecord, Seq};
 use crate::store::engine::{EngineResult, JobData, JobDataKind, JobDataQuery, JobDataWrite};
 
-/// What names a facet.
+/// The key of a piece of job data.
 type JobDataName = (Seq, JobDataKind, String, u64);
 
-/// Facets that were read or changed.
+/// Job data that was read or changed.
 #[derive(Default)]
 pub(super) struct JobDataBuffer {
-    /// Where among the pending writes the last word on each is.
+    /// The index of the latest pending write for each key.
     pending: FxHashMap<JobDataName, usize>,
-    /// As they are stored, as far as this unit has read or written them.
+    /// Stored values, as far as this transaction has read or written them.
     stored: FxHashMap<JobDataName, Option<Arc<[u8]>>>,
 }
 
 impl JobDataBuffer {
-    /// Takes notice of a pending write.
+    /// Registers a pending write.
     pub(super) fn written(&mut self, write: &JobDataWrite, place: usize) {
         if is_asked_for(write) {
             self.pending.insert(name_of(write), place);
         }
     }
 
-    /// The writes from a place on are taken back.
+    /// Discards the writes that were undone.
     pub(super) fn undone(&mut self, left: &[JobDataWrite]) {
         if self.pending.values().any(|place| *place >= left.len()) {
             let asked_for = left.iter().enumerate().filter(|(_, write)| is_asked_for(write));
@@ -37,14 +37,14 @@ impl JobDataBuffer {
         }
     }
 
-    /// All that was pending is stored.
+    /// Marks all pending writes as stored.
     pub(super) fn flushed(&mut self, writes: &[JobDataWrite]) {
         self.pending.clear();
         let asked_for = writes.iter().filter(|write| is_asked_for(write));
         self.stored.extend(asked_for.map(|write| (name_of(write), body_of(write))));
     }
 
-    /// Jobs are gone, and what hung on them.
+    /// Drops the data of removed jobs.
     pub(super) fn removed(&mut self, seqs: &[Seq]) {
         let gone: FxHashSet<Seq> = seqs.iter().copied().collect();
         self.stored.retain(|name, _| !gone.contains(&name.0));
@@ -52,8 +52,8 @@ impl JobDataBuffer {
 }
 
 impl WriteTx<'_> {
-    /// One facet's content.
-    pub(crate) fn facet(
+    /// The content of one piece of job data.
+    pub(crate) fn job_data(
         &mut self,
         seq: Seq,
         kind: JobDataKind,
@@ -61,52 +61,52 @@ impl WriteTx<'_> {
         number: u64,
     ) -> EngineResult<Option<Arc<[u8]>>> {
         let key = (seq, kind, name.to_owned(), number);
-        if let Some(place) = self.facets.pending.get(&key) {
-            return Ok(body_of(&self.pending.facets[*place]));
+        if let Some(place) = self.job_data.pending.get(&key) {
+            return Ok(body_of(&self.pending.job_data[*place]));
         }
-        if let Some(body) = self.facets.stored.get(&key) {
+        if let Some(body) = self.job_data.stored.get(&key) {
             return Ok(body.clone());
         }
         let query = JobDataQuery { seq, kind, name: Some(name), above: number.checked_sub(1), limit: 1 };
-        let found = self.raw(|db| db.facets(query))?.pop().filter(|facet| facet.number == number);
-        let body = found.map(|facet| facet.body);
-        self.facets.stored.insert(key, body.clone());
+        let found = self.raw(|db| db.job_data(query))?.pop().filter(|data| data.number == number);
+        let body = found.map(|data| data.body);
+        self.job_data.stored.insert(key, body.clone());
         Ok(body)
     }
 
-    /// How many bytes a job's checkpoint of this name has, if there is one.
+    /// Size in bytes of a job's checkpoint of this name, if it exists.
     pub(crate) fn checkpoint_bytes(&mut self, job: &JobRecord, step: &str) -> EngineResult<Option<u64>> {
         if !job.has.checkpoints {
             return Ok(None);
         }
         let key = (job.seq, JobDataKind::Checkpoint, step.to_owned(), 0);
-        if !self.facets.pending.contains_key(&key) && self.memo.knows_steps(job.seq) {
-            return Ok(self.memo.step_bytes(job.seq, step));
+        if !self.job_data.pending.contains_key(&key) && self.cache.knows_steps(job.seq) {
+            return Ok(self.cache.step_bytes(job.seq, step));
         }
-        Ok(self.facet(job.seq, JobDataKind::Checkpoint, step, 0)?.map(|body| body.len() as u64))
+        Ok(self.job_data(job.seq, JobDataKind::Checkpoint, step, 0)?.map(|body| body.len() as u64))
     }
 
-    /// Remembers checkpoints that were read for a running job.
+    /// Caches checkpoints that were read for a running job.
     pub(crate) fn learn_steps(&mut self, seq: Seq, checkpoints: &[JobData]) {
-        for facet in checkpoints {
-            self.memo.learn_step(seq, &facet.name, facet.body.len() as u64);
+        for data in checkpoints {
+            self.cache.learn_step(seq, &data.name, data.body.len() as u64);
         }
     }
 
-    /// Takes notice that all pending writes are stored.
-    pub(super) fn facets_flushed(&mut self, writes: &[JobDataWrite]) {
-        self.facets.flushed(writes);
+    /// Marks all pending writes as stored.
+    pub(super) fn job_data_flushed(&mut self, writes: &[JobDataWrite]) {
+        self.job_data.flushed(writes);
         for write in writes {
-            if let JobDataWrite::Put(facet) = write
-                && facet.kind == JobDataKind::Checkpoint
+            if let JobDataWrite::Put(data) = write
+                && data.kind == JobDataKind::Checkpoint
             {
-                self.memo.learn_step(facet.seq, &facet.name, facet.body.len() as u64);
+                self.cache.learn_step(data.seq, &data.name, data.body.len() as u64);
             }
         }
     }
 }
 
-/// Whether it is of a kind that is asked for by name; of most jobs only the others are written.
+/// Whether this kind is read by name; for most jobs only other kinds are written.
 fn is_asked_for(write: &JobDataWrite) -> bool {
     let (JobDataWrite::Put(JobData { kind, .. }) | JobDataWrite::Drop { kind, .. }) = write;
     matches!(kind, JobDataKind::Checkpoint | JobDataKind::Group)
@@ -114,14 +114,14 @@ fn is_asked_for(write: &JobDataWrite) -> bool {
 
 fn name_of(write: &JobDataWrite) -> JobDataName {
     match write {
-        JobDataWrite::Put(facet) => (facet.seq, facet.kind, facet.name.clone(), facet.number),
+        JobDataWrite::Put(data) => (data.seq, data.kind, data.name.clone(), data.number),
         JobDataWrite::Drop { seq, kind, name, number } => (*seq, *kind, name.clone(), *number),
     }
 }
 
 fn body_of(write: &JobDataWrite) -> Option<Arc<[u8]>> {
     match write {
-        JobDataWrite::Put(facet) => Some(facet.body.clone()),
+        JobDataWrite::Put(data) => Some(data.body.clone()),
         JobDataWrite::Drop { .. } => None,
     }
 }

@@ -1,28 +1,28 @@
-//! What a unit has decided and not handed to the engine yet, beside job records; and how far a command had come.
+//! Pending changes of a write transaction besides job records, and the position at which a command began.
 
 use crate::audit::Record;
 use crate::job::{JobMetadata, Seq, Spec};
 use crate::store::documents::cascade::Cascade;
 use crate::store::engine::{Edge, JobDataWrite, Key, KeyHolder};
 
-/// What was submitted for a job that is not stored yet.
+/// The submitted parts of a job that is not stored yet.
 pub(super) struct NewParts {
     pub(super) seq: Seq,
     pub(super) spec: Spec,
     pub(super) keys: Vec<(Key, KeyHolder)>,
 }
 
-/// What is to be written beside job records.
+/// What is to be written besides job records.
 #[derive(Default)]
 pub(super) struct Pending {
     pub(super) inserts: Vec<NewParts>,
     pub(super) edges: Vec<Edge>,
-    pub(super) facets: Vec<JobDataWrite>,
+    pub(super) job_data: Vec<JobDataWrite>,
     pub(super) released: Vec<Key>,
     pub(super) labels: Vec<(Seq, JobMetadata)>,
     pub(super) removed: Vec<Seq>,
     pub(super) cascades: Vec<Cascade>,
-    /// In the order they happened; the second is whether it is kept, or only shown live.
+    /// In the order they happened; the second value is whether the record is kept or only shown live.
     pub(super) records: Vec<(Record, bool)>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Pending {
 pub(super) struct Mark {
     pub(super) inserts: usize,
     pub(super) edges: usize,
-    pub(super) facets: usize,
+    pub(super) job_data: usize,
     pub(super) released: usize,
     pub(super) labels: usize,
     pub(super) removed: usize,
@@ -44,7 +44,7 @@ impl Pending {
         Mark {
             inserts: self.inserts.len(),
             edges: self.edges.len(),
-            facets: self.facets.len(),
+            job_data: self.job_data.len(),
             released: self.released.len(),
             labels: self.labels.len(),
             removed: self.removed.len(),

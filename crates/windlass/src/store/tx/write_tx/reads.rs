@@ -1,4 +1,4 @@
-//! Looking at what a unit of work has before it, its own pending work included. Changes nothing.
+//! Reads of a write transaction, including pending changes.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -8,7 +8,7 @@ use crate::store::engine::{EngineResult, Read};
 use crate::store::tx::read_tx::ReadTx;
 
 impl WriteTx<'_> {
-    /// What was submitted for a job.
+    /// The spec of a job.
     pub fn spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
         if let Some(new) = self.pending.inserts.iter().find(|new| new.seq == seq) {
             return Ok(Some(new.spec.clone()));
@@ -21,7 +21,7 @@ impl WriteTx<'_> {
         Ok(self.raw(|db| db.specs(&[seq]))?.pop().flatten())
     }
 
-    /// What was submitted for jobs, those of this commit included; one that has none is left out.
+    /// The specs of jobs, including those added by this commit; jobs without one are left out.
     pub(crate) fn specs(&mut self, seqs: &[Seq]) -> EngineResult<FxHashMap<Seq, Spec>> {
         let wanted: FxHashSet<Seq> = seqs.iter().copied().collect();
         let new = self.pending.inserts.iter().filter(|new| wanted.contains(&new.seq));
@@ -35,12 +35,12 @@ impl WriteTx<'_> {
         Ok(found)
     }
 
-    /// A look at the store from within this commit. It does not see what is pending.
+    /// A read transaction within this commit. It does not see pending changes.
     pub(crate) fn view(&mut self) -> ReadTx<'_> {
-        ReadTx::within(self.db, self.memo, self.env, self.now)
+        ReadTx::within(self.db, self.cache, self.env, self.now)
     }
 
-    /// The engine for reading only, with everything decided so far written to it.
+    /// The engine for reading only, after flushing all pending changes.
     pub fn reader(&mut self) -> EngineResult<&mut dyn Read> {
         self.flush()?;
         Ok(self.db)

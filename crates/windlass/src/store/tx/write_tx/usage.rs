@@ -1,5 +1,5 @@
-//! What a unit knows without asking the engine again: how far rates, turns and budgets are used, small documents that many
-//! commands of one group change and that are written once when the group ends; and until when nothing is due.
+//! Values a write transaction caches: usage of rate limits, turns and budgets (small documents that many commands of
+//! one group change and that are written once at the end), and the time until which no timer is due.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,28 +12,28 @@ use crate::store::documents::cascade::{Budget, Cascade};
 use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
 
-/// Tallies remembered between commits; all are forgotten when there are more.
+/// Maximum number of usage documents cached between commits; the cache is cleared when there are more.
 const REMEMBERED_MAX: usize = 10_000;
 
 impl WriteTx<'_> {
-    /// A tally as it will be.
+    /// A usage document with pending changes.
     pub(crate) fn tally<T: DeserializeOwned>(&mut self, key: &str) -> EngineResult<Option<T>> {
-        if !self.memo.tallies.documents.contains_key(key) {
+        if !self.cache.tallies.documents.contains_key(key) {
             let stored = self.document(DocumentKind::Bucket, key)?.map(|document| document.body);
-            self.memo.tallies.documents.insert(key.to_owned(), (stored, false));
+            self.cache.tallies.documents.insert(key.to_owned(), (stored, false));
         }
-        let (body, _) = &self.memo.tallies.documents[key];
+        let (body, _) = &self.cache.tallies.documents[key];
         body.as_deref().map(parse).transpose()
     }
 
-    /// Changes a tally, or drops it. It is not undone with its command: nothing may be refused after this.
+    /// Changes or removes a usage document. This is not undone with its command: nothing may be refused after this.
     pub(crate) fn put_tally<T: Serialize>(&mut self, key: String, value: Option<&T>) {
-        self.memo.tallies.documents.insert(key, (value.map(encode), true));
+        self.cache.tallies.documents.insert(key, (value.map(encode), true));
     }
 
-    /// Writes all that changed.
+    /// Writes all changed usage documents.
     pub(super) fn write_tallies(&mut self) -> EngineResult<()> {
-        let documents = &mut self.memo.tallies.documents;
+        let documents = &mut self.cache.tallies.documents;
         for (key, (body, is_dirty)) in documents.iter_mut().filter(|(_, (_, is_dirty))| *is_dirty) {
             self.db.put_document(DocumentKind::Bucket, key, body.as_deref())?;
             *is_dirty = false;
@@ -44,62 +44,62 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// Replaces the payload of a job at once. Like a tally, it is not undone with its command alone.
+    /// Replaces the payload of a job immediately. Like a usage document, it is not undone with its command alone.
     pub(crate) fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
         self.flush()?;
         self.is_beyond_undoing = true;
         self.raw(|db| db.rewrite(seq, payload))
     }
 
-    /// Up to `max` jobs that time changes by now; not asked for while it is known that there are none.
+    /// Up to `max` jobs with timers due by now; reads nothing if it is known that there are none.
     pub(crate) fn due(&mut self, max: usize) -> EngineResult<Vec<Seq>> {
-        if self.memo.is_quiet(self.now) {
+        if self.cache.is_quiet(self.now) {
             return Ok(Vec::new());
         }
         let now = self.now;
         let due = self.db()?.due(now, max)?;
-        if due.is_empty() && !self.memo.is_shared {
+        if due.is_empty() && !self.cache.is_shared {
             let next = self.db()?.next_due()?;
-            self.memo.quiet_until(next);
+            self.cache.quiet_until(next);
         }
         Ok(due.into_iter().map(|job| self.cache_job(job)).collect())
     }
 
-    /// The moment before which no timer is due, as far as that is known.
+    /// The time before which no timer is due, if known.
     pub(crate) fn no_timer_before(&self) -> Option<Timestamp> {
-        self.memo.tallies.no_timer_before
+        self.cache.tallies.no_timer_before
     }
 
-    /// Whether others write too, so that little is worth remembering.
+    /// Whether other connections write too, so that caching is not worthwhile.
     pub(crate) fn is_shared(&self) -> bool {
-        self.memo.is_shared
+        self.cache.is_shared
     }
 
-    /// Makes room for the consequences of so many outcomes.
+    /// Extends the budget for the consequences of so many outcomes.
     pub(crate) fn expect_outcomes(&mut self, count: usize) {
         let jobs = count * limits::CASCADE_JOBS_PER_OUTCOME;
         self.budgets[0] = Budget::new(self.env.options.cascade_jobs_per_commit.max(jobs));
     }
 
-    /// Whether it is known that no cascade is left to go on with.
+    /// Whether it is known that no cascade is left.
     pub(crate) fn knows_no_cascades(&self) -> bool {
-        self.memo.tallies.has_no_cascades
+        self.cache.tallies.has_no_cascades
     }
 
-    /// Remembers that no cascade is left.
+    /// Records that no cascade is left.
     pub(crate) fn learn_no_cascades(&mut self) {
-        self.memo.tallies.has_no_cascades = !self.memo.is_shared;
+        self.cache.tallies.has_no_cascades = !self.cache.is_shared;
     }
 
-    /// Keeps a cascade for a later commit, in place of one with the same key.
+    /// Stores a cascade for a later commit, replacing one with the same key.
     pub(crate) fn keep_cascade(&mut self, cascade: Cascade) {
-        self.memo.tallies.has_no_cascades = false;
+        self.cache.tallies.has_no_cascades = false;
         self.effects.has_cascades = true;
         self.pending.cascades.push(cascade);
     }
 
-    /// Remembers the moment before which no timer is due.
+    /// Records the time before which no timer is due.
     pub(crate) fn remember_no_timer_before(&mut self, at: Option<Timestamp>) {
-        self.memo.tallies.no_timer_before = at;
+        self.cache.tallies.no_timer_before = at;
     }
 }

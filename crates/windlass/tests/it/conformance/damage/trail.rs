@@ -85,7 +85,7 @@ async fn a_gap_that_was_closed_by_renumbering_is_found() {
     let closed = "DELETE FROM audit WHERE seq = 4; UPDATE audit SET seq = -(seq - 1) WHERE seq > 4; \
                   UPDATE audit SET seq = -seq WHERE seq < 0;";
     let findings = found_after(closed).await;
-    let shortened = "records 10 to 10 were written and are gone";
+    let shortened = "records 10 to 10 were written and are missing";
     assert_eq!(findings, ["a record up to 8 is not as it was sealed", shortened]);
 }
 
@@ -101,10 +101,10 @@ async fn two_records_that_changed_places_are_found() {
 #[tokio::test]
 async fn a_trail_that_was_cut_off_is_found() {
     let findings = found_after("DELETE FROM audit WHERE seq > 6").await;
-    let unsealed = "records 9 to 10 were written and are gone";
-    assert_eq!(findings, ["records 7 to 8 were sealed and are gone", unsealed]);
+    let unsealed = "records 9 to 10 were written and are missing";
+    assert_eq!(findings, ["records 7 to 8 were sealed and are missing", unsealed]);
     let findings = found_after("DELETE FROM audit").await;
-    assert_eq!(findings, ["records 1 to 8 were sealed and are gone", unsealed]);
+    assert_eq!(findings, ["records 1 to 8 were sealed and are missing", unsealed]);
 }
 
 /// M93
@@ -124,7 +124,7 @@ async fn the_audit_trail_continues_after_a_forgery_and_it_is_still_found() {
 async fn a_record_that_was_not_sealed_yet_is_missed() {
     for gone in ["DELETE FROM audit WHERE seq = 10", "DELETE FROM audit WHERE seq > 8"] {
         let first = if gone.contains('=') { 10 } else { 9 };
-        let expected = [format!("records {first} to 10 were written and are gone")];
+        let expected = [format!("records {first} to 10 were written and are missing")];
         assert_eq!(found_after(gone).await, expected);
         let t = sealed().await;
         let store = edited(&t, |file| file.execute_batch(gone).unwrap()).await;
@@ -139,7 +139,7 @@ const NO_SEALS: &str = "DELETE FROM documents WHERE kind = 6";
 #[tokio::test]
 async fn a_missing_seal_is_found_and_not_replaced() {
     let t = sealed().await;
-    let missing = ["the trail was sealed up to record 8, and no seal is there"];
+    let missing = ["the audit trail was sealed up to record 8, but there is no seal"];
     let store = edited(&t, |file| file.execute_batch(NO_SEALS).unwrap()).await;
     assert_eq!(findings(&store).await, missing);
     let refused = store.seal().await.unwrap_err();
@@ -174,9 +174,9 @@ async fn a_head_stored_externally_shows_an_audit_trail_that_was_rewritten() {
     let store = edited(&t, |file| file.execute_batch(forged).unwrap()).await;
     store.seal().await.unwrap();
     assert!(findings(&store).await.is_empty(), "the forged trail is sound in itself");
-    assert_eq!(against(&store, &head).await, ["up to record 8 the trail is not the expected one"]);
+    assert_eq!(against(&store, &head).await, ["up to record 8 the audit trail is not the expected one"]);
     let beyond = Seal { through: 99, ..head };
-    assert_eq!(against(&store, &beyond).await, ["the expected head is record 99, which is not there"]);
+    assert_eq!(against(&store, &beyond).await, ["the expected head is record 99, which does not exist"]);
 }
 
 /// M93 M94: seals are signed with the key of tickets, and one that is not signed does not follow one that is.

@@ -120,9 +120,13 @@ async fn a_pause_says_who_since_when_and_why(t: &Fixture) {
     let job = t.submit(new_job("report")).await;
     let targets = [
         (Target::Queue(queue("default")), "queue_paused", "queue default is paused"),
-        (Target::Gate, "gate_closed", "the gate is closed"),
-        (Target::Tenant(tenant("default")), "gate_closed", "the gate is closed for tenant default"),
-        (Target::Type(JobType::new("report").unwrap()), "gate_closed", "the gate is closed for type report"),
+        (Target::Gate, "gate_closed", "processing is paused"),
+        (Target::Tenant(tenant("default")), "gate_closed", "processing is paused for tenant default"),
+        (
+            Target::Type(JobType::new("report").unwrap()),
+            "gate_closed",
+            "processing is paused for type report",
+        ),
     ];
     for (target, code, what) in targets {
         let pause = Pause { reason: Some("repairs".into()), expires: Some(secs(20)), ..Pause::default() };

@@ -1,4 +1,4 @@
-//! How much a claim reads where jobs age, and whose turn it is when that is not everything.
+//! How much a claim reads where jobs age, and which lanes take turns when it cannot read everything.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::store::tx::request::Kind;
 const LANES: usize = 1_000;
 const PRIORITIES: i64 = 50;
 
-/// A store in which so many tenants have a job of each of so many priorities, and what a claim of 10 reads: how many places,
-/// and how many jobs.
+/// Fills a store with one job per tenant and priority, and returns what a claim of 10 reads: the number of positions
+/// and of jobs.
 async fn reads(address: &str, lanes: usize) -> (usize, usize) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
     let env = Environment::new(clock, Entropy::seeded(1), StoreOptions::default());
@@ -39,14 +39,14 @@ async fn reads(address: &str, lanes: usize) -> (usize, usize) {
         store.submit(&me, jobs.collect(), SubmitOptions::default()).await.unwrap();
     }
     let worker = store.register(&me, NewWorker::default()).await.unwrap().id;
-    let look = move |tx: &mut WriteTx<'_>| -> Result<(usize, usize), WorkError> {
+    let count_reads = move |tx: &mut WriteTx<'_>| -> Result<(usize, usize), WorkError> {
         let (worker, config) = (tx.touch_worker(&me, worker)?, tx.config()?);
         let request = ClaimRequest::new(worker.id, 10);
         let search = Search::new(tx, &config, &worker, &request, false)?;
         let jobs = search.scans.iter().map(|scan| scan.jobs.len()).sum();
         Ok((search.scans.len(), jobs))
     };
-    store.write("test", Kind::Claim(10), look).await.unwrap()
+    store.write("test", Kind::Claim(10), count_reads).await.unwrap()
 }
 
 #[tokio::test]

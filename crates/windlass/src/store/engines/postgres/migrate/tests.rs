@@ -1,5 +1,5 @@
-//! Two builds on one schema: the one before goes on working after the next has migrated, however they race, and is kept
-//! out only where the next says so. The next build is this one with a step more.
+//! Two builds on one schema: the previous one keeps working after the next has migrated, however they race, and is
+//! refused only where the next says so. The next build is this one with one more step.
 
 #[allow(dead_code, reason = "the tests of the whole store use more of it")]
 #[path = "../../../../../tests/it/fixture/cluster.rs"]
@@ -22,21 +22,21 @@ use crate::store::environment::StoreOptions;
 /// Races of several nodes of each build.
 const RACES: usize = 12;
 const NODES_OF_EACH: usize = 3;
-/// Jobs that are done before, and after, the next build comes.
+/// Jobs that run before, and after, the next build arrives.
 const JOBS: usize = 40;
 /// Only adds, but to tables that every commit writes to.
 const ADDITION: &str = "ALTER TABLE @.hot ADD COLUMN later bigint; \
      ALTER TABLE @.commits ADD COLUMN later bigint NOT NULL DEFAULT 7; CREATE INDEX ready_later ON @.ready (rank); \
      CREATE TABLE @.later (id bigint PRIMARY KEY);";
 
-/// What the next build knows.
+/// The steps of the next build.
 fn next(sql: &'static str, works_with: usize) -> Vec<Step> {
     let works_with = u32::try_from(works_with).unwrap();
     STEPS.iter().copied().chain([Step { name: "later", sql, works_with }]).collect()
 }
 
-/// A node starts that knows these steps; says which were taken, in order. On a thread of its own: a connection is driven by
-/// the thread that waits for it, and a test may be inside a runtime.
+/// Starts a node with these steps; returns which were applied, in order. On a thread of its own: a connection is driven
+/// by the thread that waits for it, and a test may be inside a runtime.
 fn start(steps: &[Step], address: &str) -> Result<Vec<i64>, OpenError> {
     let starting = || {
         let address = Address::parse(address)?;
@@ -52,7 +52,7 @@ fn open(address: &str) -> Result<Store, OpenError> {
     Store::open(address, StoreOptions::default())
 }
 
-/// Submits a job and does what there is to do.
+/// Submits a job and runs everything that is due.
 async fn work(store: &Store) {
     let me = Caller::local();
     let worker = store.register(&me, NewWorker::default()).await.unwrap().id;
@@ -68,8 +68,8 @@ async fn work(store: &Store) {
 }
 
 async fn verify(store: &Store) {
-    for verdict in store.verify().await.unwrap() {
-        assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
+    for report in store.verify().await.unwrap() {
+        assert!(report.holds(), "{}: {}: {:#?}", report.code, report.promise, report.findings);
     }
 }
 
@@ -79,7 +79,7 @@ async fn two_builds_that_start_at_once_both_work_however_they_race() {
     for race in 0..RACES {
         let address = cluster::new_schema();
         if race % 2 == 0 {
-            // The usual case: the next build finds what the one before has made.
+            // The usual case: the next build finds the schema of the previous one.
             open(&address).unwrap().close();
         }
         let gate = Barrier::new(2 * NODES_OF_EACH);
@@ -127,7 +127,7 @@ async fn a_build_at_work_does_not_notice_that_the_next_one_migrates() {
     };
     let reached = async |count: usize| {
         while done.load(Ordering::SeqCst) < count {
-            // Reads beside the writes: they have locks of their own to be in the way with.
+            // Reads concurrent with the writes: they have locks of their own that can be in the way.
             nodes[0].stats(&Caller::local()).await.unwrap();
         }
     };
@@ -158,7 +158,7 @@ fn a_step_that_the_build_before_cannot_work_with_keeps_it_out() {
     let number = |steps: usize| u32::try_from(steps).unwrap();
     let refusal = OpenError::NewerSchema { found: number(steps.len()), known: number(STEPS.len()) };
     assert_eq!(open(&address).err(), Some(refusal));
-    // A later step that would let it in does not undo that.
+    // A later step that would allow it does not undo that.
     let later = Step { name: "latest", sql: "CREATE TABLE @.latest (id bigint)", works_with: 1 };
     let latest: Vec<Step> = steps.iter().copied().chain([later]).collect();
     start(&latest, &address).expect("the build after that starts");
@@ -176,8 +176,8 @@ async fn a_step_that_the_build_at_work_cannot_work_with_stops_it() {
     let read = store.stats(&me).await.expect_err("it cannot know what it reads");
     let job = NewJob::new(JobType::new("count").unwrap(), Payload::json("1"));
     let written = store.submit(&me, vec![job], SubmitOptions::default()).await.expect_err("nor write");
-    for told in [read.to_string(), written.to_string()] {
-        assert!(told.contains("start the newer one"), "{told}");
+    for message in [read.to_string(), written.to_string()] {
+        assert!(message.contains("start the newer one"), "{message}");
     }
     store.close();
 }

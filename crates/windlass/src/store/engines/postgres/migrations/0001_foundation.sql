@@ -1,9 +1,9 @@
--- The tables. `@.` stands for the schema. A job is one row in `hot`, which changes as it lives, and one in `jobs`, which is
--- written once. Text that a caller chose freely is kept as bytes: it may hold any character, and bytes have one order
--- everywhere. No foreign keys: the writer keeps what they would promise, and `verify` proves it.
+-- The tables. `@.` stands for the schema. A job is one row in `hot`, which changes over its life, and one in `jobs`,
+-- which is written once. Free text from callers is stored as bytes: it may contain any character, and bytes have one
+-- order everywhere. No foreign keys: the writer maintains the references, and `verify` checks them.
 
--- One row per commit, never changed: the numbers in force after it, and what others must know to keep their memory true.
--- A row that every commit updated would leave a trail of dead versions that every commit has to walk.
+-- One row per commit, never changed: the current numbers after it, and what other nodes need to update their caches. A
+-- row updated by every commit would leave a chain of dead versions that every commit has to skip.
 CREATE TABLE @.commits (
     n              bigint PRIMARY KEY,
     nonce          bigint NOT NULL,
@@ -12,9 +12,10 @@ CREATE TABLE @.commits (
     next_record    bigint NOT NULL,
     config_version bigint NOT NULL,
     counts_base    bigint NOT NULL,
-    -- The first place that was added to each lane of `ready`; none if none was, empty if there were too many to list.
+    -- The first position that was added to each lane of `ready`; NULL if none was, empty if there were too many to
+    -- list.
     lowered        bytea,
-    -- The first moment that was added to `timers`.
+    -- The earliest time that was added to `timers`.
     timer_at       bigint,
     -- Whether entries of `timers` were replaced.
     has_swept      boolean NOT NULL
@@ -38,7 +39,7 @@ CREATE TABLE @.policies (
 );
 CREATE UNIQUE INDEX policies_body ON @.policies (md5(body));
 
--- What was submitted; no `content_type` means JSON.
+-- The job as submitted; no `content_type` means JSON.
 CREATE TABLE @.jobs (
     seq             bigint PRIMARY KEY,
     owner           bytea NOT NULL,
@@ -65,8 +66,8 @@ CREATE TABLE @.tags (
     PRIMARY KEY (name, value, seq)
 );
 
--- The job as it is now, packed, with its CRC-32. No index is on anything that changes, so that a change stays on its page
--- and touches no index; where a job is to be found follows from it and stands in the narrow tables below.
+-- The current job, encoded, with its CRC-32. There is no index on anything that changes, so that a change stays on its
+-- page and touches no index; the positions of a job are derived from it and stored in the narrow tables below.
 CREATE TABLE @.hot (
     seq        bigint   PRIMARY KEY,
     id         uuid     NOT NULL,
@@ -80,7 +81,7 @@ CREATE TABLE @.hot (
 CREATE UNIQUE INDEX hot_id ON @.hot (id);
 CREATE INDEX hot_children ON @.hot (parent, seq) WHERE parent IS NOT NULL;
 
--- Claimable jobs that are not set aside, in the order of claiming.
+-- Claimable jobs that are not blocked, in claim order.
 CREATE TABLE @.ready (
     lane bigint   NOT NULL,
     rank smallint NOT NULL,
@@ -89,7 +90,7 @@ CREATE TABLE @.ready (
     PRIMARY KEY (lane, rank, at, seq)
 );
 
--- Jobs with a concurrency key that run (state 4) or are set aside for it (12).
+-- Jobs with a concurrency key that run (state 4) or are blocked on it (12).
 CREATE TABLE @.slots (
     key   bigint   NOT NULL,
     state smallint NOT NULL,
@@ -107,9 +108,9 @@ CREATE TABLE @.states (
     PRIMARY KEY (state, seq)
 );
 
--- Sets of jobs that time does not change before `at`. An entry is a lower bound: a job that has moved on since is looked
--- at once, when the entry's time has come. Every open job that time changes is in one that is early enough, and every
--- running job is in one with `is_running`.
+-- Sets of jobs without timers due before `at`. An entry is a lower bound: a job that has moved on since is read once,
+-- when the entry's time has come. Every open job with a timer is in an entry that is early enough, and every running
+-- job is in one with `is_running`.
 CREATE TABLE @.timers (
     at         bigint  NOT NULL,
     first      bigint  NOT NULL,
@@ -173,7 +174,7 @@ CREATE TABLE @.audit (
 );
 CREATE INDEX audit_job ON @.audit (job, seq) WHERE job IS NOT NULL;
 
--- How the counts by lane and state moved, commit by commit; now and then added up under the commit that does so.
+-- Changes of the counts by lane and state, per commit; periodically added up under the commit that does so.
 CREATE TABLE @.counts (
     n     bigint   NOT NULL,
     lane  bigint   NOT NULL,
@@ -182,7 +183,7 @@ CREATE TABLE @.counts (
     PRIMARY KEY (n, lane, state)
 );
 
--- Queues of rows that come and go are vacuumed early and often; what is only added needs it rarely.
+-- Tables whose rows come and go are vacuumed early and often; append-only tables need it rarely.
 ALTER TABLE @.ready SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE @.timers SET (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000,

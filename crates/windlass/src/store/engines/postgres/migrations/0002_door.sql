@@ -1,6 +1,6 @@
--- The door in SQL: `submit` takes a job in inside anybody's transaction. It checks what can be checked without the lock that
--- nodes take turns with, and leaves the submission in `inbox`; the next writer makes a job of it, with the same rules as
--- for every other. `@.` stands for the schema.
+-- The SQL inbox: `submit` accepts a job inside any transaction. It checks what can be checked without the writers'
+-- lock, and leaves the submission in `inbox`; the next writer turns it into a job, with the same rules as for every
+-- other. `@.` stands for the schema.
 
 CREATE TABLE @.inbox (
     n               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -12,7 +12,7 @@ CREATE TABLE @.inbox (
     unique_key      bytea,
     content_type    text  NOT NULL,
     body            jsonb NOT NULL,
-    -- Why no job can be made of it; it then stays for people to look at, and `verify` tells of it.
+    -- Why no job can be made of it; it then stays for inspection, and `verify` reports it.
     refusal         text,
     payload         bytea NOT NULL
 );
@@ -25,15 +25,15 @@ CREATE UNIQUE INDEX inbox_idempotency_key ON @.inbox (tenant, type, idempotency_
 CREATE UNIQUE INDEX inbox_unique_key ON @.inbox (tenant, type, unique_key)
     WHERE unique_key IS NOT NULL AND refusal IS NULL;
 
--- What the door must know of the nodes' options; the node that started last says.
+-- The options of the nodes that `submit` needs; written by the node that started last.
 CREATE TABLE @.door (
     is_only           boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     payload_bytes_max bigint  NOT NULL
 );
 INSERT INTO @.door (payload_bytes_max) VALUES (1048576);
 
--- The number of a key among the database's advisory locks. Writers lock 64 sets of keys at once where nobody stands at the
--- door with one of them, and single keys elsewhere: thousands of keys would not fit the server's table of locks.
+-- The advisory lock of a key. Writers lock 64 sets of keys at once where no `submit` holds one of them, and single keys
+-- otherwise: thousands of keys would not fit the server's table of locks.
 CREATE FUNCTION @.key_lock(kind bigint, tenant text, type text, key bytea) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT pg_catalog.hashtextextended(pg_catalog.concat_ws(' ', '@.', kind, tenant, type, pg_catalog.encode(key, 'hex')), 0)
@@ -48,7 +48,7 @@ BEGIN
     PERFORM pg_catalog.pg_advisory_xact_lock(lock);
 END $$;
 
--- Ends the call: the field in DETAIL and as the column's name, what is wrong with it in the message.
+-- Ends the call with an error: the field in DETAIL and as the column's name, the problem in the message.
 CREATE FUNCTION @.door_refuse(field text, problem text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -155,7 +155,7 @@ BEGIN
     RETURN CASE value WHEN 'critical' THEN 100 WHEN 'high' THEN 80 WHEN 'normal' THEN 50 WHEN 'low' THEN 10 ELSE 0 END;
 END $$;
 
--- A moment as milliseconds since 1970.
+-- A time in milliseconds since 1970.
 CREATE FUNCTION @.door_moment(field text, given jsonb) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -178,7 +178,7 @@ BEGIN
     RETURN pg_catalog.floor(extract(epoch FROM at) * 1000)::bigint;
 END $$;
 
--- A retry policy, whole: a preset, or values over one.
+-- A complete retry policy: a preset, or a preset with overrides.
 CREATE FUNCTION @.door_retry(given jsonb) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -281,7 +281,7 @@ BEGIN
     RETURN given;
 END $$;
 
--- Jobs that are waited for; each must be there, or come from this very transaction.
+-- Dependencies; each must exist, or come from this transaction.
 CREATE FUNCTION @.door_after(field text, given jsonb, of_tenant text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -313,7 +313,7 @@ BEGIN
     RETURN others;
 END $$;
 
--- The options as the writer reads them, checked: durations in nanoseconds, moments in milliseconds.
+-- The options as the writer reads them, validated: durations in nanoseconds, times in milliseconds.
 CREATE FUNCTION @.door_body(options jsonb, of_tenant text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -361,7 +361,7 @@ BEGIN
     RETURN body;
 END $$;
 
--- Submits a job with any bytes as its payload; `content_type` among the options says what they are.
+-- Submits a job with any bytes as its payload; the option `content_type` describes them.
 CREATE FUNCTION @.submit(type text, payload bytea, options jsonb DEFAULT '{}') RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -400,7 +400,7 @@ BEGIN
     IF body ? 'idempotency_key' THEN
         key := convert_to(body ->> 'idempotency_key', 'UTF8');
         PERFORM @.door_lock_key(0, of_tenant, of_type, key);
-        -- Statements of their own after the lock, so that they see what its last holder committed.
+        -- Separate statements after the lock, so that they see what its last holder committed.
         SELECT h.id, j.payload = payload AND coalesce(j.content_type, 'application/json') = convert_to(content, 'UTF8')
             INTO found_id, is_same FROM @.keys k JOIN @.hot h ON h.seq = k.seq JOIN @.jobs j ON j.seq = k.seq
             WHERE k.kind = 0 AND k.tenant = of_tenant AND k.type = of_type AND k.key = key AND k.expires_at > now_ms;
@@ -437,7 +437,7 @@ BEGIN
         VALUES (new_id, session_user, of_tenant, of_type, convert_to(body ->> 'idempotency_key', 'UTF8'),
             convert_to(body ->> 'unique_key', 'UTF8'), content, body, payload);
     IF lower(coalesce(nullif(current_setting('windlass.notify', true), ''), 'on')) NOT IN ('off', 'false', 'no', '0') THEN
-        -- Several in one transaction are one notification.
+        -- Several submissions in one transaction are one notification.
         PERFORM pg_notify('windlass:' || btrim('@.', '".'), 'door');
     END IF;
     RETURN new_id;
@@ -457,7 +457,7 @@ BEGIN
     RETURN coalesce(options, '{}') || '{"content_type": "application/json"}';
 END $$;
 
--- Submits a job with JSON as its payload: as text, kept byte for byte, or as a value.
+-- Submits a job with a JSON payload: as text, stored byte for byte, or as a value.
 CREATE FUNCTION @.submit(type text, payload text, options jsonb DEFAULT '{}') RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -472,6 +472,6 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     SELECT @.submit(type, payload::text, options)
 $$;
 
--- Nobody may until somebody is told so.
+-- No role may submit until it is granted.
 REVOKE ALL ON FUNCTION @.submit(text, bytea, jsonb), @.submit(text, text, jsonb), @.submit(text, json, jsonb),
     @.submit(text, jsonb, jsonb) FROM PUBLIC;

@@ -1,18 +1,19 @@
--- What a store needs to notice that it was put back to an earlier moment, and to keep its own time. `@.` stands for the schema.
+-- What a store needs to detect that it was restored to an earlier state, and to keep its own time. `@.` stands for the
+-- schema.
 
 -- Changes with every restore or loss of acknowledged commits; part of every fence.
 ALTER TABLE @.commits ADD COLUMN generation bigint NOT NULL DEFAULT 1;
 
--- What an audit record is about, besides its job: found again after the job is gone. Records from before have neither.
+-- The subject of an audit record besides its job: searchable after the job was removed. Older records have neither.
 ALTER TABLE @.audit ADD COLUMN queue text COLLATE "C";
 ALTER TABLE @.audit ADD COLUMN type text COLLATE "C";
 
--- Entries of running jobs are those of one worker: the last eight bytes of its id, 0 where it is not known whose they are.
+-- Entries of running jobs belong to one worker: the last eight bytes of its id, 0 where it is unknown.
 ALTER TABLE @.timers ADD COLUMN worker bigint NOT NULL DEFAULT 0;
 DROP INDEX @.timers_running;
 CREATE INDEX timers_worker ON @.timers (worker) WHERE is_running;
 
--- `submit` in SQL: the names of priorities in any letter case.
+-- `submit` in SQL: names of priorities are case-insensitive.
 CREATE OR REPLACE FUNCTION @.door_priority(given jsonb) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -31,26 +32,27 @@ BEGIN
     END IF;
     RETURN CASE name WHEN 'critical' THEN 100 WHEN 'high' THEN 80 WHEN 'normal' THEN 50 WHEN 'low' THEN 10 ELSE 0 END;
 END $$;
--- Which database this is, as the last node that connected found it. Another one was restored or promoted.
+-- The identity of this database, as found by the last node that connected. A different one means a restore or a
+-- promotion.
 CREATE TABLE @.cluster (
     is_only           boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     system_identifier bigint,
     timeline          bigint,
     relation          bigint
 );
--- An idempotency key lives until its own end, also after its job was removed. It remembers the job's id and the SHA-256 of
--- its content type, a zero byte and its payload; `ended` is the state of a removed job, none while the job is stored.
+-- An idempotency key stays until it expires, even after its job was removed. It stores the job's id and the SHA-256 of
+-- its content type, a zero byte and its payload; `ended` is the state of a removed job, NULL while the job is stored.
 ALTER TABLE @.keys ADD COLUMN job uuid, ADD COLUMN payload bytea, ADD COLUMN ended smallint;
 CREATE INDEX keys_ended ON @.keys (expires_at) WHERE ended IS NOT NULL;
 
--- Final jobs that were redriven are listed apart: their state counts 20 more in `states`, and those that completed are there
--- too. Event 10 of the audit trail says which they are.
+-- Final jobs that were redriven are listed separately: their state is 20 higher in `states`, and those that completed
+-- are there too. Event 10 of the audit trail identifies them.
 DELETE FROM @.states s USING @.hot h, @.audit a
     WHERE h.seq = s.seq AND s.state IN (9, 10, 11) AND a.job = h.id AND a.event = 10;
 INSERT INTO @.states (state, seq) SELECT h.state + 20, h.seq FROM @.hot h
     WHERE h.state IN (8, 9, 10, 11) AND EXISTS (SELECT FROM @.audit a WHERE a.job = h.id AND a.event = 10);
 
--- As before, but the key of a removed job is honoured too.
+-- As before, but also honours the key of a removed job.
 CREATE OR REPLACE FUNCTION @.submit(type text, payload bytea, options jsonb DEFAULT '{}') RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -89,12 +91,12 @@ BEGIN
     IF body ? 'idempotency_key' THEN
         key := convert_to(body ->> 'idempotency_key', 'UTF8');
         PERFORM @.door_lock_key(0, of_tenant, of_type, key);
-        -- Statements of their own after the lock, so that they see what its last holder committed. A node that makes a job of
+        -- Separate statements after the lock, so that they see what its last holder committed. A node that makes a job of
         -- a submission moves its keys from `inbox` to `keys`, without the lock: looked at in this order, it is found in one.
         SELECT i.id, i.payload = payload AND i.content_type = content INTO found_id, is_same FROM @.inbox i
             WHERE i.tenant = of_tenant AND i.type = of_type AND i.idempotency_key = key AND i.refusal IS NULL;
         IF found_id IS NULL THEN
-            -- The key of a removed job answers with what it remembers: the id, and a digest of the payload.
+            -- The key of a removed job provides the id and a digest of the payload.
             SELECT coalesce(h.id, k.job), CASE WHEN h.id IS NULL
                     THEN k.payload = sha256(convert_to(content, 'UTF8') || '\x00'::bytea || payload)
                     ELSE j.payload = payload AND coalesce(j.content_type, 'application/json') = convert_to(content, 'UTF8') END
@@ -130,7 +132,7 @@ BEGIN
         VALUES (new_id, session_user, of_tenant, of_type, convert_to(body ->> 'idempotency_key', 'UTF8'),
             convert_to(body ->> 'unique_key', 'UTF8'), content, body, payload);
     IF lower(coalesce(nullif(current_setting('windlass.notify', true), ''), 'on')) NOT IN ('off', 'false', 'no', '0') THEN
-        -- Several in one transaction are one notification.
+        -- Several submissions in one transaction are one notification.
         PERFORM pg_notify('windlass:' || btrim('@.', '".'), 'door');
     END IF;
     RETURN new_id;

@@ -1,4 +1,4 @@
-//! Lists that go by lanes: which of them to look at.
+//! Lists by lane: which lanes to read.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::store::engines::sql::columns::{SET_ASIDE, limit};
 use crate::store::filter::Scan;
 
 impl Tables {
-    /// Whether no more jobs than that are set aside for concurrency keys.
+    /// Whether at most `most` jobs are blocked on concurrency keys.
     pub(super) fn has_few_aside(&mut self, most: u64) -> EngineResult<bool> {
         let sql = "SELECT 1 FROM @.slots d WHERE d.state = $1::bigint LIMIT 1 OFFSET $2";
         let beyond = i64::try_from(most).unwrap_or(i64::MAX);
         Ok(self.link.fetch(sql, vec![SET_ASIDE.into(), beyond.into()])?.is_empty())
     }
 
-    /// The lanes whose first jobs come first: no other lane has a job on the page that is asked for.
+    /// The lanes whose first jobs come first: no other lane has a job on the requested page.
     pub(super) fn first_lanes(&mut self, lanes: &[Arc<Lane>], scan: &Scan) -> EngineResult<Vec<i64>> {
         let ids = self.find_lanes(lanes.iter())?;
         let sql = "SELECT l.id FROM unnest($1::bigint[]) AS l (id) CROSS JOIN LATERAL \

@@ -1,5 +1,5 @@
-//! Lists of jobs by a filter. SQL narrows the candidates through the best index at hand and answers for what was
-//! submitted; the filter's own predicate has the last word on everything in the job, so the two cannot differ.
+//! Lists of jobs by a filter. SQL narrows the candidates with the best available index and evaluates the conditions on
+//! specs; the filter's own predicate decides everything in the job record, so the two cannot differ.
 
 use super::super::connection::get;
 use super::super::parameter::{Column, Parameter};
@@ -11,22 +11,22 @@ use crate::limits;
 use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::engines::sql::columns::{REDRIVEN, SET_ASIDE, code, limit};
 use crate::store::engines::sql::page::{
-    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
+    Page, claimable_lanes, codes, few_lanes, is_by_lane, scan_limits, state_of, submitted, total,
 };
 use crate::store::filter::{Filter, Found, Order, Scan};
 
-/// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
+/// Number of jobs in a state up to which reading and sorting them all beats scanning the table in order.
 const SORTED_MAX: u64 = 10_000;
-/// Lanes up to which each is looked up by itself.
+/// Number of lanes up to which each is read separately.
 const LANES_APART_MAX: usize = 1_000;
-/// A row that is looked up costs as much as so many that are walked over.
-const LOOK_UP_COST: usize = 10;
-/// Rows read at a time beyond the page that is asked for.
+/// A row lookup costs as much as scanning this many rows.
+const LOOKUP_COST: usize = 10;
+/// Rows read at a time beyond the requested page.
 const READ_AT_ONCE: usize = 500;
 
 impl Tables {
     pub(in super::super) fn search_jobs(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
-        // Counters can spare a long walk; what is read to the end whatever it takes does not ask them.
+        // Counters can avoid a long scan; an unbounded scan does not use them.
         let is_bounded = reach < usize::MAX;
         let counts = if is_bounded { Some(self.load_counts()?) } else { None };
         let is_impossible = scan.filter.possible_states().is_some_and(|states| states.is_empty());
@@ -36,7 +36,7 @@ impl Tables {
         let total = counts.and_then(|counts| total(scan, counts));
         let lanes = self.lanes_of(&scan.filter)?;
         let mut found = Found::default();
-        for reach in looks(reach) {
+        for reach in scan_limits(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {
                 Order::Claim => self.claim_sources(scan, reach)?,
@@ -62,12 +62,12 @@ impl Tables {
         Ok(found)
     }
 
-    /// The first candidate of a source that is not looked at any more, if so many are not to be looked at.
+    /// The first candidate of a source beyond the scan limit, if there are more than `reach`.
     fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<ClaimOrder>> {
         let (Some(walk), Sequence::Submission(column)) = (source.walk, source.order) else { return Ok(None) };
         let mut rest = scan.filter.clone();
         (walk.without)(&mut rest);
-        // Where all of them fit, the page is full before it can be too long a walk.
+        // Where all of them match, the page is full before the scan can be too long.
         if reach == usize::MAX || rest == Filter::default() {
             return Ok(None);
         }
@@ -78,7 +78,7 @@ impl Tables {
             query.and(&format!("{column} {beyond} ?"), after.seq.0);
         }
         let is_walked = walk.from == EVERYTHING && scan.filter.owner.is_none();
-        let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
+        let reach = if is_walked { reach } else { reach.div_ceil(LOOKUP_COST) };
         query.parameters.push(limit(reach).into());
         let offset = query.parameters.len().to_string();
         query.sql.extend([" ORDER BY ", column, order, " LIMIT 1 OFFSET $", &offset]);
@@ -86,7 +86,8 @@ impl Tables {
         rows.first().map(|row| get(row, 0).map(submitted)).transpose()
     }
 
-    /// The same where candidates come in the order of claims, and this source may take a share of the reach.
+    /// Like [`end_of`](Self::end_of), for candidates in claim order, where this source may use a share of the scan
+    /// limit.
     fn end_of_lane(
         &mut self,
         source: &Source,
@@ -102,7 +103,7 @@ impl Tables {
         if let Some(after) = scan.after {
             query.and_place(">", after);
         }
-        query.parameters.push(limit(share.div_ceil(LOOK_UP_COST)).into());
+        query.parameters.push(limit(share.div_ceil(LOOKUP_COST)).into());
         let offset = query.parameters.len().to_string();
         query.sql.extend([" ORDER BY d.rank, d.at, d.seq LIMIT 1 OFFSET $", &offset]);
         let rows = self.link.fetch(&query.sql, query.parameters)?;
@@ -114,7 +115,7 @@ impl Tables {
         rows.first().map(place).transpose()
     }
 
-    /// Reads a source bit by bit until the page is full or nothing is left.
+    /// Reads a source in chunks until the page is full or nothing is left.
     fn read_source(
         &mut self,
         source: Source,
@@ -133,7 +134,7 @@ impl Tables {
         let mut after = page.scan.after;
         let mut parameters = Some(parameters);
         loop {
-            // The last round needs no copy; a source that is read in one go holds all its numbers.
+            // The last round needs no copy; a source that is read at once holds all its numbers.
             let own =
                 if is_ordered { copies(parameters.as_ref()) } else { parameters.take().unwrap_or_default() };
             let query = assemble(page.scan, start, own, lanes, after, is_ordered.then_some(at_once));
@@ -160,7 +161,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Looks up candidates whose numbers are known, until the page is full or enough were looked at.
+    /// Reads candidates whose numbers are known, until the page is full or the scan limit is reached.
     fn read_numbered(
         &mut self,
         source: Source,
@@ -177,14 +178,14 @@ impl Tables {
         } else {
             seqs.retain(|seq| after.is_none_or(|after| *seq > after));
         }
-        // What is read to the end anyway is read with few questions.
+        // An unbounded scan uses few queries.
         let at_once = if reach == usize::MAX { 20 * READ_AT_ONCE } else { READ_AT_ONCE };
         for (round, some) in seqs.chunks(at_once).enumerate() {
             let first = submitted(some[0]);
             if is_sorted && !page.has_room_from(first) {
                 break;
             }
-            if is_sorted && round * at_once > reach / LOOK_UP_COST {
+            if is_sorted && round * at_once > reach / LOOKUP_COST {
                 page.leave_out(first);
                 break;
             }
@@ -199,7 +200,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Where to look for the jobs of a filter.
+    /// The sources of candidates for a filter.
     fn sources(&mut self, filter: &Filter, reach: usize) -> EngineResult<Vec<Source>> {
         if let Some(parent) = &filter.parent {
             return Ok(vec![Source::hot("h.parent = $1", vec![Parameter::Id(*parent.as_bytes())])]);
@@ -236,18 +237,18 @@ impl Tables {
         Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
     }
 
-    /// Whether so few jobs have these ids that they are all looked at.
+    /// Whether so few jobs are in this id range that all of them can be read.
     fn has_few_ids(&mut self, first: JobId, last: JobId, reach: usize) -> EngineResult<bool> {
         if reach == usize::MAX {
             return Ok(true);
         }
         let sql = "SELECT 1 FROM @.hot WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT 1 OFFSET $3";
         let [first, last] = [first, last].map(|id| Parameter::Id(*id.as_bytes()));
-        let beyond = limit(limits::LIST_SCAN_MAX / LOOK_UP_COST).into();
+        let beyond = limit(limits::LIST_SCAN_MAX / LOOKUP_COST).into();
         Ok(self.link.fetch(sql, vec![first, last, beyond])?.is_empty())
     }
 
-    /// The states one by one, if that is less work than walking the table.
+    /// The states one by one, if that is cheaper than scanning the table.
     fn state_sources(&mut self, filter: &Filter) -> EngineResult<Option<Vec<Source>>> {
         let counts = self.load_counts()?;
         let few = few_lanes(filter, counts, LANES_APART_MAX, SORTED_MAX);
@@ -306,8 +307,8 @@ impl Tables {
         Ok(Some(sources))
     }
 
-    /// Where to look for jobs in the order of claims: lane by lane, each in that order already, if only claimable
-    /// ones are asked for.
+    /// The sources of candidates in claim order: lane by lane, each already in that order, if only claimable jobs are
+    /// requested.
     fn claim_sources(&mut self, scan: &Scan, reach: usize) -> EngineResult<Vec<Source>> {
         let filter = &scan.filter;
         if filter.states.is_empty() || filter.states.iter().any(|state| *state != JobState::Scheduled) {
@@ -339,7 +340,7 @@ impl Tables {
         Ok(sources)
     }
 
-    /// The lanes of a filter, if it names any part of them.
+    /// The lanes of a filter, if it has a condition on lanes.
     fn lanes_of(&mut self, filter: &Filter) -> EngineResult<Option<Vec<i64>>> {
         let names = [
             filter.tenant.as_ref().map(Tenant::as_str),

@@ -1,5 +1,5 @@
-//! Where the candidates of a list come from, and the statements that read them: put together from constant fragments, with
-//! whatever a caller gave bound.
+//! Sources of candidates for lists, and the statements that read them: assembled from constant fragments, with all
+//! caller input bound as parameters.
 
 use super::super::parameter::{Column, Parameter};
 use crate::store::engine::ClaimOrder;
@@ -7,35 +7,35 @@ use crate::store::engines::sql::columns::{SET_ASIDE, limit};
 use crate::store::engines::sql::page::codes;
 use crate::store::filter::{Filter, Order, Scan};
 
-/// Every job, in the order of submission.
+/// All jobs, in order of submission.
 pub(super) const EVERYTHING: &str = "@.hot h";
-/// A set of candidates: the table beside `hot` they come from, and the condition that makes use of its index.
+/// A set of candidates: the table next to `hot` they come from, and the condition that uses its index.
 pub(super) struct Source {
     pub(super) from: &'static str,
     pub(super) condition: &'static str,
     pub(super) parameters: Vec<Parameter>,
-    /// Their numbers, if they are known, the first submitted first.
+    /// Their numbers, if known, the first submitted first.
     pub(super) seqs: Vec<i64>,
     pub(super) order: Sequence,
-    /// Where to count them, if they can be too many to look at all.
+    /// How to count them, if there can be too many to read all.
     pub(super) walk: Option<Walk>,
 }
 
-/// How to count the candidates of a source, and which part of the filter they all fit.
+/// How to count the candidates of a source, and which part of the filter they all match.
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
     pub(super) from: &'static str,
     pub(super) without: fn(&mut Filter),
 }
 
-/// In which order candidates can be had.
+/// The order in which candidates are available.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequence {
-    /// In that of submission, by a column of this name.
+    /// By submission, using this column.
     Submission(&'static str),
-    /// In that of claims.
+    /// In claim order.
     Claim,
-    /// In none: all of them are read.
+    /// Unordered: all of them are read.
     Unsorted,
     /// By their numbers.
     Numbered,
@@ -59,7 +59,7 @@ impl Source {
         Source { order: Sequence::Unsorted, ..self }
     }
 
-    /// Jobs of a state that has a list of its own, or those of them that were redriven.
+    /// Jobs of a state that is listed in `states`, or those of them that were redriven.
     pub(super) fn listed(state: i64) -> Source {
         let from = "@.states d JOIN @.hot h ON h.seq = d.seq";
         let source = Source::new(from, "d.state = $1::bigint", vec![state.into()]);
@@ -75,19 +75,19 @@ impl Source {
         Source { order: Sequence::Claim, ..Source::new(from, "d.lane = $1", vec![lane.into()]) }
     }
 
-    /// Claimable jobs of these lanes, in no order.
+    /// Claimable jobs of these lanes, unordered.
     pub(super) fn lanes(lanes: Vec<i64>) -> Source {
         let from = "@.ready d JOIN @.hot h ON h.seq = d.seq";
         Source::new(from, "d.lane = ANY($1::bigint[])", vec![Column::of(lanes).into()]).unsorted()
     }
 
-    /// Jobs that are set aside for any concurrency key.
+    /// Jobs that are blocked on any concurrency key.
     pub(super) fn aside() -> Source {
         let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
         Source::new(from, "d.state = $1::bigint", vec![SET_ASIDE.into()]).unsorted()
     }
 
-    /// Jobs that run with a concurrency key, or are set aside for it.
+    /// Jobs that run with a concurrency key, or are blocked on it.
     pub(super) fn slots(key: i64, state: i64) -> Source {
         let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
         Source::new(from, "d.key = $1 AND d.state = $2::bigint", vec![key.into(), state.into()]).unsorted()
@@ -104,7 +104,7 @@ impl Source {
     }
 }
 
-/// A statement being put together from constant fragments; whatever a caller gave is bound.
+/// A statement assembled from constant fragments; all caller input is bound.
 pub(super) struct Query {
     pub(super) sql: String,
     pub(super) parameters: Vec<Parameter>,
@@ -119,7 +119,7 @@ impl Query {
         self.sql.push_str(&condition.replace('?', &place));
     }
 
-    /// Adds that a job comes before or after a place in the order of claims.
+    /// Adds the condition that a job comes before or after a claim position.
     pub(super) fn and_place(&mut self, beyond: &str, place: ClaimOrder) {
         let numbers = [i64::from(place.rank), place.eligible_at.as_millis()];
         let [rank, at] = numbers.map(|number| {
@@ -130,7 +130,7 @@ impl Query {
     }
 }
 
-/// The same sources with all of their jobs, to be put in order here.
+/// The same sources with all of their jobs, to be sorted here.
 pub(super) fn unsorted(sources: Vec<Source>) -> Vec<Source> {
     let unsorted = |source: Source| match source.order {
         Sequence::Numbered => source,
@@ -193,7 +193,7 @@ pub(super) fn assemble(
     query
 }
 
-/// What columns can tell, to spare unpacking what does not fit, and what only the submission can tell.
+/// Conditions on columns, to avoid decoding jobs that do not match, and conditions on the spec.
 fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
     if let Some(lanes) = lanes {
         query.and("h.lane = ANY(?)", Column::of(lanes.iter().copied()));
@@ -205,7 +205,7 @@ fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
         query.and("h.state = ANY(?::bigint[])", Column::of(codes(filter)));
     }
     if let Some((first, last)) = filter.ids {
-        // Not for the index of ids: it would find them all, to be sorted.
+        // Written so that the index of ids is not used: it would return them all, to be sorted.
         query.and("(h.id >= ?) IS TRUE", Parameter::Id(*first.as_bytes()));
         query.and("(h.id <= ?) IS TRUE", Parameter::Id(*last.as_bytes()));
     }

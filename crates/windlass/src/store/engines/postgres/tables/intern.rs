@@ -1,5 +1,5 @@
-//! Lanes and policies in the database: whatever a set of rows needs is read or added in one go. What is remembered of them
-//! is kept elsewhere.
+//! Lanes and policies in the database: those needed by a set of rows are read or added in one query. The cache is in
+//! `sql/interner.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const FIND_POLICY: &str = "SELECT id FROM @.policies WHERE md5(body) = md5($1) A
 const ADD_POLICY: &str = "INSERT INTO @.policies (body, \"check\") VALUES ($1, $2) RETURNING id";
 
 impl Tables {
-    /// Makes sure that these lanes and policies are remembered.
+    /// Reads these lanes and policies into the cache.
     pub(in super::super) fn learn(
         &mut self,
         lanes: impl Iterator<Item = i64>,
@@ -57,7 +57,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The numbers of lanes, asked for together; zero, which is no lane's, for one that no job was ever in.
+    /// The numbers of lanes, read together; 0, which no lane has, for a lane that never had a job.
     pub(in super::super) fn find_lanes<'l>(
         &mut self,
         lanes: impl Iterator<Item = &'l Arc<Lane>>,
@@ -85,7 +85,7 @@ impl Tables {
         Ok(ids)
     }
 
-    /// Makes sure that these lanes have numbers which are remembered: those that are new are added together.
+    /// Makes sure that these lanes have cached numbers: new ones are added together.
     pub(in super::super) fn know_lanes<'l>(
         &mut self,
         lanes: impl Iterator<Item = &'l Arc<Lane>>,
@@ -115,7 +115,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The number of a lane, which is added if it is new.
+    /// The number of a lane; adds it if it is new.
     pub(in super::super) fn lane_id(&mut self, lane: &Arc<Lane>) -> EngineResult<i64> {
         if let Some(id) = self.interned.known_lane_id(lane) {
             return Ok(id);
@@ -125,7 +125,7 @@ impl Tables {
         known.ok_or_else(|| StoreError::Database("a lane was added without a number".into()))
     }
 
-    /// The number of a policy, which is added if it is new.
+    /// The number of a policy; adds it if it is new.
     pub(in super::super) fn policy_id(&mut self, policy: &Arc<Policy>) -> EngineResult<i64> {
         let body = match self.interned.known_policy_id(policy) {
             Ok(id) => return Ok(id),
@@ -152,7 +152,7 @@ impl Tables {
         )
     }
 
-    /// Reads all lanes and policies, which compares them with their checksums.
+    /// Reads all lanes and policies, which verifies their checksums.
     pub(in super::super) fn check_interned(&mut self) -> EngineResult<()> {
         self.interned.clear();
         for (table, sql) in [

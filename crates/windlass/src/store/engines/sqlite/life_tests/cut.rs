@@ -1,8 +1,8 @@
-//! A database file that becomes shorter while it is open.
+//! A database file that is truncated while it is open.
 
 use super::*;
 
-/// Cuts the file of an open store to so many bytes.
+/// Truncates the file of an open store to this size.
 fn cut(t: &Fixture, bytes: impl FnOnce(u64) -> u64) {
     let file = fs::OpenOptions::new().write(true).open(t.path("jobs.db")).unwrap();
     file.set_len(bytes(file.metadata().unwrap().len())).unwrap();
@@ -29,7 +29,7 @@ fn a_database_that_is_cut_short_stops_the_store() {
 }
 
 #[test]
-fn a_database_that_was_vacuumed_is_no_trouble() {
+fn a_database_that_was_vacuumed_is_accepted() {
     let t = Fixture::new();
     let engine = t.open();
     engine.write(t.note("before"));

@@ -1,4 +1,4 @@
-//! Statements for whose answer nobody waits any more.
+//! Statements for whose answer no caller waits any more.
 
 use tokio_util::sync::CancellationToken;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::Deadline;
 use crate::store::engines::sqlite::reader::Turn;
 
-/// The caller leaves while its only statement runs, or its deadline passes.
+/// The caller stops waiting while its only statement runs, or its deadline passes.
 #[test]
 fn a_statement_ends_when_nobody_waits_for_it() {
     let t = Fixture::new();
@@ -16,12 +16,12 @@ fn a_statement_ends_when_nobody_waits_for_it() {
     let asker = CancellationToken::new();
     first.heed(asker.clone(), None).unwrap();
     let turn = first.turn();
-    let endless = thread::spawn(move || first.look_for_ever());
-    while !Turn::is_look(turn.current()) {
+    let endless = thread::spawn(move || first.read_forever());
+    while !Turn::is_read(turn.current()) {
         thread::yield_now();
     }
     asker.cancel();
     assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
     late.heed(CancellationToken::new(), Some(Deadline::after(Duration::from_millis(1)))).unwrap();
-    assert!(late.look_for_ever().unwrap_err().to_string().contains("interrupted"));
+    assert!(late.read_forever().unwrap_err().to_string().contains("interrupted"));
 }

@@ -12,7 +12,7 @@ fn time_never_runs_backwards_between_commits_of_any_process() {
     assert_eq!(t.answer(), ("first", Ok(())));
     let environment = Environment::new(Arc::new(early), Entropy::seeded(2), StoreOptions::default());
     let mut writer = open_writer(&t.location(), Arc::new(environment), Arc::default()).unwrap();
-    let (told, now) = sync_channel(1);
-    writer.commit(vec![t.task("when", move |tx| told.send(tx.now).unwrap())]).unwrap();
+    let (sender, now) = sync_channel(1);
+    writer.commit(vec![t.task("when", move |tx| sender.send(tx.now).unwrap())]).unwrap();
     assert_eq!(now.recv().unwrap(), later);
 }

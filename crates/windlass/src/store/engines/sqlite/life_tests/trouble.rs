@@ -1,4 +1,4 @@
-//! Commands that fail in the middle: nothing of them stays, and nobody else in their group is the worse for it.
+//! Commands that fail in the middle: none of their changes remain, and other commands of their group are not affected.
 
 use super::*;
 use crate::store::Store;
@@ -19,9 +19,9 @@ fn a_panic_undoes_its_group_and_nothing_else() {
     engine.write(t.note("next"));
     assert_eq!(t.answer(), ("next", Ok(())));
     assert_eq!(t.commits(), before + 1);
-    engine.read(look(&t, |_| panic!("as planned")));
+    engine.read(test_read(&t, |_| panic!("as planned")));
     assert!(t.answer().1.unwrap_err().to_string().contains("panicked"));
-    engine.read(look(&t, |_| {}));
+    engine.read(test_read(&t, |_| {}));
     assert_eq!(t.answer(), ("look", Ok(())));
 }
 
@@ -31,10 +31,10 @@ fn a_task_that_fails_takes_none_of_its_group_with_it() {
     let engine = t.open();
     let go_on = t.hold(&engine);
     let damaged = StoreError::Damaged("as planned".to_owned());
-    let trouble = damaged.clone();
+    let error = damaged.clone();
     engine.write(t.note("before"));
     engine.write(t.task("panics", |_| panic!("as planned")));
-    engine.write(t.task("damaged", move |tx| tx.abort(&trouble)));
+    engine.write(t.task("damaged", move |tx| tx.abort(&error)));
     engine.write(t.note("after"));
     drop(go_on);
     assert_eq!([t.answer(), t.answer()], [("hold", Ok(())), ("before", Ok(()))]);
@@ -42,7 +42,7 @@ fn a_task_that_fails_takes_none_of_its_group_with_it() {
     assert_eq!([t.answer(), t.answer()], [("damaged", Err(damaged)), ("after", Ok(()))]);
 }
 
-/// Damage of one record is that record's; damage of the file may be anywhere, so nothing more is acknowledged.
+/// Damage of one record affects that record only; damage of the file may be anywhere, so nothing more is acknowledged.
 #[test]
 fn damage_of_the_file_stops_the_store() {
     let t = Fixture::new();
@@ -63,7 +63,7 @@ fn damage_of_the_file_stops_the_store() {
 }
 
 #[test]
-fn trouble_in_the_middle_of_a_command_leaves_nothing_of_it() {
+fn an_error_in_the_middle_of_a_command_leaves_nothing_of_it() {
     let t = Fixture::new();
     let store = Store::open_in(
         &format!("sqlite:{}", t.path("jobs.db").display()),
@@ -71,12 +71,12 @@ fn trouble_in_the_middle_of_a_command_leaves_nothing_of_it() {
     )
     .unwrap();
     let damaged = StoreError::Damaged("as planned".to_owned());
-    let trouble = damaged.clone();
+    let error = damaged.clone();
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         put(tx, "half", 1);
-        // As time does between two items of a command.
+        // As timers do between two items of a command.
         tx.begin();
-        Err(trouble.clone())
+        Err(error.clone())
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(store.write("half", Kind::Ordinary, work)), Err(damaged));

@@ -1,4 +1,4 @@
--- The tables. A job is one row in `hot`, which changes as it lives, and one in `jobs`, which is written once.
+-- The tables. A job is one row in `hot`, which changes over its life, and one in `jobs`, which is written once.
 
 CREATE TABLE meta (
     one            INTEGER PRIMARY KEY CHECK (one = 1),
@@ -26,8 +26,8 @@ CREATE TABLE policies (
     "check" INTEGER NOT NULL
 );
 
--- What was submitted; no `content_type` means JSON. The payload is last, so
--- that the other columns are read without following its overflow pages.
+-- The job as submitted; no `content_type` means JSON. The payload is last, so that the other columns are read without
+-- following its overflow pages.
 CREATE TABLE jobs (
     seq             INTEGER PRIMARY KEY,
     owner           TEXT NOT NULL,
@@ -53,12 +53,12 @@ CREATE TABLE tags (
     PRIMARY KEY (name, value, seq)
 ) WITHOUT ROWID;
 
--- The job as it is now. `record` holds all of it, packed, with its CRC-32; a row of some 35 columns instead costs a
--- third of the claims per second. The columns beside it exist for the indexes and for filters, and follow from it:
---   state      the state's code, or 12 for a scheduled job that is set aside for its concurrency key
---   order_key  the lane if scheduled, the concurrency key if set aside, else 0
+-- The current job. `record` holds all of it, encoded, with its CRC-32; a row of some 35 columns instead costs a third
+-- of the claims per second. The other columns exist for indexes and filters, and are derived from it:
+--   state      the state's code, or 12 for a scheduled job that is blocked on its concurrency key
+--   order_key  the lane if scheduled, the concurrency key if blocked, else 0
 --   rank       100 - effective priority if scheduled, else 0
---   at         since when it is eligible if scheduled; 0 if final; else when time changes it, 2^63-1 for never
+--   at         when it became claimable if scheduled; 0 if final; else when its timer is due, 2^63-1 for never
 CREATE TABLE hot (
     seq         INTEGER PRIMARY KEY,
     id          BLOB    NOT NULL,
@@ -75,7 +75,7 @@ CREATE TABLE hot (
     record      BLOB    NOT NULL
 );
 CREATE UNIQUE INDEX hot_id ON hot (id);
--- Claims, timers and lists by state; `seq` follows `at` by itself, being the row's own key.
+-- Claims, timers and lists by state; `seq` follows `at` implicitly as the row id.
 CREATE INDEX hot_order ON hot (state, order_key, rank, at);
 CREATE INDEX hot_lifetime ON hot (expires_at) WHERE state IN (3, 12);
 CREATE INDEX hot_holders ON hot (concurrency) WHERE state = 4 AND concurrency IS NOT NULL;

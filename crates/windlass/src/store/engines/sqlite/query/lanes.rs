@@ -1,4 +1,4 @@
-//! Lists that go by lanes: which of them to look at.
+//! Lists by lane: which lanes to read.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::store::engines::sql::columns::{SET_ASIDE, code};
 use crate::store::filter::Scan;
 
 impl<C: Holds> Tables<C> {
-    /// Whether no more jobs than that are set aside for concurrency keys.
+    /// Whether at most `most` jobs are blocked on concurrency keys.
     pub(super) fn has_few_aside(&self, most: u64) -> EngineResult<bool> {
         let sql = "SELECT 1 FROM hot INDEXED BY hot_order WHERE state = ? LIMIT 1 OFFSET ?";
         let mut statement = prepare(self.connection.get(), sql)?;
@@ -21,7 +21,7 @@ impl<C: Holds> Tables<C> {
         Ok(beyond.optional().map_err(store_error)?.is_none())
     }
 
-    /// The lanes whose first jobs come first: no other lane has a job on the page that is asked for.
+    /// The lanes whose first jobs come first: no other lane has a job on the requested page.
     pub(super) fn first_lanes(&mut self, lanes: &[Arc<Lane>], scan: &Scan) -> EngineResult<Vec<i64>> {
         let mut ids = Vec::with_capacity(lanes.len());
         for lane in lanes {

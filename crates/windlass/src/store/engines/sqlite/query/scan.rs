@@ -1,5 +1,5 @@
-//! Lists of jobs by a filter. SQL narrows the candidates through the best index at hand and answers for what was
-//! submitted; the filter's own predicate has the last word on everything in the job, so the two cannot differ.
+//! Lists of jobs by a filter. SQL narrows the candidates with the best available index and evaluates the conditions on
+//! specs; the filter's own predicate decides everything in the job record, so the two cannot differ.
 
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params_from_iter};
@@ -15,20 +15,20 @@ use crate::limits;
 use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::engines::sql::columns::{SET_ASIDE, code, limit};
 use crate::store::engines::sql::page::{
-    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
+    Page, claimable_lanes, codes, few_lanes, is_by_lane, scan_limits, state_of, submitted, total,
 };
 use crate::store::filter::{Filter, Found, Order, Scan};
 
-/// Jobs in a state up to which sorting the numbers of all beats walking the table in order.
+/// Number of jobs in a state up to which sorting all their numbers beats scanning the table in order.
 const SORTED_MAX: u64 = 30_000;
-/// A row that is looked up costs as much as so many that are walked over.
-const LOOK_UP_COST: usize = 4;
-/// Lanes up to which each is looked up by itself.
+/// A row lookup costs as much as scanning this many rows.
+const LOOKUP_COST: usize = 4;
+/// Number of lanes up to which each is read separately.
 const LANES_APART_MAX: usize = 1_000;
 
 impl<C: Holds> Tables<C> {
     pub(in super::super) fn search_jobs(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
-        // Counters can spare a long walk; what is read to the end whatever it takes does not ask them.
+        // Counters can avoid a long scan; an unbounded scan does not use them.
         let is_bounded = reach < usize::MAX;
         let counts = if is_bounded { Some(self.load_counts()?) } else { None };
         let is_impossible = scan.filter.possible_states().is_some_and(|states| states.is_empty());
@@ -37,7 +37,7 @@ impl<C: Holds> Tables<C> {
         }
         let total = counts.and_then(|counts| total(scan, counts));
         let mut found = Found::default();
-        for reach in looks(reach) {
+        for reach in scan_limits(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {
                 Order::Claim => self.claim_sources(scan, reach)?,
@@ -59,17 +59,17 @@ impl<C: Holds> Tables<C> {
         Ok(found)
     }
 
-    /// The first candidate of a source that is not looked at any more, if so many are not to be looked at.
+    /// The first candidate of a source beyond the scan limit, if there are more than `reach`.
     fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<ClaimOrder>> {
         let Some(walk) = source.walk.filter(|_| reach < usize::MAX) else { return Ok(None) };
         let mut rest = scan.filter.clone();
         (walk.without)(&mut rest);
         if rest == Filter::default() {
-            // All of them fit: the page is full before it can be too long a walk.
+            // All of them match: the page is full before the scan can be too long.
             return Ok(None);
         }
         let is_walked = walk.from == EVERYTHING && scan.filter.owner.is_none();
-        let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
+        let reach = if is_walked { reach } else { reach.div_ceil(LOOKUP_COST) };
         let mut query = numbers(source, walk.from, scan);
         query.sql.push_str(" LIMIT 1 OFFSET ?");
         query.parameters.push(limit(reach).into());
@@ -78,7 +78,8 @@ impl<C: Holds> Tables<C> {
         Ok(end.optional().map_err(store_error)?.map(submitted))
     }
 
-    /// The same where candidates come in the order of claims, and this source may take a share of the reach.
+    /// Like [`end_of`](Self::end_of), for candidates in claim order, where this source may use a share of the scan
+    /// limit.
     fn end_of_lane(
         &mut self,
         source: &Source,
@@ -92,7 +93,7 @@ impl<C: Holds> Tables<C> {
         let mut query = Query { sql, parameters: source.parameters.clone() };
         go_on_claiming(&mut query, scan);
         query.sql.push_str(" LIMIT 1 OFFSET ?");
-        query.parameters.push(limit(share.div_ceil(LOOK_UP_COST)).into());
+        query.parameters.push(limit(share.div_ceil(LOOKUP_COST)).into());
         let mut statement = prepare(self.connection.get(), &query.sql)?;
         let end = statement.query_row(params_from_iter(query.parameters), |row| {
             let (rank, eligible_at) = (row.get(0)?, Timestamp::from_millis(row.get(1)?));
@@ -127,7 +128,7 @@ impl<C: Holds> Tables<C> {
         Ok(())
     }
 
-    /// Sorts the numbers of the candidates first, so that rows are fetched only until the page is full.
+    /// Sorts the numbers of the candidates first, so that rows are read only until the page is full.
     fn read_loose(&mut self, source: &Source, page: &mut Page<'_>) -> EngineResult<()> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let query = numbers(source, source.from, page.scan);
@@ -150,7 +151,7 @@ impl<C: Holds> Tables<C> {
         Ok(())
     }
 
-    /// Where to look for the jobs of a filter.
+    /// The sources of candidates for a filter.
     fn sources(&mut self, filter: &Filter, reach: usize) -> EngineResult<Vec<Source>> {
         if let Some(parent) = &filter.parent {
             let parameters = vec![parent.as_bytes().to_vec().into()];
@@ -185,19 +186,19 @@ impl<C: Holds> Tables<C> {
         Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
     }
 
-    /// Whether so few jobs have these ids that they are all looked at.
+    /// Whether so few jobs are in this id range that all of them can be read.
     fn has_few_ids(&self, first: JobId, last: JobId, reach: usize) -> EngineResult<bool> {
         if reach == usize::MAX {
             return Ok(true);
         }
         let sql = "SELECT 1 FROM hot INDEXED BY hot_id WHERE id BETWEEN ? AND ? LIMIT 1 OFFSET ?";
-        let parameters = [blob(first), blob(last), limit(limits::LIST_SCAN_MAX / LOOK_UP_COST).into()];
+        let parameters = [blob(first), blob(last), limit(limits::LIST_SCAN_MAX / LOOKUP_COST).into()];
         let mut statement = prepare(self.connection.get(), sql)?;
         let beyond = statement.query_row(params_from_iter(parameters), |_| Ok(()));
         Ok(beyond.optional().map_err(store_error)?.is_none())
     }
 
-    /// The states one by one, if that is less work than walking the table.
+    /// The states one by one, if that is cheaper than scanning the table.
     fn state_sources(&mut self, filter: &Filter) -> EngineResult<Option<Vec<Source>>> {
         let counts = self.load_counts()?;
         let few = few_lanes(filter, counts, LANES_APART_MAX, SORTED_MAX);
@@ -214,7 +215,7 @@ impl<C: Holds> Tables<C> {
                 let both = filter.redriven_or_not().into_iter();
                 sources.extend(both.map(|is_redriven| Source::ended(state, is_redriven)));
             } else if counted == JobState::Scheduled && few.is_some() {
-                // Those that are set aside are not in the order of lanes.
+                // Blocked jobs are not in the order of lanes.
                 is_aside |= state == SET_ASIDE;
                 to_sort += if state == SET_ASIDE { 0 } else { own };
             } else {
@@ -240,8 +241,8 @@ impl<C: Holds> Tables<C> {
         Ok(Some(sources))
     }
 
-    /// Where to look for jobs in the order of claims: lane by lane, each in that order already, if only claimable
-    /// ones are asked for.
+    /// The sources of candidates in claim order: lane by lane, each already in that order, if only claimable jobs are
+    /// requested.
     fn claim_sources(&mut self, scan: &Scan, reach: usize) -> EngineResult<Vec<Source>> {
         let filter = &scan.filter;
         if filter.states.is_empty() || filter.states.iter().any(|state| *state != JobState::Scheduled) {
@@ -276,7 +277,7 @@ impl<C: Holds> Tables<C> {
     }
 }
 
-/// Jobs of a concurrency key, if only those are asked for that an index knows: running ones, and those set aside.
+/// Jobs of a concurrency key, if only indexed ones are requested: running and blocked ones.
 fn concurrency_sources(filter: &Filter) -> Option<Vec<Source>> {
     let key = filter.concurrency?;
     let codes = codes(filter);

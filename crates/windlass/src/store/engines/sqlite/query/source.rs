@@ -1,5 +1,5 @@
-//! Where the candidates of a list come from, and the statements that read them: put together from constant fragments, with
-//! whatever a caller gave bound.
+//! Sources of candidates for lists, and the statements that read them: assembled from constant fragments, with all
+//! caller input bound as parameters.
 
 use rusqlite::types::Value;
 
@@ -9,26 +9,26 @@ use crate::store::engines::sql::columns::{code, worker_codes};
 use crate::store::engines::sql::page::codes;
 use crate::store::filter::{Filter, Order, Scan};
 
-/// Every job, in the order of submission.
+/// All jobs, in order of submission.
 pub(super) const EVERYTHING: &str = "hot h NOT INDEXED";
 
-/// A set of candidates: the tables and index they come from, the condition that makes use of it, and the name of the
-/// column by which they can be had in the order of submission.
+/// A set of candidates: the tables and index they come from, the condition that uses it, and the column that orders
+/// them by submission.
 pub(super) struct Source {
     pub(super) from: &'static str,
     pub(super) condition: &'static str,
     pub(super) parameters: Vec<Value>,
     pub(super) seq: &'static str,
-    /// Whether they come in the order of claims.
+    /// Whether they come in claim order.
     pub(super) is_claim_order: bool,
-    /// Whether they come in no order of use.
+    /// Whether their order is not usable.
     pub(super) is_loose: bool,
-    /// Where to count them, if they can be too many to look at all: those that do not fit are left out by this part of
-    /// the filter alone.
+    /// How to count them, if there can be too many to read all: candidates that do not match are excluded by this part
+    /// of the filter alone.
     pub(super) walk: Option<Walk>,
 }
 
-/// How to count the candidates of a source, and which part of the filter they all fit.
+/// How to count the candidates of a source, and which part of the filter they all match.
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
     pub(super) from: &'static str,
@@ -61,7 +61,7 @@ impl Source {
         Source { is_loose: true, ..source }
     }
 
-    /// Running jobs of these workers, and those of which it is not known whose they are.
+    /// Running jobs of these workers, and running jobs whose worker is unknown.
     pub(super) fn leased(workers: &[WorkerId]) -> Source {
         let condition = "h.state = 4 AND h.worker IN (SELECT value FROM json_each(?))";
         let codes: Vec<String> = worker_codes(workers).iter().map(i64::to_string).collect();
@@ -70,7 +70,7 @@ impl Source {
         Source { is_loose: true, ..source }
     }
 
-    /// Jobs in a final state that were redriven, or that were not; of either, the index is in the order of submission.
+    /// Jobs in a final state that were redriven, or that were not; in both cases the index is in order of submission.
     pub(super) fn ended(state: i64, is_redriven: bool) -> Source {
         let condition = "h.state = ? AND h.order_key = ? AND h.rank = 0 AND h.at = 0";
         let parameters = vec![state.into(), i64::from(is_redriven).into()];
@@ -81,14 +81,14 @@ impl Source {
         })
     }
 
-    /// Jobs of one lane, or set aside for one concurrency key.
+    /// Jobs of one lane, or blocked on one concurrency key.
     pub(super) fn pair(state: i64, order_key: i64) -> Source {
         let condition = "h.state = ? AND h.order_key = ?";
         let parameters = vec![state.into(), order_key.into()];
         Source { is_claim_order: true, ..Source::new("hot h INDEXED BY hot_order", condition, parameters) }
     }
 
-    /// Claimable jobs of one lane, to be put in the order of submission.
+    /// Claimable jobs of one lane, to be sorted by submission.
     pub(super) fn lane(lane: i64) -> Source {
         let source = Source::pair(code(JobState::Scheduled), lane);
         Source { is_claim_order: false, is_loose: true, ..source }
@@ -99,7 +99,7 @@ impl Source {
     }
 }
 
-/// A statement being put together from constant fragments; whatever a caller gave is bound.
+/// A statement assembled from constant fragments; all caller input is bound.
 pub(super) struct Query {
     pub(super) sql: String,
     pub(super) parameters: Vec<Value>,
@@ -115,7 +115,7 @@ impl Query {
 
 pub(super) const SELECT: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM";
 
-/// The numbers of a source's candidates, in the order asked for.
+/// The numbers of a source's candidates, in the requested order.
 pub(super) fn numbers(source: &Source, from: &str, scan: &Scan) -> Query {
     let sql = format!("SELECT {} FROM {from} WHERE {}", source.seq, source.condition);
     let mut query = Query { sql, parameters: source.parameters.clone() };
@@ -123,7 +123,7 @@ pub(super) fn numbers(source: &Source, from: &str, scan: &Scan) -> Query {
     query
 }
 
-/// Adds where to go on and in which order of submission.
+/// Adds the position to continue from and the order of submission.
 pub(super) fn go_on(query: &mut Query, scan: &Scan, column: &str) {
     let (beyond, order) = if scan.order == Order::Newest { ("<", " DESC") } else { (">", "") };
     if let Some(after) = scan.after {
@@ -132,7 +132,7 @@ pub(super) fn go_on(query: &mut Query, scan: &Scan, column: &str) {
     query.sql.extend([" ORDER BY ", column, order]);
 }
 
-/// Adds where to go on in the order of claims.
+/// Adds the position to continue from in claim order.
 pub(super) fn go_on_claiming(query: &mut Query, scan: &Scan) {
     if let Some(after) = scan.after {
         query.and("(h.rank, h.at, h.seq) > (?, ?, ?)", values_of(after));
@@ -167,7 +167,7 @@ pub(super) fn blob(id: JobId) -> Value {
     id.as_bytes().to_vec().into()
 }
 
-/// What the columns of `hot` can tell, to spare unpacking what does not fit.
+/// Conditions on the columns of `hot`, to avoid decoding jobs that do not match.
 pub(super) fn narrow(query: &mut Query, filter: &Filter) {
     let names = [
         ("tenant = ?", filter.tenant.as_ref().map(Tenant::as_str)),
@@ -200,7 +200,7 @@ pub(super) fn narrow(query: &mut Query, filter: &Filter) {
     }
 }
 
-/// What only the submission can tell.
+/// Conditions that only the spec can answer.
 pub(super) fn narrow_by_spec(query: &mut Query, filter: &Filter) {
     if let Some((name, value)) = &filter.tag {
         let condition = "EXISTS (SELECT 1 FROM tags t WHERE t.name = ? AND t.value = ? AND t.seq = h.seq)";

@@ -1,4 +1,4 @@
-//! Lanes and policies in the file: read once, and added when they are new. What is remembered of them is kept elsewhere.
+//! Lanes and policies in the file: read once, and added when they are new. The cache is in `sql/interner.rs`.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Interned {
         Ok(lane)
     }
 
-    /// The number of a lane; none if no job was ever in it.
+    /// The number of a lane; `None` if it never had a job.
     pub(crate) fn find_lane(
         &mut self,
         connection: &Connection,
@@ -50,7 +50,7 @@ impl Interned {
         Ok(found)
     }
 
-    /// The number of a lane, which is added if it is new.
+    /// The number of a lane; adds it if it is new.
     pub(crate) fn lane_id(&mut self, connection: &Connection, lane: &Arc<Lane>) -> EngineResult<i64> {
         if let Some(id) = self.find_lane(connection, lane)? {
             return Ok(id);
@@ -82,7 +82,7 @@ impl Interned {
         Ok(policy)
     }
 
-    /// The number of a policy, which is added if it is new.
+    /// The number of a policy; adds it if it is new.
     pub(crate) fn policy_id(&mut self, connection: &Connection, policy: &Arc<Policy>) -> EngineResult<i64> {
         match self.known_policy_id(policy) {
             Ok(id) => Ok(id),

@@ -1,5 +1,5 @@
-//! What the rows promise: everything comes back as it was written, in the order and selection that the naive predicate
-//! would give, and a row that was tampered with is not served.
+//! Guarantees of the rows: everything is read back as it was written, in the order and selection of the reference
+//! predicate, and a row that was tampered with is not served.
 
 mod fields;
 mod search;
@@ -60,7 +60,7 @@ fn priority(value: i64) -> Priority {
     Priority::new(value).unwrap()
 }
 
-/// A job with nothing in it that is optional.
+/// A job without optional parts.
 fn plain_job(seq: i64) -> JobRecord {
     JobRecord {
         seq: Seq(seq),

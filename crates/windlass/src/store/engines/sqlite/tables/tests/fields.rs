@@ -15,7 +15,7 @@ fn has_where(bit: impl Fn(u32) -> bool) -> JobFlags {
     }
 }
 
-/// A job in which every field differs from every other, and from what it is by default.
+/// A job in which every field differs from every other, and from its default.
 fn ticket() -> Ticket {
     let lane = Lane {
         tenant: Tenant::default(),
@@ -135,7 +135,7 @@ fn every_field_comes_back_as_it_was_written() {
         );
         assert_eq!(tables.find(&[id(5), id(77)]).unwrap(), [None, Some(job.clone())]);
         assert_eq!(tables.specs(&[Seq(78), Seq(77)]).unwrap(), [Some(plain_spec()), Some(spec.clone())]);
-        // The second time nothing is remembered, so lanes and policies are read back too.
+        // The second time nothing is cached, so lanes and policies are read back too.
         tables.rollback();
     }
     for has in 0..6 {

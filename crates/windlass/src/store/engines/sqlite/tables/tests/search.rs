@@ -1,4 +1,4 @@
-//! Searches give what a naive predicate over all jobs would, for random jobs.
+//! Searches return the same as the reference predicate over all jobs, for random jobs.
 
 use super::*;
 
@@ -65,7 +65,7 @@ struct Populated {
     rng: StdRng,
 }
 
-/// Jobs of every kind, some of them changed after they were added, some gone.
+/// Jobs of every kind, some of them changed after they were added, some removed.
 fn populated(seed: u64) -> Populated {
     println!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -85,7 +85,7 @@ fn populated(seed: u64) -> Populated {
         if rng.random_bool(0.5) {
             let change = |by, state| CountChange { lane: job.lane.clone(), state, by };
             let moved = random_job(&mut rng, seq, std::slice::from_ref(&job.lane));
-            // What never changes in a job does not change here either.
+            // Immutable parts of a job do not change here either.
             let moved = JobRecord {
                 created_at: job.created_at,
                 concurrency: job.concurrency,
@@ -192,7 +192,7 @@ fn random_filter(rng: &mut StdRng) -> Filter {
         filter.states = vec![JobState::Scheduled];
     }
     if rng.random_bool(0.2) {
-        // All of an id that is there, a part of it, or nearly none.
+        // A whole existing id, a part of it, or almost nothing.
         let text = id(rng.random_range(1..5)).to_string();
         let length = *[1, 8, 23, 36].choose(rng).unwrap();
         filter.ids = JobId::beginning_with(&text[..length]);
@@ -220,18 +220,18 @@ fn scans_give_what_the_predicate_would() {
         seen += naive.len();
         let found = tables.scan(&scan).unwrap();
         assert!(found.iter().eq(naive.iter().copied()), "round {round}: {scan:?}");
-        // In many short looks, each of which goes on where the last one stopped.
-        let (mut looked, mut after, reach) = (Vec::new(), scan.after, 20 + round % 400);
-        while looked.len() < scan.limit && round % 4 == 0 {
-            let limit = scan.limit - looked.len();
+        // In many short scans, each of which continues where the last one stopped.
+        let (mut collected, mut after, reach) = (Vec::new(), scan.after, 20 + round % 400);
+        while collected.len() < scan.limit && round % 4 == 0 {
+            let limit = scan.limit - collected.len();
             let found = tables.search(&Scan { after, limit, ..scan.clone() }, reach).unwrap();
-            looked.extend(found.jobs);
+            collected.extend(found.jobs);
             after = found.stopped;
             if after.is_none() {
                 break;
             }
         }
-        let is_same = looked.iter().eq(naive.iter().copied());
+        let is_same = collected.iter().eq(naive.iter().copied());
         assert!(is_same || round % 4 != 0, "round {round}, {reach} at a time: {scan:?}");
     }
     assert!(seen > 10_000);
@@ -243,7 +243,7 @@ fn what_was_redriven_is_found_among_any_number_that_was_not_and_the_reverse() {
     for is_redriven in [true, false] {
         let mut tables = fresh();
         tables.begin_write().unwrap();
-        // The first and one in the middle are unlike the others.
+        // The first and one in the middle differ from the others.
         let wanted = [1, JOBS / 2];
         for seq in 1..=JOBS {
             let superseded_by = (wanted.contains(&seq) == is_redriven).then(|| id(1));

@@ -25,7 +25,7 @@ fn removal_leaves_nothing_but_the_audit_trail() {
     let mut tables = fresh();
     insert(&mut tables, &full_job(), &full_spec(), vec![(key(KeyKind::Unique, "uniq"), at(5))]);
     tables.link(&[edge(77, 1, Need::After), edge(2, 77, Need::AfterAny)]).unwrap();
-    tables.write_facets(&[JobDataWrite::Put(facet(JobDataKind::Result, "", 0, "x"))]).unwrap();
+    tables.write_job_data(&[JobDataWrite::Put(data(JobDataKind::Result, "", 0, "x"))]).unwrap();
     tables.append(&mut [record(Some(id(77)))]).unwrap();
     tables.remove(&[Seq(77), Seq(500)], at(0)).unwrap();
     for table in ["jobs", "hot", "tags", "keys", "edges", "facets"] {
@@ -55,31 +55,31 @@ fn edges_are_found_from_both_sides_in_order() {
     assert_eq!(tables.edges(&[Seq(2), Seq(2)], Side::Dependent).unwrap(), [all[0], all[1], all[4]]);
 }
 
-fn facet(kind: JobDataKind, name: &str, number: u64, body: &str) -> JobData {
+fn data(kind: JobDataKind, name: &str, number: u64, body: &str) -> JobData {
     JobData { seq: Seq(77), kind, name: name.into(), number, body: Arc::from(body.as_bytes()) }
 }
 
 #[test]
-fn facets_are_put_replaced_dropped_and_read_in_order() {
+fn job_data_is_put_replaced_dropped_and_read_in_order() {
     let mut tables = fresh();
-    let log = |name: &str, number: u64, body: &str| facet(JobDataKind::Log, name, number, body);
+    let log = |name: &str, number: u64, body: &str| data(JobDataKind::Log, name, number, body);
     let all = [log("a", 2, "one"), log("a", 10, "two"), log("b", 1, ""), log("b", 3, "four")];
-    let put = |facet: &JobData| JobDataWrite::Put(facet.clone());
+    let put = |data: &JobData| JobDataWrite::Put(data.clone());
     let drop = JobDataWrite::Drop { seq: Seq(77), kind: JobDataKind::Log, name: "c".into(), number: 0 };
     let mut writes = vec![put(&log("a", 10, "old")), put(&log("c", 0, "gone")), drop];
     writes.extend(all.iter().rev().map(put));
-    writes.push(put(&facet(JobDataKind::Attempt, "a", 2, "other")));
-    tables.write_facets(&writes).unwrap();
+    writes.push(put(&data(JobDataKind::Attempt, "a", 2, "other")));
+    tables.write_job_data(&writes).unwrap();
     let query = JobDataQuery { seq: Seq(77), kind: JobDataKind::Log, name: None, above: None, limit: 99 };
-    assert_eq!(tables.facets(query).unwrap(), all);
-    assert_eq!(tables.facets(JobDataQuery { limit: 3, ..query }).unwrap(), all[..3]);
-    assert_eq!(tables.facets(JobDataQuery { name: Some("b"), ..query }).unwrap(), all[2..]);
+    assert_eq!(tables.job_data(query).unwrap(), all);
+    assert_eq!(tables.job_data(JobDataQuery { limit: 3, ..query }).unwrap(), all[..3]);
+    assert_eq!(tables.job_data(JobDataQuery { name: Some("b"), ..query }).unwrap(), all[2..]);
     assert_eq!(
-        tables.facets(JobDataQuery { above: Some(2), ..query }).unwrap(),
+        tables.job_data(JobDataQuery { above: Some(2), ..query }).unwrap(),
         [all[1].clone(), all[3].clone()]
     );
     tables.connection().execute("UPDATE facets SET body = x'00' WHERE number = 10", []).unwrap();
-    assert!(matches!(tables.facets(query), Err(StoreError::Damaged(_))));
+    assert!(matches!(tables.job_data(query), Err(StoreError::Damaged(_))));
 }
 
 #[test]
