@@ -8,6 +8,7 @@ mod model;
 mod placement;
 mod size;
 mod tree;
+mod words;
 
 use tree::TREE;
 
@@ -87,6 +88,16 @@ fn no_text_holds_a_word_for_unfinished_work() {
 }
 
 #[test]
-fn every_numbered_model_line_that_shows_at_store_level_is_named_by_a_test() {
-    none_of(&model::lines_without_a_test(&TREE));
+fn every_rule_of_the_model_is_named_by_a_test() {
+    none_of(&model::rules_without_a_test(&TREE));
+}
+
+#[test]
+fn every_rule_that_a_comment_names_is_in_the_model() {
+    none_of(&model::unknown_rules(&TREE));
+}
+
+#[test]
+fn no_text_uses_a_retired_word() {
+    none_of(&words::retired_words(&TREE));
 }
