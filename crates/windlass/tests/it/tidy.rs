@@ -78,8 +78,23 @@ fn only_the_clock_reads_the_time() {
 }
 
 #[test]
-fn every_path_named_in_the_architecture_exists() {
-    none_of(&documents::missing_architecture_paths(&TREE));
+fn every_path_named_for_contributors_exists() {
+    none_of(&documents::missing_paths(&TREE));
+}
+
+#[test]
+fn the_architecture_page_has_at_most_2000_words() {
+    none_of(&documents::long_architecture(&TREE));
+}
+
+#[test]
+fn no_document_shows_lines_that_rustdoc_hides() {
+    none_of(&documents::hidden_lines(&TREE));
+}
+
+#[test]
+fn no_document_cites_a_rule_by_number() {
+    none_of(&documents::numbered_rules(&TREE));
 }
 
 #[test]
