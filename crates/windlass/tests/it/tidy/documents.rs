@@ -25,6 +25,60 @@ pub(super) fn unfinished_work(tree: &[SourceFile]) -> Vec<String> {
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
+/// Words of the architecture page at most: it is read in one sitting, and decisions have pages of their own.
+const ARCHITECTURE_WORDS_MAX: usize = 2_000;
+
+/// The architecture page, if it is too long to be read in one sitting.
+pub(super) fn long_architecture(tree: &[SourceFile]) -> Vec<String> {
+    let page = tree.iter().filter(|file| file.path == ARCHITECTURE);
+    let words = page.map(|file| file.text.split_whitespace().count());
+    words
+        .filter(|&words| words > ARCHITECTURE_WORDS_MAX)
+        .map(|words| format!("{ARCHITECTURE}: {words} words, limit is {ARCHITECTURE_WORDS_MAX}"))
+        .collect()
+}
+
+/// Whether paths that it names in backticks must exist.
+fn names_paths(file: &SourceFile) -> bool {
+    [ARCHITECTURE, "CONTRIBUTING.md"].contains(&file.path.as_str()) || file.path.starts_with("docs/design/")
+}
+
+/// Lines of examples that rustdoc hides and a forge shows. Documents on a forge show whole programs instead.
+pub(super) fn hidden_lines(tree: &[SourceFile]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for file in tree.iter().filter(|file| file.has_extension(&["md"])) {
+        let (mut fenced, mut is_rust) = (false, false);
+        for (index, line) in file.text.lines().enumerate() {
+            let line = line.trim_start();
+            if let Some(language) = line.strip_prefix("```") {
+                fenced = !fenced;
+                is_rust = fenced && language.starts_with("rust");
+            } else if is_rust && (line == "#" || line.starts_with("# ")) {
+                violations.push(format!("{}:{}: a hidden line shows on a forge", file.path, index + 1));
+            }
+        }
+    }
+    violations
+}
+
+/// Documents that cite a rule of the model by a number, which means nothing to a reader.
+pub(super) fn numbered_rules(tree: &[SourceFile]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for file in tree.iter().filter(|file| file.has_extension(&["md"]) && file.name() != "CHANGELOG.md") {
+        for (index, line) in file.text.lines().enumerate() {
+            let words = line.split(|c: char| !c.is_ascii_alphanumeric());
+            let found = words.filter(|word| {
+                word.strip_prefix('M')
+                    .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+            });
+            violations.extend(found.map(|word| {
+                format!("{}:{}: `{word}`: link to the rule in docs/model.md", file.path, index + 1)
+            }));
+        }
+    }
+    violations
+}
+
 /// Where a path in the text may begin: at the root, or where its section of the code map does.
 const BASES: [&str; 5] = [
     "",
@@ -38,15 +92,17 @@ const EXTENSIONS: [&str; 12] =
     ["rs", "sql", "toml", "md", "sh", "py", "js", "css", "html", "json", "yml", "lock"];
 
 /// Paths in backticks that lead nowhere. Fenced blocks are left out: they show trees, commands and output.
-pub(super) fn missing_architecture_paths(tree: &[SourceFile]) -> Vec<String> {
-    let Some(document) = tree.iter().find(|file| file.path == ARCHITECTURE) else {
+pub(super) fn missing_paths(tree: &[SourceFile]) -> Vec<String> {
+    if !tree.iter().any(|file| file.path == ARCHITECTURE) {
         return vec![format!("{ARCHITECTURE}: does not exist")];
-    };
+    }
     let mut violations = Vec::new();
-    for (line, span) in code_spans(&document.text) {
-        for path in alternatives(span.strip_prefix("./").unwrap_or(span)) {
-            if looks_like_a_path(span) && !exists(tree, &path) {
-                violations.push(format!("{ARCHITECTURE}:{line}: `{path}` does not exist"));
+    for document in tree.iter().filter(|file| names_paths(file)) {
+        for (line, span) in code_spans(&document.text) {
+            for path in alternatives(span.strip_prefix("./").unwrap_or(span)) {
+                if looks_like_a_path(span) && !exists(tree, &path) {
+                    violations.push(format!("{}:{line}: `{path}` does not exist", document.path));
+                }
             }
         }
     }
@@ -103,7 +159,7 @@ mod tests {
     use super::*;
 
     fn missing(text: &str) -> Vec<String> {
-        missing_architecture_paths(&[
+        missing_paths(&[
             SourceFile::sample(ARCHITECTURE, text),
             SourceFile::sample("check", ""),
             SourceFile::sample("docs/concepts.md", ""),
@@ -135,7 +191,50 @@ mod tests {
 
     #[test]
     fn a_missing_document_is_a_violation() {
-        assert_eq!(missing_architecture_paths(&[]).len(), 1);
+        assert_eq!(missing_paths(&[]).len(), 1);
+    }
+
+    #[test]
+    fn paths_are_checked_on_every_page_for_contributors() {
+        let of = |page: &str| {
+            missing_paths(&[
+                SourceFile::sample(ARCHITECTURE, ""),
+                SourceFile::sample(page, "`job/status.rs`"),
+            ])
+        };
+        assert_eq!(of("CONTRIBUTING.md"), ["CONTRIBUTING.md:1: `job/status.rs` does not exist"]);
+        assert_eq!(of("docs/design/storage.md").len(), 1);
+        assert_eq!(of("docs/cli.md"), [""; 0]);
+    }
+
+    #[test]
+    fn an_architecture_page_that_takes_too_long_to_read_is_found() {
+        let of =
+            |words: usize| long_architecture(&[SourceFile::sample(ARCHITECTURE, &"word ".repeat(words))]);
+        assert_eq!(of(2_000), [""; 0]);
+        assert_eq!(of(2_001), ["ARCHITECTURE.md: 2001 words, limit is 2000"]);
+    }
+
+    #[test]
+    fn a_hidden_line_of_an_example_is_found() {
+        let of = |text: &str| hidden_lines(&[SourceFile::sample("docs/a.md", text)]);
+        let hidden = "# Heading\n```rust,no_run\n# use a::b;\n#[derive(Debug)]\n#\n```\n";
+        assert_eq!(
+            of(hidden),
+            ["docs/a.md:3: a hidden line shows on a forge", "docs/a.md:5: a hidden line shows on a forge"]
+        );
+        assert_eq!(of("```toml\n# a comment\n```\n# Heading\n```rust\nuse a;\n```\n"), [""; 0]);
+    }
+
+    #[test]
+    fn a_rule_cited_by_number_is_found() {
+        let of = |path: &str, text: &str| numbered_rules(&[SourceFile::sample(path, text)]);
+        assert_eq!(
+            of("docs/a.md", "x\nas said (M51)"),
+            ["docs/a.md:2: `M51`: link to the rule in docs/model.md"]
+        );
+        assert_eq!(of("docs/a.md", "10M rows, MiB, M, M1x, 5 M"), [""; 0]);
+        assert_eq!(of("CHANGELOG.md", "M5").len() + of("src/a.rs", "M5").len(), 0);
     }
 
     #[test]

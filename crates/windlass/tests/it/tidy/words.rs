@@ -1,0 +1,98 @@
+//! Words that the project no longer uses, each with the plain one. It looks at whole words, in any text but the changelog;
+//! whether a sentence is plain is for the reader.
+
+use super::lexer::{line_of, whole_word_positions};
+use super::tree::SourceFile;
+
+/// A word or phrase, what to write instead, and why.
+struct Retired {
+    word: &'static str,
+    instead: &'static str,
+    reason: &'static str,
+}
+
+const fn retired(word: &'static str, instead: &'static str, reason: &'static str) -> Retired {
+    Retired { word, instead, reason }
+}
+
+const ARCHAIC: &str = "readers of technical English stumble over archaic words";
+const VAGUE: &str = "a pronoun hides who is meant";
+const PRIVATE: &str = "no other job system uses this word, so nobody searches for it";
+
+const RETIRED: &[Retired] = &[
+    retired("whoever", "any caller, the user, a program that", VAGUE),
+    retired("whomever", "any caller, the user", VAGUE),
+    retired("anew", "again", ARCHAIC),
+    retired("thereby", "so, by this", ARCHAIC),
+    retired("lest", "so that … not", ARCHAIC),
+    retired("farewell", "shutdown report", PRIVATE),
+    retired("doorstep", "inbox", PRIVATE),
+    retired("deed", "action", PRIVATE),
+    retired("facet", "job data, side record", PRIVATE),
+    retired("crew", "worker", PRIVATE),
+    retired("parcel", "response", PRIVATE),
+    retired("hangs on", "belongs to, is attached to", "it does not say how two things are related"),
+    retired("opens nothing", "is invalid", "an error names what happened"),
+    retired("in vain", "without effect, for nothing found", ARCHAIC),
+    retired("lookout", "change listener", PRIVATE),
+];
+
+/// Texts that may use any word: history, licences, what cargo writes, and the list above.
+const EXEMPT: [&str; 3] = ["CHANGELOG.md", "Cargo.lock", "crates/windlass/tests/it/tidy/words.rs"];
+
+/// Retired words in any text of the project. Plurals are left alone: `facets` is the name of a table.
+pub(super) fn retired_words(tree: &[SourceFile]) -> Vec<String> {
+    let is_checked =
+        |file: &&SourceFile| !EXEMPT.contains(&file.path.as_str()) && !file.name().starts_with("LICENSE");
+    let mut violations = Vec::new();
+    for file in tree.iter().filter(is_checked) {
+        // ASCII only, so that every offset stays where it was.
+        let text = file.text.to_ascii_lowercase();
+        for Retired { word, instead, reason } in RETIRED {
+            let places = whole_word_positions(&text, word).into_iter();
+            violations.extend(places.map(|at| {
+                format!("{}:{}: `{word}`: write {instead}; {reason}", file.path, line_of(&text, at))
+            }));
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        retired_words(&[SourceFile::sample(path, text)])
+    }
+
+    #[test]
+    fn a_retired_word_is_named_with_its_line_and_the_plain_word() {
+        assert_eq!(
+            found("docs/a.md", "It is\ndone Anew."),
+            ["docs/a.md:2: `anew`: write again; readers of technical English stumble over archaic words"]
+        );
+    }
+
+    #[test]
+    fn every_retired_word_is_found_in_any_case() {
+        for Retired { word, .. } in RETIRED {
+            assert_eq!(found("a.rs", &format!("// {word}, so")).len(), 1, "{word}");
+            assert_eq!(found("a.html", &format!("<p>{}</p>", word.to_uppercase())).len(), 1, "{word}");
+        }
+    }
+
+    #[test]
+    fn only_whole_words_count() {
+        assert_eq!(found("a.md", "indeed, the screw of a parceled facetious planet; hang on, vain"), [""; 0]);
+        assert_eq!(found("a.rs", "fn screw_deeds_x() {}"), [""; 0]);
+    }
+
+    #[test]
+    fn history_may_use_any_word() {
+        for path in ["CHANGELOG.md", "LICENSE-MIT", "crates/windlass/tests/it/tidy/words.rs"] {
+            assert_eq!(found(path, "whoever"), [""; 0], "{path}");
+        }
+        assert_eq!(found("README.md", "whoever").len(), 1);
+    }
+}
