@@ -39,7 +39,7 @@ pub const GUESSING_ADDRESSES_MAX: usize = 10_000;
 pub const SIGN_IN_BYTES_MAX: usize = 4 << 10;
 /// How long that form may take to arrive.
 pub const SIGN_IN_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a client may take to send a request's body: with the store's own time well below the 30 s of M32.
+/// How long a client may take to send a request's body: with the store's own time well below the default lease of 30 s.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 /// How long a client may take less than [`WRITE_BYTES_MIN`] of an answer that waits for it before it is cut off.
 pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);

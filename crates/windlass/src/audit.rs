@@ -1,5 +1,5 @@
 //! The audit trail as data: the closed list of events, the record, the levels, and the hash chain that reveals any edit
-//! (M92, M93). The store writes and reads the records.
+//!. The store writes and reads the records.
 
 mod head;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::job::{JobId, JobType, QueueName, Tenant};
 
 macro_rules! events {
     ($($variant:ident = $name:literal, $severity:ident, $kind:ident;)*) => {
-        /// The event of an audit record. The list is closed (M92).
+        /// The event of an audit record. The list is closed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, reason = "each is named for what happened")]
         pub enum AuditEvent { $($variant,)* }
@@ -175,7 +175,7 @@ pub struct Record {
     pub seq: u64,
     /// The event.
     pub event: AuditEvent,
-    /// The type's own name for a success, if it has one (M92).
+    /// The type's own name for a success, if it has one.
     pub alias: Option<String>,
     /// The time.
     pub at: Timestamp,

@@ -1,4 +1,4 @@
-//! The content of callbacks, and their retries (M95). A callback is delivered by an internal job: its payload is the
+//! The content of callbacks, and their retries. A callback is delivered by an internal job: its payload is the
 //! callback's body, its metadata holds the URL. The network request itself is sent by the server.
 
 use std::time::Duration;
@@ -127,7 +127,7 @@ fn report<'a>(job: &'a JobRecord, spec: &'a Spec, result: Option<&[u8]>) -> Repo
 mod tests {
     use super::*;
 
-    /// M95: over days.
+    /// Model: callbacks. Over days.
     #[test]
     fn a_report_is_tried_ten_times_over_three_days() {
         assert_eq!(retry_after(0), None, "nothing failed");

@@ -51,7 +51,7 @@ use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
 use crate::store::command::heartbeat::{Directive, HeartbeatItem};
 
-/// What a worker does if steps do not match those that an earlier attempt saved (M71).
+/// What a worker does if steps do not match those that an earlier attempt saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StepMode {
     /// The job fails with the error `steps_changed`.
@@ -215,22 +215,22 @@ impl Cx {
     }
 
     /// How many earlier attempts failed. Unlike [`attempt`](Cx::attempt) it does not count attempts that parked or were
-    /// released (M5).
+    /// released.
     pub fn failures(&self) -> u32 {
         self.0.claimed.job.failures
     }
 
-    /// The id of this attempt (M17).
+    /// The id of this attempt.
     pub fn attempt_id(&self) -> AttemptId {
         self.0.claimed.job.attempt_id()
     }
 
-    /// The id of the previous attempt, if any (M17).
+    /// The id of the previous attempt, if any.
     pub fn previous_attempt(&self) -> Option<AttemptId> {
         self.attempt_id().previous()
     }
 
-    /// How many attempts may fail before the job fails for good (M40).
+    /// How many attempts may fail before the job fails for good.
     pub fn max_attempts(&self) -> u32 {
         self.0.claimed.job.policy.retry.max_attempts
     }
@@ -240,13 +240,13 @@ impl Cx {
         self.0.claimed.job.priority
     }
 
-    /// When the store ends this attempt, by the store's clock (M30).
+    /// When the store ends this attempt, by the store's clock.
     pub fn deadline(&self) -> Timestamp {
         self.0.claimed.job.lease.map_or(Timestamp::MAX, |lease| lease.deadline_at)
     }
 
     /// A number that grows with every start. Use it in conditional writes to other systems, so that a stale attempt
-    /// fails there as well (M5).
+    /// fails there as well.
     pub fn fence(&self) -> Fence {
         self.0.claimed.job.fence
     }
@@ -313,12 +313,12 @@ impl Cx {
         self.note(AttemptWrite::Logs(lines)).await
     }
 
-    /// Adds costs; they are booked with the attempt's outcome (M18).
+    /// Adds costs; they are booked with the attempt's outcome.
     pub fn cost(&self, cents: u32) {
         self.0.cost_cents.fetch_add(i64::from(cents), Ordering::Relaxed);
     }
 
-    /// Shortens this attempt's timeout to `limit` from now; a longer limit has no effect (M30).
+    /// Shortens this attempt's timeout to `limit` from now; a longer limit has no effect.
     pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
         let beat = HeartbeatItem { timeout: Some(limit), ..HeartbeatItem::new(self.job_id(), self.fence()) };
         let client = &self.0.client;
@@ -329,7 +329,7 @@ impl Cx {
         }
     }
 
-    /// Saves a checkpoint, replacing the previous one (M73).
+    /// Saves a checkpoint, replacing the previous one.
     pub async fn checkpoint<T: Serialize + Sync>(&self, value: &T) -> Result<(), anyhow::Error> {
         let value = serde_json::to_vec(value)?;
         self.save(CHECKPOINT, value).await.map_err(failed)?;
@@ -337,7 +337,7 @@ impl Cx {
         Ok(())
     }
 
-    /// The value last saved by `checkpoint`, in this attempt or an earlier one (M73).
+    /// The value last saved by `checkpoint`, in this attempt or an earlier one.
     pub fn last_checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>, anyhow::Error> {
         Ok(self.saved(CHECKPOINT).map(|value| serde_json::from_slice(&value)).transpose()?)
     }

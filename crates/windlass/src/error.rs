@@ -258,7 +258,7 @@ pub enum SubmitError {
         /// In bytes.
         limit: usize,
     },
-    /// Another job that is not final holds the unique key (M14).
+    /// Another job that is not final holds the unique key.
     #[error("job {index}: unique key `{key}` is held by job {holder}")]
     UniqueKeyTaken {
         /// Position in the batch, from 0.
@@ -268,7 +268,7 @@ pub enum SubmitError {
         /// The job that holds the key.
         holder: JobId,
     },
-    /// Strict mode: the idempotency key was used with another payload (M13).
+    /// Strict mode: the idempotency key was used with another payload.
     #[error("job {index}: idempotency key belongs to job {existing} with another payload")]
     PayloadDiffers {
         /// Position in the batch, from 0.
@@ -276,7 +276,7 @@ pub enum SubmitError {
         /// The job that has the key.
         existing: JobId,
     },
-    /// The queue or tenant has reached its limit of unfinished jobs (M113).
+    /// The queue or tenant has reached its limit of unfinished jobs.
     #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
     TooDeep {
         /// The queue or tenant.
@@ -303,13 +303,13 @@ pub enum ActError {
     /// The job does not exist, or belongs to another tenant.
     #[error("no job {0}")]
     NotFound(JobId),
-    /// The job's state does not allow the action (M1).
+    /// The job's state does not allow the action.
     #[error(transparent)]
     Refused(#[from] InvalidTransition),
-    /// Strict mode: the job is already suspended (M51).
+    /// Strict mode: the job is already suspended.
     #[error("job {0} is already suspended")]
     AlreadySuspended(JobId),
-    /// Strict mode: the job is not suspended (M51).
+    /// Strict mode: the job is not suspended.
     #[error("job {0} is not suspended")]
     NotSuspended(JobId),
     /// Strict mode: it is already paused.
@@ -364,7 +364,7 @@ pub enum ActError {
         /// The job that holds the key.
         holder: JobId,
     },
-    /// Redriving would exceed the limit of unfinished jobs of the queue or tenant (M113).
+    /// Redriving would exceed the limit of unfinished jobs of the queue or tenant.
     #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
     TooDeep {
         /// The queue or tenant.
@@ -405,7 +405,7 @@ pub enum ScheduleError {
     Store(#[from] StoreError),
 }
 
-/// The state machine has no such transition (M1).
+/// The state machine has no such transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {action} a job that is {state}")]
 pub struct InvalidTransition {
@@ -415,7 +415,7 @@ pub struct InvalidTransition {
     pub action: Action,
 }
 
-/// The caller's role or tenant does not allow this (M91).
+/// The caller's role or tenant does not allow this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{actor} with role {role} may not {action}")]
 pub struct Forbidden {
@@ -437,7 +437,7 @@ pub enum WorkError {
     /// The job does not exist, or belongs to another tenant.
     #[error("no job {0}")]
     NoSuchJob(JobId),
-    /// The lease was lost; nothing was written (M5).
+    /// The lease was lost; nothing was written.
     #[error("the lease on job {0} was lost")]
     Stale(JobId),
     /// A value is not allowed.

@@ -280,7 +280,7 @@ pub(crate) fn lost_in_json<T: serde::de::DeserializeOwned>(json: &[u8]) -> Optio
 #[error("snoozed for {0:?}")]
 pub struct Snooze(pub Duration);
 
-/// The failure that an error stands for: the [`Failure`] in it, or else a temporary failure (M43).
+/// The failure that an error stands for: the [`Failure`] in it, or else a temporary failure.
 ///
 /// A `Failure` is also found below context and as the source of another error. The message contains the whole chain.
 pub(crate) fn failure_of(error: &anyhow::Error) -> Failure {

@@ -66,15 +66,15 @@ pub struct JobRecord {
     pub state: JobState,
     /// The job's own priority.
     pub priority: Priority,
-    /// The highest effective priority among the jobs that wait for it (M24).
+    /// The highest effective priority among the jobs that wait for it.
     pub inherited: Priority,
-    /// Number of starts (M5).
+    /// Number of starts.
     pub attempt: u32,
-    /// Number of retryable failures (M5).
+    /// Number of retryable failures.
     pub failures: u32,
-    /// Number of crashes among the failures (M6).
+    /// Number of crashes among the failures.
     pub crashes: u32,
-    /// Rejects writes of stale workers (M5).
+    /// Rejects writes of stale workers.
     pub fence: Fence,
     /// Submission time.
     pub created_at: Timestamp,
@@ -84,7 +84,7 @@ pub struct JobRecord {
     pub run_at: Timestamp,
     /// End of the current backoff.
     pub retry_at: Option<Timestamp>,
-    /// When it first became ready (M21).
+    /// When it first became ready.
     pub eligible_at: Option<Timestamp>,
     /// When it last became ready.
     pub scheduled_at: Option<Timestamp>,
@@ -94,17 +94,17 @@ pub struct JobRecord {
     pub started_at: Option<Timestamp>,
     /// When it became final.
     pub completed_at: Option<Timestamp>,
-    /// End of its lifetime (M33).
+    /// End of its lifetime.
     pub expires_at: Timestamp,
     /// The current lease, while the job runs.
     pub lease: Option<Lease>,
-    /// The worker that completed it; the record of its last attempt is derived from this (M17).
+    /// The worker that completed it; the record of its last attempt is derived from this.
     pub completed_by: Option<WorkerId>,
     /// Number of `after` jobs that have not completed.
     pub after_unmet: u32,
     /// Whether it still waits for one of its `after_any` jobs.
     pub any_unmet: bool,
-    /// Number of jobs on the longest dependency path that ends here (M61).
+    /// Number of jobs on the longest dependency path that ends here.
     pub depth: u32,
     /// Its concurrency key.
     pub concurrency: Option<ConcurrencyKey>,
@@ -128,7 +128,7 @@ pub struct JobRecord {
 pub struct JobFlags {
     /// Other jobs depend on it.
     pub dependents: bool,
-    /// It holds a unique key (M14).
+    /// It holds a unique key.
     pub unique_key: bool,
     /// It has saved checkpoints.
     pub checkpoints: bool,
@@ -138,7 +138,7 @@ pub struct JobFlags {
     pub result: bool,
     /// It has a callback URL.
     pub callback: bool,
-    /// Its worker has prefetched it but not started it: no attempt counts yet (M5).
+    /// Its worker has prefetched it but not started it: no attempt counts yet.
     #[serde(default)]
     pub claim_ahead: bool,
     /// A worker that had prefetched it was lost. The job may have started and crashed the worker without the store
@@ -149,7 +149,7 @@ pub struct JobFlags {
 
 impl JobRecord {
     /// Whether a worker may prefetch it: not if it may have crashed a worker. If the worker were lost before the start
-    /// was recorded, the crash would not be counted (M6).
+    /// was recorded, the crash would not be counted.
     pub(crate) fn may_be_claimed_ahead(&self) -> bool {
         self.crashes == 0 && !self.has.lost_ahead
     }
@@ -193,12 +193,12 @@ impl JobRecord {
         }
     }
 
-    /// The priority used for claims: its own or the inherited one, whichever is higher (M24).
+    /// The priority used for claims: its own or the inherited one, whichever is higher.
     pub fn effective_priority(&self) -> Priority {
         self.priority.max(self.inherited)
     }
 
-    /// Number of retries granted so far (M5).
+    /// Number of retries granted so far.
     pub fn retry_count(&self) -> u32 {
         self.failures.min(self.policy.retry.max_retries())
     }

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-/// Largest payload, result or checkpoint unless configured (M12): a size that a database row handles well.
+/// Largest payload, result or checkpoint unless configured: a size that a database row handles well.
 pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
-/// Largest payload that can be configured (M12).
+/// Largest payload that can be configured.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
-/// Characters in a type, queue or tenant name (M11).
+/// Characters in a type, queue or tenant name.
 pub const NAME_CHARS_MAX: usize = 255;
-/// Characters in an idempotency, unique or concurrency key (M13).
+/// Characters in an idempotency, unique or concurrency key.
 pub const KEY_CHARS_MAX: usize = 256;
-/// Entries in a job's tags (M16).
+/// Entries in a job's tags.
 pub const TAGS_MAX: usize = 64;
-/// Characters in the name of a tag (M16).
+/// Characters in the name of a tag.
 pub const TAG_NAME_CHARS_MAX: usize = 64;
-/// Characters in the value of a tag (M16).
+/// Characters in the value of a tag.
 pub const TAG_VALUE_CHARS_MAX: usize = 256;
 /// Characters in a correlation id; long enough for any trace header.
 pub const CORRELATION_CHARS_MAX: usize = 256;
@@ -41,7 +41,7 @@ pub const CONTENT_TYPE_CHARS_MAX: usize = 255;
 pub const STEP_NAME_CHARS_MAX: usize = 256;
 /// Characters in the reason for an action.
 pub const REASON_CHARS_MAX: usize = 1024;
-/// Bytes stored of an error message (M45); longer messages are truncated, because a failure must never be rejected.
+/// Bytes stored of an error message; longer messages are truncated, because a failure must never be rejected.
 pub const ERROR_MESSAGE_BYTES_MAX: usize = 4096;
 /// Causes stored with an error; a longer chain is truncated, because a failure must never be rejected.
 pub const ERROR_CAUSES_MAX: usize = 8;
@@ -62,13 +62,13 @@ pub const LOG_LINES_MAX: u64 = 10_000;
 pub const LOG_LINES_PER_CALL_MAX: usize = 1_000;
 /// Characters in a progress message.
 pub const PROGRESS_MESSAGE_CHARS_MAX: usize = 1024;
-/// Jobs in one submission (M63).
+/// Jobs in one submission.
 pub const BATCH_JOBS_MAX: usize = 10_000;
 /// Bytes of all payloads in one submission, and so in one commit: they are held in memory until the commit.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
-/// Dependencies of one job, `after` and `after_any` together (M61).
+/// Dependencies of one job, `after` and `after_any` together.
 pub const DEPENDENCIES_MAX: usize = 1_000;
-/// Jobs on the longest dependency path (M61).
+/// Jobs on the longest dependency path.
 pub const DEPENDENCY_DEPTH_MAX: u32 = 100;
 /// Jobs in one claim.
 pub const CLAIM_JOBS_MAX: usize = 1_000;
@@ -114,7 +114,7 @@ pub const BULK_JOBS_PER_COMMIT: usize = 500;
 /// Positions of due jobs that a claim compares if more are due than [`TICK_JOBS_PER_COMMIT`]: they are numbers, not
 /// jobs.
 pub const DUE_POSITIONS_MAX: usize = 50_000;
-/// First jobs of a priority that a claim compares when jobs age (M23), beside the first job of every lane: it looks up
+/// First jobs of a priority that a claim compares when jobs age, beside the first job of every lane: it looks up
 /// their positions in an index, about a microsecond each. The order is exact up to this many pairs of a lane and a
 /// priority below the lane's highest: 40 lanes that use all 101 priorities, or 4,096 that use two. If there are more,
 /// lanes take turns, and each is compared in full once in `pairs / (4,096 - 100)` claims, rounded up.
@@ -181,17 +181,17 @@ pub const WORKERS_PER_TENANT_MAX: usize = 20_000;
 pub const WORKERS_BYTES_PER_KEY_MAX: usize = 8 << 20;
 /// Bytes of the names of all workers of one tenant.
 pub const WORKERS_BYTES_PER_TENANT_MAX: usize = 16 << 20;
-/// Attempts a retry policy may allow (M40).
+/// Attempts a retry policy may allow.
 pub const ATTEMPTS_MAX: u32 = 100;
-/// Crashes after which a job is poison (M6).
+/// Crashes after which a job is poison.
 pub const CRASHES_MAX_DEFAULT: u32 = 3;
-/// Shortest lease (M35): a shorter one could not be renewed in time.
+/// Shortest lease: a shorter one could not be renewed in time.
 pub const LEASE_MIN: Duration = Duration::from_secs(1);
 /// A renewal extends a lease by at least this, or a tenth of its length: writing every heartbeat would be useless.
 pub const LEASE_STEP: Duration = Duration::from_secs(1);
-/// Time without a heartbeat after which a worker is lost (M31).
+/// Time without a heartbeat after which a worker is lost.
 pub const WORKER_SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Largest step of a wall clock that a running store follows (M7): drift between two corrections is far below it, and
+/// Largest step of a wall clock that a running store follows: drift between two corrections is far below it, and
 /// its effect is far below a lease or a lifetime.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(60);
 /// Store time runs at least at one part in this many of real time while the wall clock is behind it.
@@ -203,7 +203,7 @@ pub const CLOCK_FASTEST: i64 = 2;
 pub const CLOCK_CAUTION: Duration = Duration::from_secs(300);
 /// How long leases are kept after a gap in which no worker could report: one heartbeat interval plus transit time.
 pub const LEASE_GRACE: Duration = Duration::from_secs(15);
-/// Default heartbeat interval (M31).
+/// Default heartbeat interval.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// A handler faster than this finishes before a claim does. Its worker prefetches about as many jobs as its handlers
 /// run in this time, so that slots do not wait for claims.
@@ -252,10 +252,10 @@ pub const CRON_CHARS_MAX: usize = 256;
 pub const CRON_YEARS_SEARCHED: i16 = 40;
 /// Shortest interval of a schedule: a shorter one is a loop, not a schedule.
 pub const SCHEDULE_EVERY_MIN: Duration = Duration::from_secs(1);
-/// How late a run may start without counting as missed: timers are applied within a second (M35), and a commit takes
+/// How late a run may start without counting as missed: timers are applied within a second, and a commit takes
 /// some time.
 pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
-/// Most missed runs that are caught up (M80): enough for a weekend of hourly runs, few enough not to flood the queue.
+/// Most missed runs that are caught up: enough for a weekend of hourly runs, few enough not to flood the queue.
 pub const SCHEDULE_MISSED_MAX: usize = 100;
 /// Largest result included in a callback; a larger one must be fetched.
 pub const CALLBACK_RESULT_BYTES_MAX: usize = 64 << 10;
@@ -270,7 +270,7 @@ pub const SCHEDULE_RETRY_MAX: Duration = Duration::from_secs(3600);
 pub const SCHEDULE_OPEN_JOBS_MAX: usize = 100;
 /// Schedules whose jobs one commit submits, so that claims never wait long for it.
 pub const TICK_SCHEDULES_PER_COMMIT: usize = 100;
-/// Future runs of a schedule that are shown (M81).
+/// Future runs of a schedule that are shown.
 pub const SCHEDULE_RUNS_SHOWN: usize = 5;
 /// API keys in one store: all of them are held in memory.
 pub const API_KEYS_MAX: usize = 10_000;
@@ -278,7 +278,7 @@ pub const API_KEYS_MAX: usize = 10_000;
 pub const KEY_USE_WRITTEN_EVERY: Duration = Duration::from_secs(60);
 /// How long a process caches API keys; a key revoked by another process is rejected within a second.
 pub const KEY_CACHE_TTL: Duration = Duration::from_millis(500);
-/// How long an idle claim waits before it polls without a notification (M103).
+/// How long an idle claim waits before it polls without a notification.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Waiting claims in one process that each poll every [`POLL_INTERVAL`]; with twice as many, each polls half as often,
 /// and so on up to [`HEARTBEAT_EVERY`], the interval in which a worker must send a heartbeat.
@@ -360,7 +360,7 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// deadlines of its requests are usually earlier.
 pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Longest total time of a request in a store: waiting in the queue, for locks, for an unavailable database and for its
-/// responses. With [`ANSWER_MARGIN`] well below the 30 s in which a submission is acknowledged or refused (M32).
+/// responses. With [`ANSWER_MARGIN`] well below the 30 s in which a submission is acknowledged or refused.
 pub const REQUEST_MAX: Duration = Duration::from_secs(25);
 /// How long after its deadline a caller still waits for the engine's own response, which is more specific than a
 /// timeout.
@@ -368,9 +368,9 @@ pub const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// How often the change listener checks whether any request waits for changes of other processes.
 pub const LISTENER_IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Tokens in a rate limit's bucket (M111): with the longest refill time, the arithmetic still fits 64 bits.
+/// Tokens in a rate limit's bucket: with the longest refill time, the arithmetic still fits 64 bits.
 pub const RATE_COUNT_MAX: u64 = 1_000_000;
-/// A tenant's weight (M112): how many jobs it may start while another tenant starts one.
+/// A tenant's weight: how many jobs it may start while another tenant starts one.
 pub const TENANT_WEIGHT_MAX: u32 = 1_000;
 /// A tenant's budget in cents: the largest integer that JSON numbers represent exactly.
 pub const BUDGET_CENTS_MAX: u64 = 1 << 53;
@@ -456,7 +456,7 @@ pub const PARK_WAITS_MAX: usize = 100;
 /// the clock and sleeping.
 pub const SLEEP_END_TOLERANCE: Duration = Duration::from_secs(60);
 
-/// Response timeout of a server for an ordinary request: by then it has refused what it cannot do (M32), with some
+/// Response timeout of a server for an ordinary request: by then it has refused what it cannot do, with some
 /// margin.
 pub const SERVER_CALL_MAX: Duration = Duration::from_secs(35);
 /// Connect timeout of a server: a slower network is down.

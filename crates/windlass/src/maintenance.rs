@@ -19,7 +19,7 @@ const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs all tasks until `shutdown` resolves.
 ///
-/// Sleeps until the next timer, at most a second, so that no timer is late by more than that (M35); an idle store is
+/// Sleeps until the next timer, at most a second, so that no timer is late by more than that; an idle store is
 /// read once a second. Pruning and sealing run concurrently: a million old jobs must not delay a lost lease.
 pub async fn run(store: &Store, shutdown: impl Future<Output = ()>) {
     tokio::select! {

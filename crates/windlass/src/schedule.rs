@@ -1,5 +1,5 @@
 //! When a schedule runs: cron in a time zone, at an interval, or once; which runs were missed, and what to do about
-//! them (M80). Pure: the current time is an argument, and the time zone rules are compiled in.
+//! them. Pure: the current time is an argument, and the time zone rules are compiled in.
 
 mod cron;
 #[cfg(test)]
@@ -34,7 +34,7 @@ pub enum ScheduleSpec {
     At(Timestamp),
 }
 
-/// What to do about runs that were missed while no process could run them (M80).
+/// What to do about runs that were missed while no process could run them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {

@@ -269,7 +269,7 @@ impl Store {
         self.act_with(caller, id, act, ActOptions::default()).await
     }
 
-    /// Like [`act`](Store::act), but returns an error if the job is already in the requested state (M51).
+    /// Like [`act`](Store::act), but returns an error if the job is already in the requested state.
     pub async fn act_strictly(
         &self,
         caller: &Caller,
@@ -340,7 +340,7 @@ impl Store {
         self.write("delete", Kind::Ordinary, work).await
     }
 
-    /// Sends a signal to a job (M72).
+    /// Sends a signal to a job.
     pub async fn signal(
         &self,
         caller: &Caller,

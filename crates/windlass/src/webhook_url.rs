@@ -179,7 +179,7 @@ impl TargetPolicy {
         TargetPolicy { allows_http: true, ports: None, networks }
     }
 
-    /// Checks the form of a URL, and that a literal address is public (M95).
+    /// Checks the form of a URL, and that a literal address is public.
     ///
     /// # Errors
     /// [`TargetError`] describes the problem.

@@ -214,7 +214,7 @@ impl Worker {
         self
     }
 
-    /// Sets the retry delay of jobs whose policy is [`RetryPolicy::custom`](crate::job::RetryPolicy::custom) (M41). It
+    /// Sets the retry delay of jobs whose policy is [`RetryPolicy::custom`](crate::job::RetryPolicy::custom). It
     /// is not called for a failure with its own delay, and the delay is capped at the policy's longest.
     #[must_use]
     pub fn retry_delay(
@@ -246,7 +246,7 @@ impl Worker {
         self
     }
 
-    /// Lets jobs continue whose saved steps no longer match the code (M71).
+    /// Lets jobs continue whose saved steps no longer match the code.
     #[must_use]
     pub fn lenient_steps(mut self) -> Worker {
         self.settings.conduct.mode = StepMode::Lenient;

@@ -121,7 +121,7 @@ pub(super) fn judge(
             let failure = failure(Category::Temporary, &format!("exit_{code}"), exit.to_string());
             ExitOutcome::Failed(Failure { retry_after: words.retry_after, ..failure })
         }
-        // Nobody here did that: the attempt crashed, and counts as a crash (M6).
+        // Nobody here did that: the attempt crashed, and counts as a crash.
         (Exit::Signal(_), None) => ExitOutcome::Failed(failure(Category::System, "killed", exit.to_string())),
     }
 }
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// M6: a process that somebody else killed has crashed.
+    /// Model: crashes-and-poison. A process that somebody else killed has crashed.
     #[test]
     fn a_signal_that_was_not_ours_is_a_crash() {
         let failure = failed(Exit::Signal(9), None, &StderrTail::default());

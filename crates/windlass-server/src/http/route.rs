@@ -98,7 +98,7 @@ impl Route {
         Route { is_at_root: true, ..self }
     }
 
-    /// Whether its path names a job: then the store says first whether there is such a job for the caller (M90).
+    /// Whether its path names a job: then the store says first whether there is such a job for the caller.
     fn names_job(&self) -> bool {
         self.path.starts_with("/jobs/{id}")
     }

@@ -1,4 +1,4 @@
-//! Callbacks: a worker in the server delivers the reports that the store submits as jobs when others end (M95). Retries,
+//! Callbacks: a worker in the server delivers the reports that the store submits as jobs when others end. Retries,
 //! dead letters and pauses of deliveries are those of any job.
 
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Keys, roles and tenants over HTTP (M90, M91).
+//! Keys, roles and tenants over HTTP (Model: tenant-isolation, roles).
 
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ async fn an_expired_key_opens_nothing() {
     assert_eq!(ask(&t, ann, "GET", "/jobs", json!({})).await.status, 401);
 }
 
-/// M90: another tenant's job is not there, in whatever way it is asked for.
+/// Model: tenant-isolation. Another tenant's job is not there, in whatever way it is asked for.
 #[tokio::test]
 async fn another_tenants_job_is_nowhere_to_be_found() {
     let t = Fixture::new().await;
@@ -187,7 +187,7 @@ async fn another_tenants_job_is_nowhere_to_be_found() {
     assert_eq!(trail["records"], json!([]));
 }
 
-/// M91: a worker's key does nothing to what the worker of another key runs, though it can read who that is and knows the fence.
+/// Model: roles. A worker's key does nothing to what the worker of another key runs, though it can read who that is and knows the fence.
 #[tokio::test]
 async fn a_worker_key_does_nothing_to_the_jobs_of_another_worker() {
     let t = Fixture::new().await;
@@ -234,7 +234,7 @@ async fn a_worker_key_does_nothing_to_the_jobs_of_another_worker() {
     assert_eq!(completed["context"]["key"], honest_key["id"]);
 }
 
-/// M91: names of keys need not be unique, so they decide nothing.
+/// Model: roles. Names of keys need not be unique, so they decide nothing.
 #[tokio::test]
 async fn a_key_with_the_name_of_another_does_not_own_its_jobs() {
     let t = Fixture::new().await;
@@ -262,7 +262,7 @@ async fn a_key_with_the_name_of_another_does_not_own_its_jobs() {
     }
 }
 
-/// M91: an application submits, signals, works and reads with one key, and runs jobs of others without owning them.
+/// Model: roles. An application submits, signals, works and reads with one key, and runs jobs of others without owning them.
 #[tokio::test]
 async fn an_app_submits_and_works_with_one_key() {
     let t = Fixture::new().await;
@@ -284,7 +284,7 @@ async fn an_app_submits_and_works_with_one_key() {
     assert_eq!(ask(&t, &app, "POST", &format!("{own}/cancel"), json!({})).await.status, 200);
 }
 
-/// M91: the published table of permissions is the one that decides.
+/// Model: roles. The published table of permissions is the one that decides.
 #[test]
 fn the_documented_permissions_are_those_of_the_roles() {
     let document = include_str!("../../../../docs/http-api.md");
@@ -309,7 +309,7 @@ fn the_documented_permissions_are_those_of_the_roles() {
     assert_eq!(documented, decided);
 }
 
-/// M91: what each role may do.
+/// Model: roles. What each role may do.
 #[tokio::test]
 async fn every_role_does_its_own_and_no_more() {
     let t = Fixture::new().await;
@@ -430,7 +430,7 @@ async fn an_address_that_others_can_reach_needs_keys_and_encryption() {
     bind(true).await.unwrap();
 }
 
-/// M91: an admin's key is for all tenants, so one that names a tenant is refused; the last one cannot be revoked.
+/// Model: roles. An admin's key is for all tenants, so one that names a tenant is refused; the last one cannot be revoked.
 #[tokio::test]
 async fn an_admins_key_names_no_tenant_and_the_last_one_stays() {
     let t = Fixture::new().await;
@@ -448,7 +448,7 @@ async fn an_admins_key_names_no_tenant_and_the_last_one_stays() {
     assert_eq!(ask(&t, other["secret"].as_str().unwrap(), "GET", "/keys", json!({})).await.status, 200);
 }
 
-/// M95: a worker's key cannot take the reports of ends.
+/// Model: callbacks. A worker's key cannot take the reports of ends.
 #[tokio::test]
 async fn a_workers_key_does_not_get_the_systems_own_jobs() {
     let t = Fixture::new().await;

@@ -158,7 +158,7 @@ async fn a_reader_that_does_not_keep_up_is_cut_off_with_a_word() {
     assert!(text.contains(end), "{} bytes and no end", text.len());
 }
 
-/// M92: a type's own name for its successes is a name by which they are found.
+/// Model: audit-trail. A type's own name for its successes is a name by which they are found.
 #[tokio::test]
 async fn successes_are_found_by_the_name_their_type_gives_them() {
     let t = Fixture::new().await;
@@ -183,7 +183,7 @@ async fn successes_are_found_by_the_name_their_type_gives_them() {
     );
 }
 
-/// M92: the trail and the stream are searched by queue and type, also for a job that is gone.
+/// Model: audit-trail. The trail and the stream are searched by queue and type, also for a job that is gone.
 #[tokio::test]
 async fn events_are_found_by_queue_and_type() {
     let t = Fixture::new().await;

@@ -13,7 +13,7 @@ async fn put(t: &Fixture, path: &str, body: Value) -> Value {
     answer.json()
 }
 
-/// M54, M57: stored with who, when, why; repeats keep the first reason.
+/// Model: queue-pause, pause-reason-and-expiry. Stored with who, when, why; repeats keep the first reason.
 #[tokio::test]
 async fn a_queue_is_paused_and_resumed_and_repeats_change_nothing() {
     let t = Fixture::new().await;
@@ -50,7 +50,7 @@ async fn a_queue_is_paused_and_resumed_and_repeats_change_nothing() {
     assert_refused(&t.post("/queues/1/pause", json!({})).await, 422, "invalid_value", Some("queue"));
 }
 
-/// M54: an aggressive pause suspends what runs.
+/// Model: queue-pause. An aggressive pause suspends what runs.
 #[tokio::test]
 async fn an_aggressive_pause_suspends_running_jobs() {
     let t = Fixture::new().await;
@@ -70,7 +70,7 @@ async fn an_aggressive_pause_suspends_running_jobs() {
     assert_refused(&t.post("/queues/default/resume?strict=true", body).await, 409, "not_paused", None);
 }
 
-/// M31: `visibility` is another name for `lease`; M20: names of priorities in any letter case.
+/// Model: leases-and-heartbeats. `visibility` is another name for `lease`, and names of priorities are accepted in any letter case.
 #[tokio::test]
 async fn other_spellings_are_read() {
     let t = Fixture::new().await;
@@ -170,7 +170,7 @@ async fn settings_of_a_queue_are_merged_and_null_clears() {
     }
 }
 
-/// M113: backpressure.
+/// Model: backpressure. Backpressure.
 #[tokio::test]
 async fn a_queue_that_is_full_answers_429_and_when_to_come_again() {
     let t = Fixture::new().await;
@@ -245,7 +245,7 @@ async fn settings_of_types_and_tenants_are_merged() {
     }
 }
 
-/// M56: offline and online, for all, a tenant or a type.
+/// Model: processing-on-and-off. Offline and online, for all, a tenant or a type.
 #[tokio::test]
 async fn the_gate_closes_and_opens() {
     let t = Fixture::new().await;
@@ -280,7 +280,7 @@ async fn the_gate_closes_and_opens() {
     assert_refused(&both, 422, "invalid_value", Some("type"));
 }
 
-/// M55
+/// Model: worker-pause
 #[tokio::test]
 async fn workers_are_listed_paused_and_resumed() {
     let t = Fixture::new().await;
@@ -309,7 +309,7 @@ async fn workers_are_listed_paused_and_resumed() {
     assert_refused(&t.request("DELETE", "/workers/x").send().await, 404, "not_found", None);
 }
 
-/// M92
+/// Model: audit-trail
 #[tokio::test]
 async fn the_audit_trail_is_filtered_and_paged() {
     let t = Fixture::new().await;
@@ -429,7 +429,7 @@ async fn an_unknown_name_is_said_to_be_unknown() {
     assert_eq!(t.get_ok("/types/report").await["known"], true);
 }
 
-/// M93: the head of the trail can be kept elsewhere.
+/// Model: audit-chain. The head of the trail can be kept elsewhere.
 #[tokio::test]
 async fn the_head_of_the_audit_trail_is_its_newest_seal() {
     let t = Fixture::new().await;
@@ -443,7 +443,7 @@ async fn the_head_of_the_audit_trail_is_its_newest_seal() {
     assert_eq!(head["head"], seal.to_string());
 }
 
-/// M96
+/// Model: retention
 #[tokio::test]
 async fn the_retention_of_the_store_is_shown_and_changed() {
     let t = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! Every route × every role × both sides of a tenant's border, taken from the published description (M90, M91). What a route
+//! Every route × every role × both sides of a tenant's border, taken from the published description (Model: tenant-isolation, roles). What a route
 //! takes is what the description says; who has it is the table below, written down once more on purpose.
 
 use std::collections::BTreeMap;
@@ -222,7 +222,7 @@ async fn every_route_lets_in_exactly_the_roles_that_have_its_permission() {
     }
 }
 
-/// M91: what another one submitted is not a submitter's to manage.
+/// Model: roles. What another one submitted is not a submitter's to manage.
 #[tokio::test]
 async fn no_route_lets_a_submitter_manage_the_job_of_another_one() {
     let tenants = Tenants::new().await;
@@ -238,7 +238,7 @@ async fn no_route_lets_a_submitter_manage_the_job_of_another_one() {
     assert!(count >= 9, "{count}");
 }
 
-/// M90: whatever names a job, a worker or a schedule of another tenant is answered as if there were none.
+/// Model: tenant-isolation. Whatever names a job, a worker or a schedule of another tenant is answered as if there were none.
 #[tokio::test]
 async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
     let tenants = Tenants::new().await;
@@ -442,7 +442,7 @@ async fn every_answer_forbids_frames_and_embedding() {
     assert_eq!(strange.header("cross-origin-resource-policy"), Some("same-origin"));
 }
 
-/// M91: a worker belongs to the key that registered it. Whatever works in its name with another key of the tenant is answered as
+/// Model: roles. A worker belongs to the key that registered it. Whatever works in its name with another key of the tenant is answered as
 /// if there were no such worker; only who may pause workers may remove one.
 #[tokio::test]
 async fn no_route_lets_a_key_work_as_the_worker_of_another_key() {

@@ -141,7 +141,7 @@ async fn a_body_that_is_no_json_or_does_not_fit_is_refused() {
     assert_refused(&post(&deep).await, 422, "invalid_value", Some("body"));
 }
 
-/// M12: what is over the limit is 413, however it is sent.
+/// Model: payload. What is over the limit is 413, however it is sent.
 #[tokio::test]
 async fn a_body_over_its_limit_is_refused_before_it_is_kept() {
     let t = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! Schedules over HTTP (M80, M81).
+//! Schedules over HTTP (Model: schedule-runs, schedule-actions).
 
 use std::time::Duration;
 

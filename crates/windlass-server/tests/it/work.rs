@@ -154,7 +154,7 @@ async fn heartbeats_extend_leases_and_carry_directives() {
     assert_eq!(beat(json!({})).await["jobs"][0]["directive"], "suspend");
 }
 
-/// M70, M5: steps are saved under a fence and come with the next claim.
+/// Model: steps, counters-and-fences. Steps are saved under a fence and come with the next claim.
 #[tokio::test]
 async fn checkpoints_are_saved_and_a_stale_fence_is_refused() {
     let t = Fixture::new().await;
@@ -178,7 +178,7 @@ async fn checkpoints_are_saved_and_a_stale_fence_is_refused() {
     assert_eq!(t.claim(&worker).await["checkpoints"], shown["checkpoints"]);
 }
 
-/// M72: parked on a signal or a moment.
+/// Model: sleeps-and-signals. Parked on a signal or a moment.
 #[tokio::test]
 async fn an_attempt_parks_until_a_signal_or_a_moment_comes() {
     let t = Fixture::new().await;
@@ -200,7 +200,7 @@ async fn an_attempt_parks_until_a_signal_or_a_moment_comes() {
     assert_eq!(t.get_ok(&format!("/jobs/{id}")).await["state"], "scheduled");
 }
 
-/// M5: a worker that is named must be the one that claimed; who names none is known by the fence.
+/// Model: counters-and-fences. A worker that is named must be the one that claimed; who names none is known by the fence.
 #[tokio::test]
 async fn checkpoints_and_children_of_another_worker_are_refused() {
     let t = Fixture::new().await;
@@ -227,7 +227,7 @@ async fn checkpoints_and_children_of_another_worker_are_refused() {
     assert_eq!(spawn(&worker).await.status, 201);
 }
 
-/// M64
+/// Model: child-groups
 #[tokio::test]
 async fn children_park_their_parent_until_they_are_decided() {
     let t = Fixture::new().await;
@@ -271,7 +271,7 @@ async fn children_park_their_parent_until_they_are_decided() {
     assert_eq!(t.claim(&worker).await["id"], id.as_str());
 }
 
-/// M64
+/// Model: child-groups
 #[tokio::test]
 async fn a_finished_child_cannot_be_deleted_while_its_parent_waits() {
     let t = Fixture::new().await;

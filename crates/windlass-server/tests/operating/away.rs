@@ -26,7 +26,7 @@ async fn refused_within(server: &Served, method: &str, path: &str, body: Option<
     assert!(asked.elapsed() < limit + BUSY, "{path} was answered after {:?}", asked.elapsed());
 }
 
-/// M32
+/// Model: answer-time
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_its_database_answers_in_time_and_can_be_stopped() {
     let cluster = Cluster::start(&[]);

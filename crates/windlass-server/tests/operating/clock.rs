@@ -69,7 +69,7 @@ async fn cli(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// M7, M31, M33: seen in `GET /clock`, the metrics, the dashboard, `explain` and `windlass clock`; accepted by an operator.
+/// Model: store-time, leases-and-heartbeats, lifetime. Seen in `GET /clock`, the metrics, the dashboard, `explain` and `windlass clock`; accepted by an operator.
 #[tokio::test]
 async fn a_wall_clock_that_jumps_is_seen_everywhere_and_accepted_by_an_operator() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ async fn killed_and_back(store: &str, clock: &Path, seconds: i64) {
     served.stop().await;
 }
 
-/// M7, M31: longer than silence may last, and longer than a lease.
+/// Model: store-time, leases-and-heartbeats. Longer than silence may last, and longer than a lease.
 #[tokio::test]
 async fn a_server_that_was_away_ends_no_lease_on_a_file() {
     for seconds in [40, 600] {
@@ -140,7 +140,7 @@ async fn a_server_that_was_away_ends_no_lease_on_a_file() {
     }
 }
 
-/// M7, M31: the same with a database that goes by the same clock.
+/// Model: store-time, leases-and-heartbeats. The same with a database that goes by the same clock.
 #[tokio::test]
 async fn a_server_that_was_away_ends_no_lease_on_postgres() {
     let cluster = Cluster::start_in(&["-c fsync=off"], &|folder| {

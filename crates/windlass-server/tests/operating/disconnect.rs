@@ -37,7 +37,7 @@ fn begin(cluster: &Cluster, sql: &str) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("psql runs")
 }
 
-/// M32: a look at a table that somebody has locked is one statement that takes as long as the lock; those who ask for it
+/// Model: answer-time. A look at a table that somebody has locked is one statement that takes as long as the lock; those who ask for it
 /// leave, one after the other, and each is followed by its statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_hangs_up_ends_its_statement() {

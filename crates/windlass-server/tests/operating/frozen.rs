@@ -75,13 +75,13 @@ async fn freeze_under_load(store: &str) {
     assert!(verified.status.success(), "{verified:?}");
 }
 
-/// M100, M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_frozen_under_load_lose_nothing_and_do_nothing_twice_on_postgres() {
     freeze_under_load(&new_schema()).await;
 }
 
-/// M100, M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_frozen_under_load_lose_nothing_and_do_nothing_twice_on_a_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,14 +43,14 @@ async fn kill_under_load(store: &str) {
     println!("{} acknowledged, all there", ids.len());
 }
 
-/// M100
+/// Model: at-least-once
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_killed_under_load_has_all_it_acknowledged_on_a_file() {
     let folder = tempfile::tempdir().unwrap();
     kill_under_load(&store_in(folder.path())).await;
 }
 
-/// M100
+/// Model: at-least-once
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_killed_under_load_has_all_it_acknowledged_on_postgres() {
     kill_under_load(&new_schema()).await;

@@ -109,7 +109,7 @@ async fn hold(server: SocketAddr) -> Vec<String> {
     held
 }
 
-/// M92, M100, M101
+/// Model: audit-trail, at-least-once, one-lease-at-a-time
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     let store = new_schema();
@@ -161,7 +161,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     assert!(verified.status.success(), "{verified:?}");
 }
 
-/// M57
+/// Model: pause-reason-and-expiry
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_made_through_one_node_binds_and_lifts_on_the_other() {
     let store = new_schema();

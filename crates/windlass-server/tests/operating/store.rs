@@ -107,7 +107,7 @@ async fn a_backup_is_restored_to_a_new_file_only() {
     assert!(said(&refused.stderr).contains("that server's own tools"));
 }
 
-/// M8: for a database that was put back by PostgreSQL's own tools.
+/// Model: store-generation. For a database that was put back by PostgreSQL's own tools.
 #[tokio::test]
 async fn a_database_that_was_put_back_begins_a_new_generation() {
     let address = new_schema();

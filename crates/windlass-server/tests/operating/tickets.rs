@@ -1,4 +1,4 @@
-//! Tickets as an operator sets them up: keys that are replaced, and how long tickets are good (M94).
+//! Tickets as an operator sets them up: keys that are replaced, and how long tickets are good (Model: tickets).
 
 use std::path::Path;
 

@@ -46,7 +46,7 @@ impl Office {
     }
 }
 
-/// M95
+/// Model: callbacks
 #[tokio::test]
 async fn an_end_is_reported_and_signed() {
     let mut receiver = Receiver::answering(answer("204 No Content", "")).await;
@@ -66,7 +66,7 @@ async fn an_end_is_reported_and_signed() {
     assert_eq!(office.verdict(callback.id).await, (JobState::Completed, None));
 }
 
-/// M95
+/// Model: callbacks
 #[tokio::test]
 async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     let times = AtomicUsize::new(0);
@@ -87,7 +87,7 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     assert_eq!(office.verdict(callback.id).await, (JobState::Completed, None));
 }
 
-/// M95: somebody who may choose callback addresses gets nothing signed that another receiver believes.
+/// Model: callbacks. Somebody who may choose callback addresses gets nothing signed that another receiver believes.
 #[tokio::test]
 async fn a_message_for_one_receiver_is_not_believed_by_another() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -105,7 +105,7 @@ async fn a_message_for_one_receiver_is_not_believed_by_another() {
     assert!(of_others.iter().all(|secret| !is_signed(&request, secret)));
 }
 
-/// M95: both secrets sign while one is replaced.
+/// Model: callbacks. Both secrets sign while one is replaced.
 #[tokio::test]
 async fn a_replaced_secret_counts_at_once_and_the_old_one_still() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -120,7 +120,7 @@ async fn a_replaced_secret_counts_at_once_and_the_old_one_still() {
     verify(&request, &old);
 }
 
-/// M95
+/// Model: callbacks
 #[tokio::test]
 async fn a_receiver_that_wants_no_more_is_not_called_again() {
     for status in [404, 410] {
@@ -135,7 +135,7 @@ async fn a_receiver_that_wants_no_more_is_not_called_again() {
     }
 }
 
-/// M95: a name that leads to this machine was taken at submission, and is not called.
+/// Model: callbacks. A name that leads to this machine was taken at submission, and is not called.
 #[tokio::test]
 async fn a_private_receiver_is_refused_at_delivery_unless_allowed() {
     let receiver = Receiver::answering(answer("200 OK", "")).await;

@@ -74,7 +74,7 @@ async fn a_call_is_a_plain_post_with_everything_a_receiver_needs() {
     assert_eq!(request.body, b"{}");
 }
 
-/// M95: without being allowed, nothing on this machine is called.
+/// Model: callbacks. Without being allowed, nothing on this machine is called.
 #[tokio::test]
 async fn loopback_is_refused_unless_it_is_allowed() {
     let receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -92,7 +92,7 @@ async fn loopback_is_refused_unless_it_is_allowed() {
     assert!(WebhookClient::new(allowed).call(call(&receiver.url())).await.is_ok());
 }
 
-/// M95: a name that has one address inside is not called at all, also not at its addresses outside.
+/// Model: callbacks. A name that has one address inside is not called at all, also not at its addresses outside.
 #[tokio::test]
 async fn every_address_of_a_name_is_checked() {
     let receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -113,7 +113,7 @@ async fn every_address_of_a_name_is_checked() {
     assert!(receiver.is_quiet());
 }
 
-/// M95: a name that changes between the check and the connection gains nothing, since the connection asks nobody.
+/// Model: callbacks. A name that changes between the check and the connection gains nothing, since the connection asks nobody.
 #[tokio::test]
 async fn a_name_that_flips_after_the_check_is_called_where_it_was_checked() {
     let mut checked = Receiver::answering(answer("200 OK", "")).await;

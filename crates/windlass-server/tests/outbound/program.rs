@@ -60,7 +60,7 @@ async fn secret(store: &str, receiver: &[&str]) -> String {
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
-/// M95: from the API to the receiver, on this machine, because the flags allow it.
+/// Model: callbacks. From the API to the receiver, on this machine, because the flags allow it.
 #[tokio::test]
 async fn jobs_and_reports_are_sent_where_the_flags_allow() {
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ async fn jobs_and_reports_are_sent_where_the_flags_allow() {
     child.kill().await.unwrap();
 }
 
-/// M95: without flags, nothing on this machine is called.
+/// Model: callbacks. Without flags, nothing on this machine is called.
 #[tokio::test]
 async fn nothing_private_is_called_without_flags() {
     let folder = tempfile::tempdir().unwrap();

@@ -107,7 +107,7 @@ fn queue_of(status: &str) -> String {
     format!("answer-{}", &status[..3])
 }
 
-/// M44
+/// Model: retry-after
 #[tokio::test]
 async fn a_receiver_says_when_to_be_sent_the_job_again() {
     let times = AtomicUsize::new(0);
@@ -158,7 +158,7 @@ async fn only_json_is_kept_as_a_result_and_only_as_much_as_a_store_keeps() {
     }
 }
 
-/// M12: bytes are sent as what they are.
+/// Model: payload. Bytes are sent as what they are.
 #[tokio::test]
 async fn bytes_are_sent_with_their_own_content_type() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -190,7 +190,7 @@ async fn gated(at_once: &Arc<AtomicUsize>, most: &Arc<AtomicUsize>, gate: &Arc<S
     .await
 }
 
-/// M110
+/// Model: concurrency-limits
 #[tokio::test]
 async fn no_more_are_sent_at_once_than_target_and_queue_allow() {
     for (concurrency, max_running, expected) in [(2, None, 2), (10, Some(3), 3)] {
@@ -246,7 +246,7 @@ async fn a_changed_target_counts_without_a_restart() {
     assert_eq!(office.verdict(left).await, (JobState::Completed, None));
 }
 
-/// M90: a tenant's own target is sent its own jobs only, signed with its own secret.
+/// Model: tenant-isolation. A tenant's own target is sent its own jobs only, signed with its own secret.
 #[tokio::test]
 async fn a_tenants_target_is_sent_no_other_tenants_jobs() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -264,7 +264,7 @@ async fn a_tenants_target_is_sent_no_other_tenants_jobs() {
     assert!(receiver.is_quiet());
 }
 
-/// M95: what a policy forbids by now is not called, whatever it said when the target was set.
+/// Model: callbacks. What a policy forbids by now is not called, whatever it said when the target was set.
 #[tokio::test]
 async fn a_target_that_may_not_be_called_is_refused_for_good() {
     let receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -305,7 +305,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// M31: ten minutes, with a lease of one.
+/// Model: leases-and-heartbeats. Ten minutes, with a lease of one.
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_kept_while_the_receiver_works() {
     let receiver = Receiver::start(|_, mut stream| async move {

@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// M93
+    /// Model: audit-chain
     #[test]
     fn a_signed_seal_counts_as_it_was_signed_and_by_trusted_keys_only() {
         let (key, other) = (TicketKey::new([1, 2]), TicketKey::new([3, 4]));

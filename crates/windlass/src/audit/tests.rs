@@ -25,7 +25,7 @@ fn seal(records: &[Record]) -> Seal {
     records.iter().fold(Seal::origin(), |seal, record| seal.extend(record))
 }
 
-/// M92: a closed list of dotted names, each of which reads back.
+/// Model: audit-trail. A closed list of dotted names, each of which reads back.
 #[test]
 fn each_event_has_one_dotted_name() {
     let mut names: Vec<&str> = AuditEvent::ALL.iter().map(|event| event.as_str()).collect();
@@ -40,7 +40,7 @@ fn each_event_has_one_dotted_name() {
     assert!("job.lifecycle.vanished".parse::<AuditEvent>().is_err());
 }
 
-/// M92: the names that the model lists.
+/// Model: audit-trail. The names that the model lists.
 #[test]
 fn the_events_of_the_model_exist() {
     let lifecycle = "submitted claimed completed failed retried exhausted expired cancelled suspended resumed \
@@ -74,7 +74,7 @@ fn old_records_keep_their_hash() {
     }
 }
 
-/// M92: operator actions are always kept, final states at `outcomes`, everything at `all`.
+/// Model: audit-trail. Operator actions are always kept, final states at `outcomes`, everything at `all`.
 #[test]
 fn a_level_keeps_what_it_is_for() {
     let finals = [AuditEvent::Completed, AuditEvent::Failed, AuditEvent::Exhausted, AuditEvent::Expired];
@@ -94,14 +94,14 @@ fn a_level_keeps_what_it_is_for() {
     assert!(AuditEvent::ALL.iter().all(|event| AuditLevel::All.keeps(*event)));
 }
 
-/// M92: a type may rename its success.
+/// Model: audit-trail. A type may rename its success.
 #[test]
 fn an_alias_is_shown_instead_of_the_event() {
     assert_eq!(record(1).name(), "job.lifecycle.completed");
     assert_eq!(Record { alias: Some("EMAIL_SENT".into()), ..record(1) }.name(), "EMAIL_SENT");
 }
 
-/// M92: failures are errors, what recovers by itself is a warning.
+/// Model: audit-trail. Failures are errors, what recovers by itself is a warning.
 #[test]
 fn an_event_has_a_severity() {
     assert_eq!(AuditEvent::Failed.severity().as_str(), "error");
@@ -109,7 +109,7 @@ fn an_event_has_a_severity() {
     assert_eq!(AuditEvent::Completed.severity().as_str(), "info");
 }
 
-/// M93: it does not matter where the points of the chain were set.
+/// Model: audit-chain. It does not matter where the points of the chain were set.
 #[test]
 fn a_chain_can_be_continued_from_any_point() {
     let records: Vec<Record> = (1..=5).map(record).collect();
@@ -121,14 +121,14 @@ fn a_chain_can_be_continued_from_any_point() {
     assert!(whole.hash.chars().all(|c| c.is_ascii_hexdigit() && !c.is_ascii_uppercase()));
 }
 
-/// M93: the chain is the same on every machine and in every version.
+/// Model: audit-chain. The chain is the same on every machine and in every version.
 #[test]
 fn the_hash_of_a_record_is_fixed() {
     let expected = "feb615f77ccc06c3c9a8549511708987ef1a36f4a8413c570c15f9b7dae3fa6e";
     assert_eq!(seal(&[record(1)]).hash, expected);
 }
 
-/// M93: an edit of any field shows, also one that only moves text from one field to the next.
+/// Model: audit-chain. An edit of any field shows, also one that only moves text from one field to the next.
 #[test]
 fn an_edit_of_any_field_breaks_the_chain() {
     let edits: [fn(&mut Record); 14] = [
@@ -156,7 +156,7 @@ fn an_edit_of_any_field_breaks_the_chain() {
 }
 
 proptest! {
-    /// M93: a gap or another order shows.
+    /// Model: audit-chain. A gap or another order shows.
     #[test]
     fn a_gap_or_another_order_breaks_the_chain(
         count in 2..10_usize, first in any::<prop::sample::Index>(), second in any::<prop::sample::Index>(),

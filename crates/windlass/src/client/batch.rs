@@ -1,4 +1,4 @@
-//! Jobs of any type submitted together: graphs and chains, all or nothing (M63).
+//! Jobs of any type submitted together: graphs and chains, all or nothing.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};

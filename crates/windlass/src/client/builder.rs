@@ -132,15 +132,15 @@ options! {
     };
     /// How long to wait before the job can run.
     fn delay(self, delay: Duration) => |builder, delay| builder.with(|new| new.delay = Some(delay));
-    /// Idempotency key: a second submission with the same key returns the first job (M13).
+    /// Idempotency key: a second submission with the same key returns the first job.
     fn key(self, key: &str) => |builder, key| builder.with(|new| new.idempotency_key = Some(key.to_owned()));
     /// How long the idempotency key is remembered.
     fn key_window(self, window: Duration) => |builder, window| {
         builder.with(|new| new.idempotency_window = Some(window))
     };
-    /// Unique key: only one unfinished job can hold it (M14).
+    /// Unique key: only one unfinished job can hold it.
     fn unique(self, key: &str) => |builder, key| builder.with(|new| new.unique_key = Some(key.to_owned()));
-    /// Concurrency key: limits how many jobs with the same key run at once (M110).
+    /// Concurrency key: limits how many jobs with the same key run at once.
     fn concurrency_key(self, key: &str) => |builder, key| {
         builder.with(|new| new.concurrency_key = Some(key.to_owned()))
     };
@@ -161,9 +161,9 @@ options! {
     fn callback_url(self, url: &str) => |builder, url| {
         builder.with(|new| new.labels.callback_url = Some(url.to_owned()))
     };
-    /// Runs only after this job completed (M60).
+    /// Runs only after this job completed.
     fn after(self, other: &dyn IntoDependency) => |builder, other| builder.with(|new| new.after.push(other.dependency()));
-    /// Runs after this job, or any other job named with `after_any`, has finished (M60).
+    /// Runs after this job, or any other job named with `after_any`, has finished.
     fn after_any(self, other: &dyn IntoDependency) => |builder, other| {
         builder.with(|new| new.after_any.push(other.dependency()))
     };
@@ -190,7 +190,7 @@ options! {
 }
 
 impl<J: Job> JobBuilder<J> {
-    /// Priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
+    /// Priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`].
     #[must_use]
     pub fn priority(self, value: impl TryInto<Priority, Error: Into<FieldProblem>>) -> JobBuilder<J> {
         let priority = value.try_into().map_err(Into::into);
@@ -223,7 +223,7 @@ impl<J: Job> Submit<J> {
         Submit { client, builder, options: SubmitOptions::default() }
     }
 
-    /// Priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
+    /// Priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`].
     pub fn priority(mut self, value: impl TryInto<Priority, Error: Into<FieldProblem>>) -> Submit<J> {
         self.builder = self.builder.priority(value);
         self
@@ -235,7 +235,7 @@ impl<J: Job> Submit<J> {
         self
     }
 
-    /// Fails if the idempotency key was already used with another payload (M13).
+    /// Fails if the idempotency key was already used with another payload.
     pub fn strict(mut self) -> Submit<J> {
         self.options.strict = true;
         self

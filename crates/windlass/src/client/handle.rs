@@ -109,7 +109,7 @@ impl JobHandle {
         Ok(self.snapshot().await?.map(|found| found.job.state))
     }
 
-    /// All reasons why the job is not running (M102); `None` if the job does not exist.
+    /// All reasons why the job is not running; `None` if the job does not exist.
     pub async fn explain(&self) -> Result<Option<Vec<Reason>>, StoreError> {
         self.client.store().explain(self.client.caller(), self.id).await
     }
@@ -155,12 +155,12 @@ impl JobHandle {
         self.act(JobAction::Submit).await
     }
 
-    /// Suspends the job (M50).
+    /// Suspends the job.
     pub async fn suspend(&self, how: Suspend) -> Result<ActionResult, ActError> {
         self.act(JobAction::Suspend(how)).await
     }
 
-    /// Suspends the job; fails if it is already suspended (M51).
+    /// Suspends the job; fails if it is already suspended.
     pub async fn suspend_strictly(&self, how: Suspend) -> Result<(), ActError> {
         self.act_strictly(JobAction::Suspend(how)).await
     }
@@ -170,7 +170,7 @@ impl JobHandle {
         self.act(JobAction::Resume { reason: None }).await
     }
 
-    /// Resumes the job; fails if it is not suspended (M51).
+    /// Resumes the job; fails if it is not suspended.
     pub async fn resume_strictly(&self) -> Result<(), ActError> {
         self.act_strictly(JobAction::Resume { reason: None }).await
     }
@@ -185,7 +185,7 @@ impl JobHandle {
         self.act(JobAction::Cancel { reason: Some(reason.to_owned()) }).await
     }
 
-    /// Changes the priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M22).
+    /// Changes the priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`].
     pub async fn set_priority(
         &self,
         value: impl TryInto<Priority, Error: Into<FieldProblem>>,
@@ -199,19 +199,19 @@ impl JobHandle {
         self.act(JobAction::Patch(patch)).await
     }
 
-    /// The job's attempts, oldest first, including a running one (M17); `None` if the job does not exist.
+    /// The job's attempts, oldest first, including a running one; `None` if the job does not exist.
     pub async fn attempts(&self) -> Result<Option<Vec<Attempt>>, StoreError> {
         self.client.store().attempts(self.client.caller(), self.id).await
     }
 
-    /// The job's audit records, oldest first (M92).
+    /// The job's audit records, oldest first.
     pub async fn history(&self) -> Result<Vec<Record>, StoreError> {
         let query =
             RecordQuery { job: Some(self.id), limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
         self.client.store().audit(self.client.caller(), query).await
     }
 
-    /// Sends the job a signal (M72).
+    /// Sends the job a signal.
     pub async fn signal<T: serde::Serialize + Sync>(&self, name: &str, value: &T) -> Result<(), ActError> {
         let unreadable = |error: serde_json::Error| {
             Invalid::new("value", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
@@ -220,7 +220,7 @@ impl JobHandle {
         self.client.store().signal(self.client.caller(), self.id, name, value).await.map(drop)
     }
 
-    /// Submits a final job again as a new job (M2).
+    /// Submits a final job again as a new job.
     pub async fn redrive(&self, how: Redrive) -> Result<JobHandle, ActError> {
         let if_match = self.if_match.clone();
         let new = self.client.store().redrive_if(self.client.caller(), self.id, how, if_match).await?;
@@ -264,18 +264,18 @@ impl<J: Job> Handle<J> {
         Handle { job, is_duplicate: false, payload_differs: false, is_deleted: false, kind: PhantomData }
     }
 
-    /// Whether the submission returned an earlier job with the same idempotency key (M13).
+    /// Whether the submission returned an earlier job with the same idempotency key.
     pub fn is_duplicate(&self) -> bool {
         self.is_duplicate
     }
 
     /// Whether that earlier job was deleted: its result is gone, but its key stays in use until the end of the
-    /// idempotency window (M13).
+    /// idempotency window.
     pub fn is_deleted(&self) -> bool {
         self.is_deleted
     }
 
-    /// Whether that earlier job has another payload (M13).
+    /// Whether that earlier job has another payload.
     pub fn payload_differs(&self) -> bool {
         self.payload_differs
     }

@@ -7,7 +7,7 @@ use crate::store::command::pause::{Pause, Target};
 use crate::store::command::settings::Settings;
 use crate::store::documents::config::{PauseRecord, QueueSettings, Scope, TypeSettings};
 
-/// Whether an action changed anything (M51).
+/// Whether an action changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionResult {
     /// The action changed something.
@@ -33,7 +33,7 @@ impl Client {
         Ok(outcome(self.store.resume(&self.caller, target, None).await?))
     }
 
-    /// Pauses a queue (M54).
+    /// Pauses a queue.
     pub async fn pause_queue(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
         self.set_pause(Target::Queue(named("queue", QueueName::new(name))?), how).await
     }
@@ -43,13 +43,13 @@ impl Client {
         self.remove_pause(Target::Queue(named("queue", QueueName::new(name))?)).await
     }
 
-    /// Pauses a queue; fails if it is already paused (M51).
+    /// Pauses a queue; fails if it is already paused.
     pub async fn pause_queue_strictly(&self, name: &str, how: Pause) -> Result<(), ActError> {
         let target = Target::Queue(named("queue", QueueName::new(name))?);
         self.store.pause_strictly(&self.caller, target, how).await
     }
 
-    /// Resumes a queue; fails if it is not paused (M51).
+    /// Resumes a queue; fails if it is not paused.
     pub async fn resume_queue_strictly(&self, name: &str) -> Result<(), ActError> {
         let target = Target::Queue(named("queue", QueueName::new(name))?);
         self.store.resume_strictly(&self.caller, target, None).await
@@ -62,7 +62,7 @@ impl Client {
         Ok(self.store.resume_paused_jobs(&self.caller, queue, None).await?.changed)
     }
 
-    /// Pauses a job type (M56).
+    /// Pauses a job type.
     pub async fn pause_type(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
         self.set_pause(Target::Type(named("type", JobType::new(name))?), how).await
     }
@@ -72,7 +72,7 @@ impl Client {
         self.remove_pause(Target::Type(named("type", JobType::new(name))?)).await
     }
 
-    /// Pauses a tenant (M56).
+    /// Pauses a tenant.
     pub async fn pause_tenant(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
         self.set_pause(Target::Tenant(named("tenant", Tenant::new(name))?), how).await
     }
@@ -82,7 +82,7 @@ impl Client {
         self.remove_pause(Target::Tenant(named("tenant", Tenant::new(name))?)).await
     }
 
-    /// Pauses a worker, in any process (M55).
+    /// Pauses a worker, in any process.
     pub async fn pause_worker(&self, worker: WorkerId, how: Pause) -> Result<ActionResult, ActError> {
         self.set_pause(Target::Worker(worker), how).await
     }
@@ -121,7 +121,7 @@ impl Client {
         Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
     }
 
-    /// Pauses all processing: no job starts on any worker. Running jobs continue (M56).
+    /// Pauses all processing: no job starts on any worker. Running jobs continue.
     pub async fn pause_all(&self, how: Pause) -> Result<ActionResult, ActError> {
         self.set_pause(Target::Gate, how).await
     }

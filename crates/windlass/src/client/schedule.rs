@@ -149,7 +149,7 @@ impl ScheduleHandle {
         self.client.store().schedule(self.client.caller(), self.which.clone()).await
     }
 
-    /// The next runs, at most five (M81).
+    /// The next runs, at most five.
     pub async fn next_runs(&self) -> Result<Vec<Timestamp>, StoreError> {
         Ok(self.get().await?.map_or_else(Vec::new, |schedule| schedule.next_runs()))
     }

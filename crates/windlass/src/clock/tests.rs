@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// M7: moments are shown in UTC, to the millisecond.
+/// Model: store-time. Moments are shown in UTC, to the millisecond.
 #[test]
 fn a_moment_is_shown_in_utc() {
     assert_eq!(Timestamp::MIN.to_string(), "1970-01-01T00:00:00.000Z");
@@ -12,7 +12,7 @@ fn a_moment_is_shown_in_utc() {
     assert_eq!(format!("{:?}", Timestamp::from_millis(1_700_000_000_001)), "2023-11-14T22:13:20.001Z");
 }
 
-/// M7: a timestamp read from outside is moved into range.
+/// Model: store-time. A timestamp read from outside is moved into range.
 #[test]
 fn a_moment_in_json_is_moved_into_range() {
     let read = |text| serde_json::from_str::<Timestamp>(text).unwrap();
@@ -20,7 +20,7 @@ fn a_moment_in_json_is_moved_into_range() {
     assert_eq!(serde_json::to_string(&read("1700000000001")).unwrap(), "1700000000001");
 }
 
-/// M7: the manual clock moves only when advanced, and stops at the end of time.
+/// Model: store-time. The manual clock moves only when advanced, and stops at the end of time.
 #[test]
 fn a_manual_clock_moves_only_when_told() {
     let clock = ManualClock::new(Timestamp::from_millis(5));
@@ -31,7 +31,7 @@ fn a_manual_clock_moves_only_when_told() {
     assert_eq!(clock.now(), Timestamp::MAX);
 }
 
-/// M7: the machine's clock never runs backwards.
+/// Model: store-time. The machine's clock never runs backwards.
 #[test]
 fn the_system_clock_does_not_run_backwards() {
     let clock = SystemClock::new();
@@ -40,7 +40,7 @@ fn the_system_clock_does_not_run_backwards() {
 }
 
 proptest! {
-    /// M41: no arithmetic with moments overflows or leaves the range.
+    /// Model: backoff. No arithmetic with moments overflows or leaves the range.
     #[test]
     fn moments_stay_in_range(millis in any::<i64>(), seconds in any::<u64>(), nanos in 0..1_000_000_000_u32) {
         let (moment, by) = (Timestamp::from_millis(millis), Duration::new(seconds, nanos));

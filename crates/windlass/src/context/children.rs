@@ -1,4 +1,4 @@
-//! Fan-out: a job spawns children and continues when their group is decided (M64).
+//! Fan-out: a job spawns children and continues when their group is decided.
 
 use super::history::{GroupShape, Record};
 use super::quiet::{Answer, Kind};
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// M64: a deleted child leaves its position empty; the others keep theirs.
+    /// Model: child-groups. A deleted child leaves its position empty; the others keep theirs.
     #[test]
     fn a_deleted_child_is_an_error_in_its_own_place() {
         let group = ChildGroup {

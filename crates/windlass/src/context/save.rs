@@ -33,7 +33,7 @@ impl Cx {
         lock(&self.0.saved).get(step).cloned()
     }
 
-    /// Starts a saved call when it may continue: in order, if the worker is strict (M71).
+    /// Starts a saved call when it may continue: in order, if the worker is strict.
     pub(super) async fn call(&self, name: &str) -> Result<Call<'_>, anyhow::Error> {
         let mut call = self.0.order.call(name);
         call.may_go_on(self.is_strict()).await?;

@@ -1,4 +1,4 @@
-//! Durable steps: run once per job, even across crashes (M70, M71).
+//! Durable steps: run once per job, even across crashes.
 
 use std::future::Future;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Cx {
     /// should have different names.
     ///
     /// # Errors
-    /// The error of `work`, as a [`Failure`], or an error that the saved steps no longer match the code (M71).
+    /// The error of `work`, as a [`Failure`], or an error that the saved steps no longer match the code.
     pub async fn step<T, E>(
         &self,
         name: &str,

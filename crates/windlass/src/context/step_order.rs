@@ -1,5 +1,5 @@
 //! The order of a job's calls of steps, sleeps, waits and child groups. A strict worker runs them in the order in which
-//! earlier attempts saved them (M71), except for calls that ran concurrently, which have no order.
+//! earlier attempts saved them, except for calls that ran concurrently, which have no order.
 //!
 //! The order in which calls arrive proves nothing, because handlers may run steps concurrently. So a new call that
 //! comes early waits for the saved calls before it. Only when nothing else in the handler can continue is it known that

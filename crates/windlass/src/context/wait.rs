@@ -1,4 +1,4 @@
-//! Sleeping and waiting for signals without holding a slot (M72). The handler stops here; when the job runs again, it
+//! Sleeping and waiting for signals without holding a slot. The handler stops here; when the job runs again, it
 //! continues with the saved result.
 
 use std::future::{Future, poll_fn};

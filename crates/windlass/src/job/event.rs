@@ -192,7 +192,7 @@ impl Event {
     }
 }
 
-/// How an attempt ended (M17).
+/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is named for what happened")]

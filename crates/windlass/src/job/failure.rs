@@ -1,4 +1,4 @@
-//! Failures: their six categories, and the record stored for each (M43, M45).
+//! Failures: their six categories, and the record stored for each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub struct Failure {
     pub code: Option<String>,
     /// A message for people.
     pub message: String,
-    /// Delay before the next attempt, instead of the policy's backoff (M44).
+    /// Delay before the next attempt, instead of the policy's backoff.
     pub retry_after: Option<Duration>,
     /// The causes of the error, nearest first; at most [`limits::ERROR_CAUSES_MAX`] are stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -197,7 +197,7 @@ impl Failure {
         Failure::new(Category::Temporary, message)
     }
 
-    /// A failure that may succeed after this delay, whatever the retry policy says (M44).
+    /// A failure that may succeed after this delay, whatever the retry policy says.
     pub fn retry_after(delay: Duration, message: impl Into<String>) -> Failure {
         Failure::temporary(message).with_retry_after(delay)
     }
@@ -221,7 +221,7 @@ impl Failure {
         self
     }
 
-    /// Sets the delay before the next attempt (M44).
+    /// Sets the delay before the next attempt.
     #[must_use]
     pub fn with_retry_after(mut self, delay: Duration) -> Failure {
         self.retry_after = Some(delay.min(limits::DURATION_MAX));
@@ -256,7 +256,7 @@ pub(crate) fn cut(text: &mut String, bytes_max: usize) {
     }
 }
 
-/// The stored record of a failure (M45).
+/// The stored record of a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorRecord {
     /// The category of the failure.

@@ -1,9 +1,9 @@
-//! Dependencies between jobs and the limits of their graph (M60, M61). Pure; no recursion, so no graph can exhaust the
+//! Dependencies between jobs and the limits of their graph. Pure; no recursion, so no graph can exhaust the
 //! stack.
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of a dependency (M60).
+/// The kind of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
@@ -53,7 +53,7 @@ pub fn find_cycle(needs: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
     Err(stuck)
 }
 
-/// Depth of a job whose dependencies have these depths: the number of jobs on the longest path (M61).
+/// Depth of a job whose dependencies have these depths: the number of jobs on the longest path.
 pub fn depth_of(dependencies: impl IntoIterator<Item = u32>) -> u32 {
     dependencies.into_iter().max().unwrap_or(0) + 1
 }

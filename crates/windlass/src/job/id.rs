@@ -1,4 +1,4 @@
-//! Ids that the system assigns. A caller cannot choose any of them (M10).
+//! Ids that the system assigns. A caller cannot choose any of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -111,9 +111,9 @@ shown_as_uuid!(WorkerId);
 #[serde(transparent)]
 pub struct Seq(pub i64);
 
-/// The fencing token: it grows with every claim, suspension or cancellation of a running job and is never reused (M5).
+/// The fencing token: it grows with every claim, suspension or cancellation of a running job and is never reused.
 ///
-/// The bits above [`Fence::COUNTER_BITS`] are the store's generation (M8), those below are a counter. Every claim
+/// The bits above [`Fence::COUNTER_BITS`] are the store's generation, those below are a counter. Every claim
 /// increases the counter by a random amount, so a database that was silently restored to an earlier state issues
 /// different fences, and no worker can guess the fence of another. A fence stays below 2^53, so that every JSON parser
 /// reads it exactly.
@@ -151,7 +151,7 @@ impl Fence {
     }
 }
 
-/// The id of an attempt: the job and the attempt number (M17).
+/// The id of an attempt: the job and the attempt number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AttemptId {
     /// The job.

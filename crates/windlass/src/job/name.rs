@@ -1,4 +1,4 @@
-//! Names of types, queues, tenants and schedules. A value of these types is valid (M11).
+//! Names of types, queues, tenants and schedules. A value of these types is valid.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Validates a name: 1–255 letters, digits, `_ . : -`, starting with a letter (M11).
+            /// Validates a name: 1–255 letters, digits, `_ . : -`, starting with a letter.
             pub fn new(text: &str) -> Result<$name, FieldProblem> {
                 check(text).map(|()| $name(Arc::from(text)))
             }
@@ -64,7 +64,7 @@ name! {
     QueueName
 }
 name! {
-    /// The tenant that owns a job. Tenants never see each other's jobs (M90).
+    /// The tenant that owns a job. Tenants never see each other's jobs.
     Tenant
 }
 

@@ -31,7 +31,7 @@ impl Lane {
     }
 }
 
-/// Time limits (M30–M34).
+/// Time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timeouts {
     /// Longest duration of one attempt.
@@ -81,7 +81,7 @@ pub struct Policy {
     pub retry: RetryPolicy,
     /// Time limits.
     pub timeouts: Timeouts,
-    /// Number of crashes after which the job is dead-lettered as poison (M6).
+    /// Number of crashes after which the job is dead-lettered as poison.
     pub crashes_max: u32,
 }
 
@@ -102,7 +102,7 @@ pub struct Lease {
     pub worker: WorkerId,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
-    /// When the attempt must be over, even if the worker sends heartbeats (M30).
+    /// When the attempt must be over, even if the worker sends heartbeats.
     pub deadline_at: Timestamp,
 }
 
@@ -135,12 +135,12 @@ pub struct Parent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// A point in time (M72).
+    /// A point in time.
     Timer {
         /// When it is woken.
         until: Timestamp,
     },
-    /// A signal (M72).
+    /// A signal.
     Signal {
         /// The signal's name.
         name: String,
@@ -149,7 +149,7 @@ pub enum Wait {
         /// When the wait times out.
         until: Option<Timestamp>,
     },
-    /// A group of children (M64).
+    /// A group of children.
     Children {
         /// The group's number.
         group: u64,
@@ -194,7 +194,7 @@ impl Wait {
     }
 }
 
-/// How a running job is suspended (M50).
+/// How a running job is suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspendMode {
@@ -232,15 +232,15 @@ pub struct Suspension {
     /// When it was requested; a graceful suspension takes effect later, when the attempt ends.
     #[serde(default = "first_moment")]
     pub at: Timestamp,
-    /// When it ends automatically (M57).
+    /// When it ends automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Whether an aggressive pause of the job's queue caused it, not an action on this job (M54).
+    /// Whether an aggressive pause of the job's queue caused it, not an action on this job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_pause: bool,
 }
 
-/// A job's progress, as reported by its worker (M18).
+/// A job's progress, as reported by its worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// 0 to 100.
@@ -250,7 +250,7 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-/// When a group of children is decided (M64).
+/// When a group of children is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupStrategy {
@@ -331,10 +331,10 @@ pub struct RareFields {
     /// A graceful suspension that takes effect when the running attempt ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend_requested: Option<Suspension>,
-    /// The latest error; cleared on success (M45).
+    /// The latest error; cleared on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
-    /// Proof that the job is the one that was submitted, where tickets are required (M94).
+    /// Proof that the job is the one that was submitted, where tickets are required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<Box<Ticket>>,
     /// The API key that submitted it, if any.
@@ -343,10 +343,10 @@ pub struct RareFields {
     /// Its progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// The final job that this one retries (M2).
+    /// The final job that this one retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<JobId>,
-    /// The latest job that retries this one (M2).
+    /// The latest job that retries this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<JobId>,
     /// When it was last suspended.

@@ -1,4 +1,4 @@
-//! Priority: an integer from 0 to 100, higher first, with five names (M20).
+//! Priority: an integer from 0 to 100, higher first, with five names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -85,7 +85,7 @@ impl FromStr for Priority {
     }
 }
 
-/// The names (M20), parsed in any letter case.
+/// The names, parsed in any letter case.
 const NAMES: [(&str, Priority); 5] = [
     ("critical", Priority::CRITICAL),
     ("high", Priority::HIGH),

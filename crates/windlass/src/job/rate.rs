@@ -1,4 +1,4 @@
-//! Rate limits: a token bucket that refills evenly (M111). Integer arithmetic, so that rounding never lets a job
+//! Rate limits: a token bucket that refills evenly. Integer arithmetic, so that rounding never lets a job
 //! through too early or loses a token.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Timestamp, whole_millis};
 
-/// A rate limit: a bucket of `count` tokens that refills evenly over `per` (M111).
+/// A rate limit: a bucket of `count` tokens that refills evenly over `per`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {

@@ -1,4 +1,4 @@
-//! Retry policies: how often, and after how long. Randomness is passed in (M40–M44).
+//! Retry policies: how often, and after how long. Randomness is passed in.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::failure::Category;
 use crate::error::{FieldProblem, Invalid};
 use crate::limits;
 
-/// How the delay grows with the number of failures (M41).
+/// How the delay grows with the number of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
@@ -80,7 +80,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Three attempts, exponential from 1 s, ±10 % (M40).
+    /// Three attempts, exponential from 1 s, ±10 %.
     pub fn standard() -> RetryPolicy {
         RetryPolicy {
             strategy: Strategy::Exponential,
@@ -94,12 +94,12 @@ impl RetryPolicy {
         }
     }
 
-    /// Three retries, 1 s apart (M42).
+    /// Three retries, 1 s apart.
     pub fn fixed() -> RetryPolicy {
         RetryPolicy { strategy: Strategy::Constant, jitter: 0.0, max_attempts: 4, ..RetryPolicy::standard() }
     }
 
-    /// Three retries, exponential from 10 s (M42).
+    /// Three retries, exponential from 10 s.
     pub fn backoff() -> RetryPolicy {
         RetryPolicy {
             initial_delay: Duration::from_secs(10),
@@ -109,7 +109,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Three attempts; a function in the worker sets the delay (M41).
+    /// Three attempts; a function in the worker sets the delay.
     pub fn custom() -> RetryPolicy {
         RetryPolicy { strategy: Strategy::Custom, ..RetryPolicy::standard() }
     }
@@ -120,7 +120,7 @@ impl RetryPolicy {
         RetryPolicy { max_attempts, ..self }
     }
 
-    /// The policy with this name (M42).
+    /// The policy with this name.
     pub fn preset(name: &str) -> Result<RetryPolicy, Invalid> {
         match name {
             "standard" => Ok(RetryPolicy::standard()),
@@ -138,7 +138,7 @@ impl RetryPolicy {
         self.max_attempts.saturating_sub(1)
     }
 
-    /// Whether a failure of this category may be retried at all (M43).
+    /// Whether a failure of this category may be retried at all.
     pub fn retries(&self, category: Category) -> bool {
         match category {
             Category::Temporary => true,
@@ -165,7 +165,7 @@ impl RetryPolicy {
 
     /// The delay after the `failures`-th failure; `random` is from 0 up to 1 and selects the delay within the jitter.
     ///
-    /// Never overflows, never longer than `max_delay`, never negative (M41).
+    /// Never overflows, never longer than `max_delay`, never negative.
     pub fn delay(&self, failures: u32, random: f64) -> Duration {
         let n = failures.max(1);
         let initial = self.initial_delay.as_secs_f64();

@@ -14,7 +14,7 @@ use crate::error::{FieldProblem, Invalid};
 use crate::limits;
 use crate::webhook_url::TargetPolicy;
 
-/// Bytes with a content type; stored and returned byte for byte, never interpreted (M12).
+/// Bytes with a content type; stored and returned byte for byte, never interpreted.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredPayload", into = "StoredPayload")]
 pub struct Payload {
@@ -87,14 +87,14 @@ impl From<StoredPayload> for Payload {
     }
 }
 
-/// Prints the size only: a payload is never logged (M12).
+/// Prints the size only: a payload is never logged.
 impl std::fmt::Debug for Payload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Payload({} bytes of {})", self.bytes.len(), self.content_type)
     }
 }
 
-/// Data that a client may change until the job is final (M16).
+/// Data that a client may change until the job is final.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobMetadata {
     /// Tags to find jobs by.
@@ -110,11 +110,11 @@ pub struct JobMetadata {
 pub struct Spec {
     /// The payload.
     pub payload: Payload,
-    /// Idempotency key: the same key returns the same job (M13).
+    /// Idempotency key: the same key returns the same job.
     pub idempotency_key: Option<String>,
-    /// Unique key: only one unfinished job can hold it (M14).
+    /// Unique key: only one unfinished job can hold it.
     pub unique_key: Option<String>,
-    /// Concurrency key: limits how many jobs with it run at once (M110).
+    /// Concurrency key: limits how many jobs with it run at once.
     pub concurrency_key: Option<String>,
     /// The data that may be changed later.
     pub labels: JobMetadata,
@@ -165,7 +165,7 @@ pub struct Debounce {
     pub delay: Duration,
 }
 
-/// A job to be submitted. Unset options follow type, queue and store, in this order (M34).
+/// A job to be submitted. Unset options follow type, queue and store, in this order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
     /// The job type; selects the handler.
@@ -182,13 +182,13 @@ pub struct NewJob {
     pub run_at: Option<Timestamp>,
     /// Whether the job stays `created` until it is submitted explicitly.
     pub hold: bool,
-    /// Idempotency key: the same key returns the same job (M13).
+    /// Idempotency key: the same key returns the same job.
     pub idempotency_key: Option<String>,
     /// How long the idempotency key is remembered.
     pub idempotency_window: Option<Duration>,
-    /// Unique key: only one unfinished job can hold it (M14).
+    /// Unique key: only one unfinished job can hold it.
     pub unique_key: Option<String>,
-    /// Concurrency key: limits how many jobs with it run at once (M110).
+    /// Concurrency key: limits how many jobs with it run at once.
     pub concurrency_key: Option<String>,
     /// Whether later submissions replace this one until it starts.
     pub debounce: Option<Debounce>,
@@ -323,7 +323,7 @@ impl JobMetadata {
         check_text("callback_url", self.callback_url.as_deref(), limits::CALLBACK_URL_CHARS_MAX)
     }
 
-    /// Checks the callback URL as far as possible without resolving it (M95): form, scheme, port, and literal addresses
+    /// Checks the callback URL as far as possible without resolving it: form, scheme, port, and literal addresses
     /// that are not public. Host names are resolved at delivery.
     pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
         let Some(url) = &self.callback_url else { return Ok(()) };

@@ -58,7 +58,7 @@ impl JobState {
     pub const FINAL: [JobState; 4] =
         [JobState::Completed, JobState::Failed, JobState::DeadLetter, JobState::Cancelled];
 
-    /// Whether the state is final: the job never changes again (M2).
+    /// Whether the state is final: the job never changes again.
     pub fn is_final(self) -> bool {
         JobState::FINAL.contains(&self)
     }

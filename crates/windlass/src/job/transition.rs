@@ -1,4 +1,4 @@
-//! The state machine: `transition(&JobRecord, &Event, now)`. Every change of state in the system is decided here (M4).
+//! The state machine: `transition(&JobRecord, &Event, now)`. Every change of state in the system is decided here.
 //! It reads no clock, uses no randomness and does no I/O.
 
 use super::event::{Action, AttemptOutcome, Event};
@@ -24,7 +24,7 @@ pub struct Change {
 pub enum Transition {
     /// The job changes.
     Changed(Box<Change>),
-    /// The job is already in the requested state (M22, M51, M53).
+    /// The job is already in the requested state.
     Unchanged,
 }
 
@@ -62,7 +62,7 @@ pub const LIFECYCLE: &[(Action, &[JobState], &[JobState])] = {
 /// Decides the effect of `event` on `job` at `now`.
 ///
 /// # Errors
-/// [`InvalidTransition`] names state and action if the event is not allowed in the state; nothing changes then (M1).
+/// [`InvalidTransition`] names state and action if the event is not allowed in the state; nothing changes then.
 pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Transition, InvalidTransition> {
     let mut next = job.clone();
     next.updated_at = now;
@@ -202,7 +202,7 @@ fn wake(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
             schedule(next, now, now);
             TransitionResult::Changed(None)
         }
-        // The wake-up is recorded, so that a resume finds nothing left to wait for (M52).
+        // The wake-up is recorded, so that a resume finds nothing left to wait for.
         JobState::Suspended if next.details.wait.is_some() => {
             next.details_mut().wait = None;
             TransitionResult::Changed(None)
@@ -252,7 +252,7 @@ fn set_initial_state(next: &mut JobRecord, now: Timestamp) {
     }
 }
 
-/// Makes a job ready; it keeps the position of the first time it was ready (M21).
+/// Makes a job ready; it keeps the position of the first time it was ready.
 fn schedule(next: &mut JobRecord, now: Timestamp, eligible_at: Timestamp) {
     next.state = JobState::Scheduled;
     next.scheduled_at = Some(now);
@@ -268,7 +268,7 @@ fn dependency_ended(next: &mut JobRecord, need: Need, state: JobState, now: Time
         // The first one was enough; the others have no effect.
         Need::AfterAny if !next.any_unmet => return TransitionResult::Unchanged,
         Need::AfterAny => next.any_unmet = false,
-        // A failed dependency ends its dependents in the same state (M62).
+        // A failed dependency ends its dependents in the same state.
         Need::After => {
             let category =
                 if state == JobState::Cancelled { Category::Cancelled } else { Category::Permanent };
@@ -291,7 +291,7 @@ fn claim(next: &mut JobRecord, worker: WorkerId, fence: Fence, now: Timestamp) -
     result
 }
 
-/// Starts a prefetched job: from here on its attempt counts (M5). Does nothing if it has started.
+/// Starts a prefetched job: from here on its attempt counts. Does nothing if it has started.
 pub(crate) fn start(next: &mut JobRecord, now: Timestamp) {
     if next.has.claim_ahead {
         next.has.claim_ahead = false;
@@ -374,7 +374,7 @@ fn fail(
 }
 
 fn record(job: &JobRecord, failure: &Failure, now: Timestamp, retryable: bool) -> ErrorRecord {
-    // A failure's fields are public, so they may exceed the limits of its constructors (M45).
+    // A failure's fields are public, so they may exceed the limits of its constructors.
     let (mut message, mut code) = (failure.message.clone(), failure.code.clone());
     cut(&mut message, limits::ERROR_MESSAGE_BYTES_MAX);
     if let Some(code) = &mut code {
@@ -393,7 +393,7 @@ fn record(job: &JobRecord, failure: &Failure, now: Timestamp, retryable: bool) -
     }
 }
 
-/// Makes a job final; a success clears its error (M45). The lease is removed, so the old fence is rejected.
+/// Makes a job final; a success clears its error. The lease is removed, so the old fence is rejected.
 fn end(next: &mut JobRecord, state: JobState, failure: Option<&Failure>, now: Timestamp) {
     let error = failure.map(|failure| record(next, failure, now, false));
     next.lease = None;
@@ -420,7 +420,7 @@ fn end(next: &mut JobRecord, state: JobState, failure: Option<&Failure>, now: Ti
 fn suspend(next: &mut JobRecord, how: &Suspension, now: Timestamp) -> TransitionResult {
     match (next.state, how.mode) {
         (JobState::Suspended, _) => TransitionResult::Unchanged,
-        // In any mode: there is nothing left to suspend (M1).
+        // In any mode: there is nothing left to suspend.
         (state, _) if state.is_final() => TransitionResult::Refused,
         (JobState::Running, SuspendMode::IdleOnly) => TransitionResult::Refused,
         (JobState::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
@@ -471,9 +471,9 @@ fn resume(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
         return TransitionResult::Unchanged;
     }
     let suspended_at = next.details.suspended_at.unwrap_or(now);
-    // The lifetime did not advance during the suspension (M33).
+    // The lifetime did not advance during the suspension.
     next.expires_at = next.expires_at.plus(now.since(suspended_at));
-    // The backoff is dropped; the submitter's own delay is not (M52).
+    // The backoff is dropped; the submitter's own delay is not.
     next.retry_at = None;
     let details = next.details_mut();
     details.suspension = None;

@@ -25,7 +25,7 @@ fn runs(timing: &ScheduleSpec, after: &str, count: usize) -> Vec<String> {
     timing.next_runs(after, after, count).iter().map(|run| run.to_string().replace(".000Z", "Z")).collect()
 }
 
-/// M80: five fields or six, lists, ranges, steps, names.
+/// Model: schedule-runs. Five fields or six, lists, ranges, steps, names.
 #[test]
 fn an_expression_names_the_times_it_says() {
     let cases: [(&str, &[&str]); 12] = [
@@ -49,7 +49,7 @@ fn an_expression_names_the_times_it_says() {
     }
 }
 
-/// M80
+/// Model: schedule-runs
 #[test]
 fn an_expression_that_means_nothing_is_refused_in_words() {
     let cases = [
@@ -81,7 +81,7 @@ fn an_expression_that_means_nothing_is_refused_in_words() {
     assert_eq!("europe/berlin".parse::<Zone>().unwrap().as_str(), "Europe/Berlin");
 }
 
-/// M80: a time in the gap runs once, at the first valid moment.
+/// Model: schedule-runs. A time in the gap runs once, at the first valid moment.
 #[test]
 fn a_time_that_the_clocks_skip_runs_once_at_the_end_of_the_gap() {
     let cases: [(&str, &str, &str, &[&str]); 6] = [
@@ -130,7 +130,7 @@ fn a_time_that_the_clocks_skip_runs_once_at_the_end_of_the_gap() {
     }
 }
 
-/// M80: a time in the overlap runs once, the first time it comes.
+/// Model: schedule-runs. A time in the overlap runs once, the first time it comes.
 #[test]
 fn a_time_that_the_clocks_show_twice_runs_once() {
     let cases: [(&str, &str, &str, &[&str]); 3] = [
@@ -165,7 +165,7 @@ fn a_time_that_the_clocks_show_twice_runs_once() {
     assert_eq!(second_time, ["2027-11-08T06:30:00Z"]);
 }
 
-/// M80: what runs every hour runs by elapsed time.
+/// Model: schedule-runs. What runs every hour runs by elapsed time.
 #[test]
 fn what_runs_every_hour_does_so_whatever_the_clocks_do() {
     let hourly = in_zone("30 * * * *", "America/New_York");
@@ -175,7 +175,7 @@ fn what_runs_every_hour_does_so_whatever_the_clocks_do() {
     assert_eq!(autumn, ["2027-11-07T05:30:00Z", "2027-11-07T06:30:00Z", "2027-11-07T07:30:00Z"]);
 }
 
-/// M80
+/// Model: schedule-runs
 #[test]
 fn every_counts_from_the_start_and_once_is_once() {
     let start = at("2027-01-01T00:00:07Z");
@@ -192,7 +192,7 @@ fn every_counts_from_the_start_and_once_is_once() {
     assert!(every.check().is_ok());
 }
 
-/// M80: after downtime as the policy says, and a run that is on time is never a missed one.
+/// Model: schedule-runs. After downtime as the policy says, and a run that is on time is never a missed one.
 #[test]
 fn missed_runs_are_made_up_for_as_told() {
     let hourly = in_zone("0 * * * *", "UTC");
@@ -218,7 +218,7 @@ fn missed_runs_are_made_up_for_as_told() {
     }
 }
 
-/// M80: bounded, however long nothing ran.
+/// Model: schedule-runs. Bounded, however long nothing ran.
 #[test]
 fn a_century_of_missed_seconds_is_dealt_with_at_once() {
     let (start, now) = (at("1970-01-01T00:00:00Z"), at("2090-06-01T12:00:00Z"));

@@ -59,7 +59,7 @@ impl Zone {
         Some(self.rules.to_datetime(at).strftime("%a %H:%M").to_string())
     }
 
-    /// The first time after `after` that matches the expression (M80).
+    /// The first time after `after` that matches the expression.
     ///
     /// A local time that is skipped matches once, at the first valid time after the gap; a local time that occurs twice
     /// matches once, the first time. An expression that matches every hour runs by elapsed time: it neither runs twice

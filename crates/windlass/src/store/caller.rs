@@ -1,4 +1,4 @@
-//! Callers and permissions: roles, tenants and ownership (M90, M91). Decided here for every interface, so that the
+//! Callers and permissions: roles, tenants and ownership. Decided here for every interface, so that the
 //! embedded library and the server cannot differ.
 
 use std::str::FromStr;
@@ -193,7 +193,7 @@ impl Caller {
         Caller { kind: "user", id: id.into(), role, tenant, trace_id: None, key: None }
     }
 
-    /// Whether jobs of this tenant exist for this caller (M90).
+    /// Whether jobs of this tenant exist for this caller.
     pub fn can_see(&self, tenant: &Tenant) -> bool {
         self.tenant.as_ref().is_none_or(|own| own == tenant)
     }
@@ -203,7 +203,7 @@ impl Caller {
         if self.role.includes(permission) { Ok(()) } else { Err(self.denied(permission)) }
     }
 
-    /// Returns an error unless this caller may manage the job: its owner, an operator or an admin (M91).
+    /// Returns an error unless this caller may manage the job: its owner, an operator or an admin.
     pub fn require_manage(&self, job: &JobRecord, spec: &Spec) -> Result<(), Forbidden> {
         self.require(Permission::ManageJob)?;
         if self.role.manages_own_jobs_only() && !self.owns(job, spec) {

@@ -34,7 +34,7 @@ impl ClaimOrder {
         Some(ClaimOrder { eligible_at, ..ClaimOrder::of(job) })
     }
 
-    /// The position after waiting until `now`, where each `every` raises a job by one point (M23). The order among jobs
+    /// The position after waiting until `now`, where each `every` raises a job by one point. The order among jobs
     /// of one rank does not change: the longest waiting job has risen most.
     #[must_use]
     pub fn aged(self, every: Duration, now: Timestamp) -> ClaimOrder {

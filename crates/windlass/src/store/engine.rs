@@ -36,9 +36,9 @@ pub struct LaneCursor {
 /// The purpose of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum KeyKind {
-    /// Submitting again with the same key returns the same job (M13).
+    /// Submitting again with the same key returns the same job.
     Idempotency,
-    /// At most one unfinished job per key (M14).
+    /// At most one unfinished job per key.
     Unique,
 }
 

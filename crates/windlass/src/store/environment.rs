@@ -24,25 +24,25 @@ use crate::webhook_url::TargetPolicy;
 pub struct StoreOptions {
     /// Largest payload, result or checkpoint in bytes; at most [`limits::PAYLOAD_BYTES_MAX`].
     pub payload_bytes_max: usize,
-    /// How long an idempotency key is kept (M13).
+    /// How long an idempotency key is kept.
     pub idempotency_window: Duration,
-    /// Default retry policy and time limits of jobs (M34).
+    /// Default retry policy and time limits of jobs.
     pub policy: Policy,
-    /// How long final jobs other than dead letters are kept (M96). A store has one retention: the first process that
+    /// How long final jobs other than dead letters are kept. A store has one retention: the first process that
     /// prunes it sets it from these two values, and from then on [`Store::set_retention`](super::Store::set_retention)
     /// changes it.
     pub retention: Duration,
-    /// How long dead letters are kept (M96).
+    /// How long dead letters are kept.
     pub retention_dead_letter: Duration,
-    /// The URLs that callbacks may be sent to (M95).
+    /// The URLs that callbacks may be sent to.
     pub targets: TargetPolicy,
-    /// Signed tickets: issued at submission, verified before every run (M94). Disabled unless set; every node of a
+    /// Signed tickets: issued at submission, verified before every run. Disabled unless set; every node of a
     /// fleet must have the same key, or trust the others' keys.
     pub tickets: Option<TicketOptions>,
-    /// The ticket keys that a worker of a remote store trusts (M94): jobs with other tickets are not run, and reported
+    /// The ticket keys that a worker of a remote store trusts: jobs with other tickets are not run, and reported
     /// as failed. If empty, the server is trusted.
     pub tickets_trusted: Vec<TicketPublicKey>,
-    /// Jobs that one commit changes as consequences of another change; maintenance continues with the rest (M9).
+    /// Jobs that one commit changes as consequences of another change; maintenance continues with the rest.
     pub cascade_jobs_per_commit: usize,
     /// Jobs of lower priorities that a claim compares where jobs age; see [`limits::AGING_HEADS_PER_CLAIM`].
     pub aging_heads_per_claim: usize,

@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Changes a stored job as someone with database access could, to test how it is detected (M94). Its keys and side
+/// Changes a stored job as someone with database access could, to test how it is detected. Its keys and side
 /// records are lost.
 ///
 /// # Panics

@@ -57,7 +57,7 @@ fn verify(ticket: &Ticket, payload: &[u8], later: u64) -> Result<(), TicketFault
     ticket.verify(&[key().public()], Submitted::new(payload).subject(), now)
 }
 
-/// M94: so that any language can verify it.
+/// Model: tickets. So that any language can verify it.
 #[test]
 fn what_is_signed_is_the_ticket_without_its_signature_and_without_spaces() {
     let ticket = issued(b"{}");
@@ -83,7 +83,7 @@ fn what_is_signed_is_the_ticket_without_its_signature_and_without_spaces() {
     assert_eq!(back, ticket);
 }
 
-/// M94
+/// Model: tickets
 #[test]
 fn a_ticket_is_good_for_its_job_until_it_expires() {
     let ticket = issued(b"{}");
@@ -92,7 +92,7 @@ fn a_ticket_is_good_for_its_job_until_it_expires() {
     assert_eq!(verify(&ticket, b"{ }", 0), Err(TicketFault::PayloadMismatch));
 }
 
-/// M94: every bit of every field.
+/// Model: tickets. Every bit of every field.
 #[test]
 fn a_ticket_with_any_bit_flipped_is_invalid() {
     let ticket = issued(b"{}");
@@ -142,7 +142,7 @@ fn a_ticket_with_any_bit_flipped_is_invalid() {
     }
 }
 
-/// M94
+/// Model: tickets
 /// Changes what a ticket was issued for.
 type Change = fn(&mut Submitted);
 

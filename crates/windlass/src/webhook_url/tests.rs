@@ -164,7 +164,7 @@ const MALFORMED: [&str; 44] = [
     "gopher://example.com/",
 ];
 
-/// M95: by default nothing but the public internet is called, however its address is spelled.
+/// Model: callbacks. By default nothing but the public internet is called, however its address is spelled.
 #[test]
 fn every_address_that_is_not_public_is_refused_in_every_spelling() {
     let policy = TargetPolicy::default();
@@ -211,7 +211,7 @@ fn a_translated_public_address_is_public() {
     }
 }
 
-/// M95: names, schemes and ports are a matter of delivery; a submission is refused for what is certain already.
+/// Model: callbacks. Names, schemes and ports are a matter of delivery; a submission is refused for what is certain already.
 #[test]
 fn a_name_is_taken_at_submission_and_checked_at_delivery() {
     let policy = TargetPolicy::default();
@@ -222,7 +222,7 @@ fn a_name_is_taken_at_submission_and_checked_at_delivery() {
     assert_eq!(policy.check("https://example.com:25/"), Err(TargetError::Port(25)));
 }
 
-/// M95: unless allowed.
+/// Model: callbacks. Unless allowed.
 #[test]
 fn an_allowed_network_is_called_and_its_neighbours_are_not() {
     let networks = vec!["10.1.0.0/16".parse().unwrap(), "fd12::/16".parse().unwrap()];

@@ -1,4 +1,4 @@
-//! Pausing a worker, from within its program or through the store (M55).
+//! Pausing a worker, from within its program or through the store.
 
 use std::sync::Arc;
 

@@ -143,7 +143,7 @@ async fn run_handler(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
         return None;
     }
     let Some(handler) = shared.handler(cx.job_type()) else {
-        // This worker does not claim this type: release the job for a worker that does (M104).
+        // This worker does not claim this type: release the job for a worker that does.
         return Some(Outcome::Released);
     };
     let outcome = match catch_unwind(AssertUnwindSafe(|| call(shared, cx, handler))) {
@@ -162,7 +162,7 @@ async fn run_handler(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     }
 }
 
-/// Adds the delay of the worker's retry function to a failure, if the job's policy is custom (M41).
+/// Adds the delay of the worker's retry function to a failure, if the job's policy is custom.
 fn delayed(shared: &WorkerShared, cx: &Cx, outcome: Outcome) -> Outcome {
     let (policy, decide) = (&cx.claimed().job.policy.retry, &shared.settings.retry_delay);
     let (Outcome::Failed(failure), Some(decide), Strategy::Custom) = (&outcome, decide, policy.strategy)

@@ -1,4 +1,4 @@
-//! The fetch loop of one queue: waits for free slots and for work, claims, starts. It polls only as a fallback (M103).
+//! The fetch loop of one queue: waits for free slots and for work, claims, starts. It polls only as a fallback.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -47,7 +47,7 @@ pub(super) async fn deregister(shared: &WorkerShared, mut released: usize) -> Sh
     ShutdownReport { released }
 }
 
-/// Releases all jobs whenever the program pauses the worker aggressively (M55).
+/// Releases all jobs whenever the program pauses the worker aggressively.
 pub(super) async fn release_when_paused(shared: Arc<WorkerShared>, over: CancellationToken) {
     loop {
         tokio::select! {

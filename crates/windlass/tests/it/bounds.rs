@@ -50,7 +50,7 @@ async fn cancelled(t: &Fixture) -> usize {
     usize::try_from(states.get(&JobState::Cancelled).copied().unwrap_or(0)).unwrap()
 }
 
-/// M9: no commit changes more jobs than the bound, others get their turn between any two, and all is done in the end.
+/// Model: bounded-commits. No commit changes more jobs than the bound, others get their turn between any two, and all is done in the end.
 async fn many_dependents_stop_nobody(t: &Fixture) {
     let asked: Option<usize> =
         std::env::var("WINDLASS_CASCADE_DEPENDENTS").ok().map(|count| count.parse().expect("a number"));
@@ -101,7 +101,7 @@ async fn lost_workers_stop_nobody_on_postgres() {
     lost_workers_stop_nobody(&Fixture::new(On::Postgres)).await;
 }
 
-/// M9, M31: workers that fall silent together end in bounded commits, beside which jobs are submitted and finished. With
+/// Model: bounded-commits, leases-and-heartbeats. Workers that fall silent together end in bounded commits, beside which jobs are submitted and finished. With
 /// `WINDLASS_LOST_WORKERS` so many are lost, and no commit may keep the others waiting for longer than the stall allowed.
 async fn lost_workers_stop_nobody(t: &Fixture) {
     let asked: Option<usize> =
@@ -154,7 +154,7 @@ async fn a_job_with_very_many_dependents_goes_after_them_in_memory() {
     a_job_with_very_many_dependents_goes_after_them(&Fixture::new(On::Memory)).await;
 }
 
-/// M9, M60: neither what is looked at before a job is removed nor the edges that go with it are more than the bound.
+/// Model: bounded-commits, dependencies. Neither what is looked at before a job is removed nor the edges that go with it are more than the bound.
 async fn a_job_with_very_many_dependents_goes_after_them(t: &Fixture) {
     let root = held_with_dependents(t, limits::DEPENDENTS_LOOKED_AT + 1).await;
     t.cancel(root).await;

@@ -28,7 +28,7 @@ async fn submit(store: &Store) -> Result<(), SubmitError> {
     store.submit(&Caller::local(), jobs, SubmitOptions::default()).await.map(|_| ())
 }
 
-/// M32: a file that another process has locked is waited for until the deadline, by each for its own time only; what was
+/// Model: answer-time. A file that another process has locked is waited for until the deadline, by each for its own time only; what was
 /// refused is not done later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_file_is_told_to_everybody_in_time() {
@@ -59,7 +59,7 @@ async fn a_locked_file_is_told_to_everybody_in_time() {
     store.close();
 }
 
-/// M103: a claim in one process is notified of a submission in another by the change listener, and the log alone shows
+/// Model: wake-ups. A claim in one process is notified of a submission in another by the change listener, and the log alone shows
 /// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_is_picked_up_in_another_process_without_polling_for_jobs() {

@@ -56,7 +56,7 @@ fn hello_answers() {
     );
 }
 
-/// M41, M43, M44
+/// Model: backoff, error-categories, retry-after
 #[test]
 fn retries_shows_what_each_error_means() {
     let output = output_of("retries");
@@ -75,7 +75,7 @@ fn retries_shows_what_each_error_means() {
     assert_says(&output, &lines);
 }
 
-/// M6, M64
+/// Model: crashes-and-poison, child-groups
 #[test]
 fn documents_are_merged_without_their_bad_pages() {
     let output = output_of("documents");
@@ -99,7 +99,7 @@ fn documents_are_merged_without_their_bad_pages() {
     assert_eq!(output.matches("split ").count(), 1, "the document is split once:\n{output}");
 }
 
-/// M43
+/// Model: error-categories
 #[test]
 fn rows_are_inserted_a_hundred_at_a_time_and_each_has_an_end_of_its_own() {
     let output = output_of("inserts");
@@ -112,7 +112,7 @@ fn rows_are_inserted_a_hundred_at_a_time_and_each_has_an_end_of_its_own() {
     assert_says(&output, &lines);
 }
 
-/// M18, M46, M92
+/// Model: result-cost-and-progress, exhaustion, audit-trail
 #[test]
 fn emails_leave_their_audit_records() {
     let output = output_of("email");
@@ -127,7 +127,7 @@ fn emails_leave_their_audit_records() {
     assert_eq!(output.matches(": sent\n").count(), 2, "each is sent once:\n{output}");
 }
 
-/// M70, M72
+/// Model: steps, sleeps-and-signals
 #[test]
 fn orders_are_shipped_or_given_back() {
     let output = output_of("order");
@@ -146,7 +146,7 @@ fn orders_are_shipped_or_given_back() {
     assert_eq!(output.matches("(by the").count(), 7, "every step is done once:\n{output}");
 }
 
-/// M51, M54, M55, M58
+/// Model: repeated-actions, queue-pause, worker-pause, interrupted-writes
 #[test]
 fn a_pause_outlives_a_restart_and_nothing_is_done_twice() {
     let output = output_of("pause_resume");

@@ -45,7 +45,7 @@ const SHOWN: usize = 15;
 /// Live jobs from which on no more are submitted.
 const LIVE_MAX: usize = 200;
 
-/// M3, M4: the engines hold no rule of their own, so no sequence of commands tells them apart.
+/// Model: atomic-changes, one-state-machine. The engines hold no rule of their own, so no sequence of commands tells them apart.
 #[test]
 fn any_walk_looks_the_same_on_a_file_as_in_memory() {
     any_walk(On::Sqlite);
@@ -56,7 +56,7 @@ fn any_walk_looks_the_same_on_postgres_as_in_memory() {
     any_walk(On::Postgres);
 }
 
-/// M3, M13, M92: what a store answers does not depend on where it is kept, or was.
+/// Model: atomic-changes, idempotency-key, audit-trail. What a store answers does not depend on where it is kept, or was.
 #[test]
 fn a_walk_goes_on_as_if_nothing_were_when_its_store_is_moved() {
     for seed in 1..=setting("WINDLASS_WALK_SEEDS").unwrap_or(SEEDS_MOVED) {

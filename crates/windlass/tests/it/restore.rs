@@ -61,7 +61,7 @@ async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &Claimed) {
     assert!(store.checkpoints(&me, job).await.unwrap().unwrap().is_empty());
 }
 
-/// M8 M101: a file that was put in place by hand begins a new generation with its first commit; looking at it does not.
+/// Model: store-generation, one-lease-at-a-time. A file that was put in place by hand begins a new generation with its first commit; looking at it does not.
 #[tokio::test]
 async fn a_file_that_was_put_in_place_by_hand_begins_a_new_generation() {
     let folder = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ async fn a_file_that_was_put_in_place_by_hand_begins_a_new_generation() {
     store.close();
 }
 
-/// M5, M101: a fence that was given out after the backup is not given out a second time.
+/// Model: counters-and-fences, one-lease-at-a-time. A fence that was given out after the backup is not given out a second time.
 #[tokio::test]
 async fn a_worker_from_before_the_loss_cannot_write_to_what_was_restored() {
     let folder = tempfile::tempdir().unwrap();

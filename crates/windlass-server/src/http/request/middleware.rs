@@ -30,7 +30,7 @@ use crate::limits;
 use crate::server::Peer;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The store's time, which rules (M7): a client that counts on it need not trust its own clock.
+/// The store's time, which rules: a client that counts on it need not trust its own clock.
 static STORE_TIME: HeaderName = HeaderName::from_static("windlass-time");
 
 /// No other site may read an answer by embedding it.
@@ -283,7 +283,7 @@ async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option
     Ok(Some(pass))
 }
 
-/// Only those to whom the job exists are told that it is not theirs to act on (M90).
+/// Only those to whom the job exists are told that it is not theirs to act on.
 async fn must_exist(gate: &RouteGuard, id: Option<JobId>, caller: &Caller) -> Result<(), ApiError> {
     let id = id.ok_or_else(|| ApiError::not_found("no such job"))?;
     let found = gate.app.store().job(caller, id).await?;

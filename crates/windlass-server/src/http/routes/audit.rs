@@ -110,7 +110,7 @@ pub(crate) async fn head(
 pub(crate) enum EventName {
     /// One of the closed list.
     Listed(AuditEvent),
-    /// What a type calls one of them (M92).
+    /// What a type calls one of them.
     Alias(AuditEvent, String),
 }
 

@@ -1,4 +1,4 @@
-//! Schedules: put, look, pause, resume, trigger, delete (M81).
+//! Schedules: put, look, pause, resume, trigger, delete.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A job as it is shown: every field of M15 and M16, and what it is waiting for. A field without a value is null, so that
+//! A job as it is shown: every field that was submitted or computed, and what it is waiting for. A field without a value is null, so that
 //! the shape is always the same.
 
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ pub(crate) struct LeaseView {
     deadline: Moment,
 }
 
-/// An error of an attempt (M45).
+/// An error of an attempt.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "JobError")]
 pub(crate) struct ErrorView {

@@ -21,7 +21,7 @@ pub(crate) struct Attempts {
     pub(crate) attempts: Vec<AttemptView>,
 }
 
-/// One start of a job (M17).
+/// One start of a job.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Attempt")]
 pub(crate) struct AttemptView {

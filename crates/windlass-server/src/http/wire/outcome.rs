@@ -229,7 +229,7 @@ pub(crate) struct ChildrenBody {
     pub(crate) beside: Vec<ParkBody>,
 }
 
-/// When a group is decided (M64).
+/// When a group is decided.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StrategyBody {

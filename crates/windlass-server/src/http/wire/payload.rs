@@ -1,4 +1,4 @@
-//! Payloads on the wire: JSON as the very text that was received, other bytes in base64 beside their content type (M12).
+//! Payloads on the wire: JSON as the very text that was received, other bytes in base64 beside their content type.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

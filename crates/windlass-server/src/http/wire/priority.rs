@@ -1,4 +1,4 @@
-//! Priority as a number or one of five names (M20).
+//! Priority as a number or one of five names.
 
 use std::borrow::Cow;
 use std::fmt;

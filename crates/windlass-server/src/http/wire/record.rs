@@ -1,4 +1,4 @@
-//! Audit records as they are shown (M92).
+//! Audit records as they are shown.
 
 use schemars::JsonSchema;
 use serde::Serialize;

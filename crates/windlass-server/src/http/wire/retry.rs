@@ -43,7 +43,7 @@ struct RetryFields {
     retry_on: Option<Vec<Kind>>,
 }
 
-/// How delays grow (M41).
+/// How delays grow.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BackoffInput {
@@ -79,7 +79,7 @@ impl From<JitterMode> for Jitter {
     }
 }
 
-/// The category of an error (M43).
+/// The category of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -163,7 +163,7 @@ impl Retry {
     }
 }
 
-/// Attempts in all, from either spelling (M40).
+/// Attempts in all, from either spelling.
 fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, ApiError> {
     let refused = |message: String| Err(ApiError::invalid("retry.max_retries", message));
     if let Some(retries) = retries

@@ -36,7 +36,7 @@ pub(crate) struct ScheduleBody {
     job: Submission,
 }
 
-/// What becomes of missed runs (M80).
+/// What becomes of missed runs.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum MissedWord {

@@ -64,7 +64,7 @@ async fn a_wide_graph_takes_the_width_of_the_page() {
     assert_eq!(page.matches("id=\"facts\"").count(), 1);
 }
 
-/// M53: until the attempt ends, the page says who asked for a suspension and lets them withdraw it.
+/// Model: pending-suspension. Until the attempt ends, the page says who asked for a suspension and lets them withdraw it.
 #[tokio::test]
 async fn a_suspension_that_waits_for_the_attempt_and_the_causes_of_an_error_are_shown() {
     let site = Site::start().await;

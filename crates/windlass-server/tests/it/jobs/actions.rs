@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, assert_refused};
 
-/// M50, M51: repeats change nothing and say so, strictly or not.
+/// Model: suspend-modes, repeated-actions. Repeats change nothing and say so, strictly or not.
 #[tokio::test]
 async fn suspending_and_resuming_twice_changes_nothing() {
     let t = Fixture::new().await;
@@ -33,7 +33,7 @@ async fn suspending_and_resuming_twice_changes_nothing() {
     assert_refused(&t.post(&suspend, long).await, 422, "invalid_value", Some("reason"));
 }
 
-/// M1: a refusal names state and action; M50: a running job is not suspended unless asked for.
+/// Model: refused-changes. A refusal names state and action, and a running job is not suspended unless asked for.
 #[tokio::test]
 async fn a_step_that_the_state_does_not_allow_is_a_conflict() {
     let t = Fixture::new().await;
@@ -69,7 +69,7 @@ async fn a_held_job_runs_once_it_is_submitted() {
     assert_refused(&t.post(&path, json!({})).await, 409, "state_conflict", None);
 }
 
-/// M16, M22
+/// Model: writable-fields, changing-priority
 #[tokio::test]
 async fn what_clients_may_change_is_changed_and_null_clears() {
     let t = Fixture::new().await;
@@ -92,7 +92,7 @@ async fn what_clients_may_change_is_changed_and_null_clears() {
     assert_refused(&t.post(&priority, json!({"value": null})).await, 422, "invalid_value", Some("value"));
 }
 
-/// M2: final states never change; redriving makes a new job.
+/// Model: final-states. Final states never change; redriving makes a new job.
 #[tokio::test]
 async fn a_final_job_can_be_redriven_and_removed() {
     let t = Fixture::new().await;
@@ -135,7 +135,7 @@ async fn waiting_for_a_job_ends_with_it() {
     assert_eq!(t.get_ok(&format!("/jobs/{other}?wait=1ms")).await["state"], "scheduled");
 }
 
-/// M17, M45, M5
+/// Model: attempt-records, error-record, counters-and-fences
 #[tokio::test]
 async fn attempts_tell_what_happened() {
     let t = Fixture::new().await;
@@ -165,7 +165,7 @@ async fn attempts_tell_what_happened() {
     assert_eq!(attempts["attempts"][1]["previous_attempt_id"], claimed["attempt_id"]);
 }
 
-/// M57: what resumes itself does so after some time or at a moment, as its caller likes to put it.
+/// Model: pause-reason-and-expiry. What resumes itself does so after some time or at a moment, as its caller likes to put it.
 #[tokio::test]
 async fn an_end_is_given_as_a_length_of_time_or_as_a_moment() {
     let t = Fixture::new().await;

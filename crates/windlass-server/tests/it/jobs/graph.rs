@@ -16,7 +16,7 @@ fn edges(graph: &Value, name: impl Fn(&Value) -> String) -> BTreeSet<String> {
         .collect()
 }
 
-/// M60, M64: a graph has dependencies and children, seen from any of its jobs.
+/// Model: dependencies, child-groups. A graph has dependencies and children, seen from any of its jobs.
 #[tokio::test]
 async fn a_graph_joins_dependencies_parents_and_children() {
     let t = Fixture::new().await;

@@ -12,7 +12,7 @@ async fn put(t: &Fixture, path: &str, body: Value) -> Value {
     answer.json()
 }
 
-/// M34: a job that is not started in time fails; settings give the limit to those that do not.
+/// Model: setting-levels. A job that is not started in time fails; settings give the limit to those that do not.
 #[tokio::test]
 async fn a_job_that_is_not_started_in_time_fails() {
     let t = Fixture::new().await;
@@ -38,7 +38,7 @@ async fn a_job_that_is_not_started_in_time_fails() {
     assert_refused(&refused, 422, "invalid_value", Some("timeouts.start"));
 }
 
-/// M30: a queue or a type bounds attempts, whatever their jobs ask for.
+/// Model: execution-timeout. A queue or a type bounds attempts, whatever their jobs ask for.
 #[tokio::test]
 async fn a_longer_attempt_than_allowed_is_cut() {
     let t = Fixture::new().await;
@@ -55,7 +55,7 @@ async fn a_longer_attempt_than_allowed_is_cut() {
     assert_refused(&refused, 422, "invalid_value", Some("timeouts.max_execution"));
 }
 
-/// M40: the jitter of a policy can be hashed; the policy says so.
+/// Model: retry-defaults. The jitter of a policy can be hashed; the policy says so.
 #[tokio::test]
 async fn a_policy_says_where_its_jitter_comes_from() {
     let t = Fixture::new().await;
@@ -68,7 +68,7 @@ async fn a_policy_says_where_its_jitter_comes_from() {
     assert_eq!(refused.status, 422);
 }
 
-/// M43, M45: causes are texts or texts with a code; `resource` is a category like the others.
+/// Model: error-categories, error-record. Causes are texts or texts with a code; `resource` is a category like the others.
 #[tokio::test]
 async fn an_error_tells_the_errors_behind_it() {
     let t = Fixture::new().await;
@@ -100,7 +100,7 @@ async fn an_error_tells_the_errors_behind_it() {
     }
 }
 
-/// M96: kept by type, queue and state; shown where it is set, merged, cleared by null.
+/// Model: retention. Kept by type, queue and state; shown where it is set, merged, cleared by null.
 #[tokio::test]
 async fn retention_is_set_for_queues_and_types() {
     let t = Fixture::new().await;

@@ -140,7 +140,7 @@ async fn a_page_with_payloads_ends_before_it_is_too_large() {
     assert_eq!(ids(&t.get_ok("/jobs?order=oldest&limit=500").await), submitted);
 }
 
-/// M15: what a list shows of a job is what the job itself shows.
+/// Model: read-only-fields. What a list shows of a job is what the job itself shows.
 #[tokio::test]
 async fn a_list_shows_jobs_as_they_show_themselves() {
     let t = Fixture::new().await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, assert_refused};
 
-/// M53: shown in the snapshot, in `why`, by `explain` and in the trail; withdrawn by a resume.
+/// Model: pending-suspension. Shown in the snapshot, in `why`, by `explain` and in the trail; withdrawn by a resume.
 #[tokio::test]
 async fn a_graceful_suspension_of_a_running_job_is_shown_until_it_takes_effect() {
     let t = Fixture::new().await;
@@ -51,7 +51,7 @@ async fn a_graceful_suspension_of_a_running_job_is_shown_until_it_takes_effect()
     assert_eq!(told, expected);
 }
 
-/// M1: a final job cannot be suspended in any mode; cancelling a cancelled one changes nothing.
+/// Model: refused-changes. A final job cannot be suspended in any mode; cancelling a cancelled one changes nothing.
 #[tokio::test]
 async fn a_final_job_is_refused_in_every_mode() {
     let t = Fixture::new().await;

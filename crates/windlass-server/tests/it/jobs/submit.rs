@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, assert_refused};
 
-/// The fields of M15 and M16, and what the contract adds.
+/// The submitted and computed fields, and what the contract adds.
 const SHOWN: &str = "
     id tenant type queue state attempt failures created_at updated_at scheduled_at first_started_at
     started_at completed_at suspended_at suspended_by resumed_at priority_updated_at retry_of
     superseded_by parent owner error result cost_cents progress max_retries retry_count max_attempts
     priority tags correlation_id callback_url why retry timeouts after run_at lease";
 
-/// M15, M16: every field is there, whether or not it has a value.
+/// Model: read-only-fields, writable-fields. Every field is there, whether or not it has a value.
 #[tokio::test]
 async fn a_submitted_job_is_answered_with_all_its_fields() {
     let t = Fixture::new().await;
@@ -55,7 +55,7 @@ async fn a_submitted_job_is_answered_with_all_its_fields() {
     assert_eq!(shown, job);
 }
 
-/// M12: byte for byte.
+/// Model: payload. Byte for byte.
 #[tokio::test]
 async fn a_payload_reads_back_byte_for_byte() {
     let t = Fixture::new().await;
@@ -148,7 +148,7 @@ async fn what_is_not_allowed_is_refused_and_named() {
     assert_eq!(t.get_ok("/jobs").await["jobs"], json!([]));
 }
 
-/// M20: names wherever a number is.
+/// Model: priority-values. Names wherever a number is.
 #[tokio::test]
 async fn priorities_have_names() {
     let t = Fixture::new().await;
@@ -161,7 +161,7 @@ async fn priorities_have_names() {
     }
 }
 
-/// M13: the same key gives the same job.
+/// Model: idempotency-key. The same key gives the same job.
 #[tokio::test]
 async fn a_repeated_idempotency_key_gives_the_first_job() {
     let t = Fixture::new().await;
@@ -179,7 +179,7 @@ async fn a_repeated_idempotency_key_gives_the_first_job() {
     assert_eq!(t.post("/jobs?strict=true", job).await.status, 200);
 }
 
-/// M13: also after the job was deleted, until the end of the window.
+/// Model: idempotency-key. Also after the job was deleted, until the end of the window.
 #[tokio::test]
 async fn a_repeated_idempotency_key_of_a_deleted_job_makes_no_second_one() {
     let t = Fixture::new().await;
@@ -212,7 +212,7 @@ async fn a_repeated_idempotency_key_of_a_deleted_job_makes_no_second_one() {
     assert_eq!(batch["jobs"][1]["state"], "scheduled");
 }
 
-/// M13: under concurrency exactly one job exists.
+/// Model: idempotency-key. Under concurrency exactly one job exists.
 #[tokio::test]
 async fn of_many_callers_with_one_key_one_submits() {
     let t = Fixture::new().await;
@@ -233,7 +233,7 @@ async fn of_many_callers_with_one_key_one_submits() {
     assert_eq!(t.get_ok("/jobs").await["jobs"].as_array().unwrap().len(), 1);
 }
 
-/// M14
+/// Model: unique-key
 #[tokio::test]
 async fn a_taken_unique_key_names_its_holder() {
     let t = Fixture::new().await;
@@ -245,7 +245,7 @@ async fn a_taken_unique_key_names_its_holder() {
     t.submit(json!({"type": "a", "unique_key": "k"})).await;
 }
 
-/// M60, M63: a whole graph in one call, by local names.
+/// Model: dependencies, batches. A whole graph in one call, by local names.
 #[tokio::test]
 async fn a_batch_may_name_its_own_jobs() {
     let t = Fixture::new().await;

@@ -10,7 +10,7 @@ async fn records(t: &Fixture) -> Vec<Value> {
     t.get_ok("/audit?limit=500").await["records"].as_array().unwrap().clone()
 }
 
-/// M92: every record that a request causes has the trace that its answer names.
+/// Model: audit-trail. Every record that a request causes has the trace that its answer names.
 #[tokio::test]
 async fn every_record_of_a_request_has_the_trace_of_its_answer() {
     let t = Fixture::new().await;
@@ -55,7 +55,7 @@ async fn every_record_of_a_request_has_the_trace_of_its_answer() {
     assert!(records(&t).await.iter().all(|record| record["trace_id"].is_string()));
 }
 
-/// M92: from its submission to its end a job stays in its trace, whichever requests move it.
+/// Model: audit-trail. From its submission to its end a job stays in its trace, whichever requests move it.
 #[tokio::test]
 async fn the_records_of_a_job_carry_its_trace_to_the_end() {
     let t = Fixture::new().await;

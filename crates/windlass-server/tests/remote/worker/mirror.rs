@@ -16,7 +16,7 @@ use windlass::store::environment::StoreOptions;
 
 use crate::fixture::{On, Serving, secs};
 
-/// M34, M45, M53, M96: suspensions, causes, limits, traces and retention come through unchanged.
+/// Model: setting-levels, error-record, pending-suspension, retention. Suspensions, causes, limits, traces and retention come through unchanged.
 #[tokio::test]
 async fn what_the_server_shows_is_read_back_whole() {
     let (_files, address) = On::Sqlite.address();

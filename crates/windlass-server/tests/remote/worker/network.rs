@@ -39,7 +39,7 @@ fn port_of(server: &Serving) -> SocketAddr {
     server.url.strip_prefix("http://").unwrap().parse().unwrap()
 }
 
-/// M5, M100: an outcome that was reported while the server was away is taken when it is back.
+/// Model: counters-and-fences, at-least-once. An outcome that was reported while the server was away is taken when it is back.
 #[tokio::test]
 async fn a_worker_outlives_a_server_that_restarts() {
     let (kept, _files) = kept(On::Sqlite);
@@ -107,7 +107,7 @@ async fn cutting(times: usize, real: SocketAddr) -> (String, Arc<std::sync::atom
     (url, asked)
 }
 
-/// M13: repeated only where that cannot double anything.
+/// Model: idempotency-key. Repeated only where that cannot double anything.
 #[tokio::test]
 async fn a_submission_whose_answer_is_lost_is_never_doubled() {
     let (kept, _files) = kept(On::Sqlite);
@@ -125,7 +125,7 @@ async fn a_submission_whose_answer_is_lost_is_never_doubled() {
     assert_eq!(states[&JobState::Scheduled], 2, "one of each: what was lost had been stored too");
 }
 
-/// M90, M91
+/// Model: tenant-isolation, roles
 #[tokio::test]
 async fn a_key_says_who_calls() {
     let (kept, _files) = kept(On::Memory);
@@ -184,7 +184,7 @@ async fn what_only_the_keeper_can_do_says_so() {
     }
 }
 
-/// M1, M51, M61: the errors are those of an embedded store.
+/// Model: refused-changes, repeated-actions, dependency-limits. The errors are those of an embedded store.
 #[tokio::test]
 async fn refusals_are_the_same_values_here_and_there() {
     let (kept, _files) = kept(On::Memory);
@@ -235,7 +235,7 @@ async fn refusals_are_the_same_values_here_and_there() {
     assert_eq!(unique(&there).await.unwrap_err(), unique(here).await.unwrap_err());
 }
 
-/// M102
+/// Model: explained-waiting
 #[tokio::test]
 async fn operators_see_and_do_the_same_through_a_server() {
     let (kept, _files) = kept(On::Sqlite);
@@ -262,7 +262,7 @@ async fn operators_see_and_do_the_same_through_a_server() {
     assert_eq!(records(there).await, records(here).await);
 }
 
-/// M92: kept events come once each, in their order, across a restart of the server.
+/// Model: audit-trail. Kept events come once each, in their order, across a restart of the server.
 #[tokio::test]
 async fn a_stream_of_events_goes_on_where_it_was() {
     let (kept, _files) = kept(On::Sqlite);

@@ -33,7 +33,7 @@ fn reached() -> (Client, Serving) {
     (Client::from_store(Store::open(&server.url, StoreOptions::default()).unwrap()), server)
 }
 
-/// M17: a handler sees the labels of its job, whoever keeps the store.
+/// Model: attempt-records. A handler sees the labels of its job, whoever keeps the store.
 #[tokio::test]
 async fn a_claim_brings_the_labels_of_its_job() {
     let (queue, _server) = reached();
@@ -60,7 +60,7 @@ async fn a_claim_brings_the_labels_of_its_job() {
     working.await.unwrap();
 }
 
-/// M91: what one caller may not do is not done in the name of another, whose key it happens to be.
+/// Model: roles. What one caller may not do is not done in the name of another, whose key it happens to be.
 #[tokio::test]
 async fn a_queue_does_not_speak_to_a_server_for_somebody_whose_key_it_does_not_have() {
     let (queue, _server) = reached();
@@ -74,7 +74,7 @@ async fn a_queue_does_not_speak_to_a_server_for_somebody_whose_key_it_does_not_h
     me.job(job.id()).cancel().await.unwrap();
 }
 
-/// M94: a worker that trusts one key runs what that one has signed, and nothing else.
+/// Model: tickets. A worker that trusts one key runs what that one has signed, and nothing else.
 #[tokio::test]
 async fn a_worker_verifies_tickets_for_itself() {
     let entropy = Entropy::seeded(1);

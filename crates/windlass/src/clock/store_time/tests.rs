@@ -35,7 +35,7 @@ fn run(time: &mut StoreTime, from: i64, to: i64, off: i64) -> i64 {
     time.now().as_millis() - START
 }
 
-/// M7: with a wall clock that is right, store time is the wall clock.
+/// Model: store-time. With a wall clock that is right, store time is the wall clock.
 #[test]
 fn store_time_is_the_wall_clock_while_that_is_right() {
     let mut time = new();
@@ -43,7 +43,7 @@ fn store_time_is_the_wall_clock_while_that_is_right() {
     assert_eq!((time.belief(), time.ahead()), (ClockTrust::Believed, 0));
 }
 
-/// M7: a step of less than a minute is followed, at most at twice and at least at half of real time.
+/// Model: store-time. A step of less than a minute is followed, at most at twice and at least at half of real time.
 #[test]
 fn a_small_step_is_followed_at_a_bounded_rate() {
     let mut time = new();
@@ -55,7 +55,7 @@ fn a_small_step_is_followed_at_a_bounded_rate() {
     assert_eq!(time.belief(), ClockTrust::Believed);
 }
 
-/// M7: a jump of more than a minute is not believed, whichever way; store time goes on by monotonic time, and the wall clock
+/// Model: store-time. A jump of more than a minute is not believed, whichever way; store time goes on by monotonic time, and the wall clock
 /// is believed again once it is back.
 #[test]
 fn a_jump_is_not_believed_and_time_goes_on() {
@@ -69,7 +69,7 @@ fn a_jump_is_not_believed_and_time_goes_on() {
     }
 }
 
-/// M7: a suspended machine or a frozen process has not seen a jump: its monotonic time went on.
+/// Model: store-time. A suspended machine or a frozen process has not seen a jump: its monotonic time went on.
 #[test]
 fn a_long_pause_is_not_a_jump() {
     let mut time = new();
@@ -77,7 +77,7 @@ fn a_long_pause_is_not_a_jump() {
     assert_eq!((time.now(), time.belief()), (at(600_000), ClockTrust::Believed));
 }
 
-/// M7: the answer of a database may have been read long before it arrives here: not a jump either.
+/// Model: store-time. The answer of a database may have been read long before it arrives here: not a jump either.
 #[test]
 fn an_answer_that_arrives_late_is_not_a_jump() {
     let mut time = new();
@@ -86,7 +86,7 @@ fn an_answer_that_arrives_late_is_not_a_jump() {
     assert_eq!((time.now(), time.belief(), time.ahead()), (at(600_000), ClockTrust::Believed, 0));
 }
 
-/// M7: a wall clock that runs a hundred times too fast takes store time nowhere.
+/// Model: store-time. A wall clock that runs a hundred times too fast takes store time nowhere.
 #[test]
 fn a_wall_clock_that_runs_away_is_left_alone() {
     let mut time = new();
@@ -98,7 +98,7 @@ fn a_wall_clock_that_runs_away_is_left_alone() {
     assert_eq!(time.belief(), ClockTrust::NotBelieved);
 }
 
-/// M7: later commits, by any process, do not have earlier times; a jump of another process is noticed.
+/// Model: store-time. Later commits, by any process, do not have earlier times; a jump of another process is noticed.
 #[test]
 fn store_time_is_never_before_that_of_another_process() {
     let mut time = new();
@@ -110,7 +110,7 @@ fn store_time_is_never_before_that_of_another_process() {
     assert_eq!(run(&mut time, 3, 13, 8 * DAY), 8 * DAY + 13_000);
 }
 
-/// M7: an operator accepts a jump: forward at once, backward by running slowly, never by going back.
+/// Model: store-time. An operator accepts a jump: forward at once, backward by running slowly, never by going back.
 #[test]
 fn an_operator_accepts_a_jump() {
     let mut time = new();
@@ -126,7 +126,7 @@ fn an_operator_accepts_a_jump() {
     assert_eq!(run(&mut time, 180, 1_400, 0), 1_400_000, "until they meet");
 }
 
-/// M7: at the start there is only the last commit; a wall clock near it is believed, one far from it only if another vouches
+/// Model: store-time. At the start there is only the last commit; a wall clock near it is believed, one far from it only if another vouches
 /// for it. Without that, store time goes on from the last commit.
 #[test]
 fn a_start_believes_what_is_near_or_vouched_for() {
@@ -148,7 +148,7 @@ fn a_start_believes_what_is_near_or_vouched_for() {
     assert_eq!((behind.now(), behind.belief(), has_jumped), (at(0), ClockTrust::Believed, true));
 }
 
-/// M7: once there is history, another clock that agrees with a jump does not count.
+/// Model: store-time. Once there is history, another clock that agrees with a jump does not count.
 #[test]
 fn nobody_vouches_for_a_jump_of_a_running_store() {
     let mut time = new();
@@ -157,7 +157,7 @@ fn nobody_vouches_for_a_jump_of_a_running_store() {
     assert_eq!((time.now(), time.belief()), (at(61_000), ClockTrust::NotBelieved));
 }
 
-/// M7: a process that joins others goes on from their time, whatever its own wall clock shows.
+/// Model: store-time. A process that joins others goes on from their time, whatever its own wall clock shows.
 #[test]
 fn a_process_beside_others_takes_their_time() {
     for off in [-10 * MINUTE, 10 * MINUTE] {
@@ -167,7 +167,7 @@ fn a_process_beside_others_takes_their_time() {
     }
 }
 
-/// M7, M31: a gap moves the beginning of silence and keeps leases for a heartbeat; without one nothing changes.
+/// Model: store-time, leases-and-heartbeats. A gap moves the beginning of silence and keeps leases for a heartbeat; without one nothing changes.
 #[test]
 fn a_gap_gives_grace() {
     let none = Grace::default();
@@ -183,7 +183,7 @@ fn a_gap_gives_grace() {
 }
 
 proptest! {
-    /// M7: whatever the wall clock and other processes do, store time never goes back and stays within its rates, but for
+    /// Model: store-time. Whatever the wall clock and other processes do, store time never goes back and stays within its rates, but for
     /// jumps that somebody else made or that were accepted.
     #[test]
     fn store_time_never_goes_back_and_keeps_to_its_rates(

@@ -63,13 +63,13 @@ fn diagram() -> String {
     text + "```\n"
 }
 
-/// M1: the page shows the table that the state machine obeys.
+/// Model: refused-changes. The page shows the table that the state machine obeys.
 #[test]
 fn the_documented_lifecycle_is_the_real_one() {
     is_documented("lifecycle", &table());
 }
 
-/// M1: the page shows the picture of the same.
+/// Model: refused-changes. The page shows the picture of the same.
 #[test]
 fn the_documented_diagram_is_the_real_one() {
     is_documented("diagram", &diagram());

@@ -3,7 +3,7 @@
 use super::*;
 use crate::limits;
 
-/// M45: a message keeps 4 KiB, cut between characters.
+/// Model: error-record. A message keeps 4 KiB, cut between characters.
 #[test]
 fn a_message_is_cut_at_its_limit() {
     let of = |text: String| Failure::temporary(text).message;
@@ -14,14 +14,14 @@ fn a_message_is_cut_at_its_limit() {
     assert_eq!(of(String::new()), "");
 }
 
-/// M45: a code is cut like a message.
+/// Model: error-record. A code is cut like a message.
 #[test]
 fn a_code_is_cut_at_its_limit() {
     let code = |length: usize| Failure::permanent("c".repeat(length), "broken").code.unwrap().len();
     assert_eq!((code(128), code(129)), (limits::ERROR_CODE_CHARS_MAX, limits::ERROR_CODE_CHARS_MAX));
 }
 
-/// M45: cutting to nothing and cutting nothing both work.
+/// Model: error-record. Cutting to nothing and cutting nothing both work.
 #[test]
 fn cutting_never_splits_a_character() {
     for (bytes_max, left) in [(0, ""), (1, "a"), (2, "a"), (3, "aü"), (4, "aüb"), (9, "aüb")] {
@@ -31,14 +31,14 @@ fn cutting_never_splits_a_character() {
     }
 }
 
-/// M44: no delay is longer than 100 years.
+/// Model: retry-after. No delay is longer than 100 years.
 #[test]
 fn a_delay_asked_for_is_capped() {
     let failure = Failure::temporary("busy").with_retry_after(Duration::MAX);
     assert_eq!(failure.retry_after, Some(limits::DURATION_MAX));
 }
 
-/// M43: six categories, each with one word.
+/// Model: error-categories. Six categories, each with one word.
 #[test]
 fn each_category_has_one_word() {
     let words = Category::ALL.map(Category::as_str);
@@ -81,7 +81,7 @@ fn the_sources_of_an_error_become_causes() {
     assert_eq!(coded.category, Category::Resource);
 }
 
-/// M45: the stored record leaves out what is not there.
+/// Model: error-record. The stored record leaves out what is not there.
 #[test]
 fn an_error_record_reads_back_from_json() {
     let failed = applied(&running(), &fail(Category::Temporary), at(1));

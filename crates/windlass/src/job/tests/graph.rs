@@ -7,7 +7,7 @@ use proptest::strategy::Strategy as _;
 
 use super::*;
 
-/// M61: a batch without a cycle has an order in which each job comes after those it waits for.
+/// Model: dependency-limits. A batch without a cycle has an order in which each job comes after those it waits for.
 #[test]
 fn a_graph_without_a_cycle_has_an_order() {
     assert_eq!(find_cycle(&[]), Ok(vec![]));
@@ -17,21 +17,21 @@ fn a_graph_without_a_cycle_has_an_order() {
     assert_eq!(find_cycle(&[vec![1, 1], vec![]]), Ok(vec![1, 0]));
 }
 
-/// M61: a cycle is refused.
+/// Model: dependency-limits. A cycle is refused.
 #[test]
 fn a_job_that_waits_for_itself_is_found() {
     assert_eq!(find_cycle(&[vec![0]]), Err(0));
     assert!(matches!(find_cycle(&[vec![1], vec![2], vec![0]]), Err(0..=2)));
 }
 
-/// M61: a job that only waits for a cycle is not reported as part of it.
+/// Model: dependency-limits. A job that only waits for a cycle is not reported as part of it.
 #[test]
 fn the_job_that_is_named_lies_on_the_cycle() {
     assert!(matches!(find_cycle(&[vec![1], vec![2], vec![1]]), Err(1 | 2)));
     assert_eq!(find_cycle(&[vec![1], vec![2], vec![3, 4], vec![], vec![4]]), Err(4));
 }
 
-/// M61: no graph exhausts the stack.
+/// Model: dependency-limits. No graph exhausts the stack.
 #[test]
 fn a_chain_of_ten_thousand_jobs_is_handled() {
     let mut chain: Vec<Vec<usize>> = (0..10_000).map(|job| vec![job + 1]).collect();
@@ -41,7 +41,7 @@ fn a_chain_of_ten_thousand_jobs_is_handled() {
     assert!(find_cycle(&chain).is_err());
 }
 
-/// M61: depth counts jobs on the longest path.
+/// Model: dependency-limits. Depth counts jobs on the longest path.
 #[test]
 fn depth_counts_jobs_on_the_longest_path() {
     assert_eq!((depth_of([]), depth_of([1]), depth_of([3, 99, 7])), (1, 2, 100));
@@ -59,7 +59,7 @@ fn is_on_a_cycle(needs: &[Vec<usize>], job: usize) -> bool {
 }
 
 proptest! {
-    /// M61: for any graph, either an order that respects every edge or a job that is on a cycle.
+    /// Model: dependency-limits. For any graph, either an order that respects every edge or a job that is on a cycle.
     #[test]
     fn any_graph_has_an_order_or_a_cycle(
         needs in (1..12_usize)

@@ -18,7 +18,7 @@ fn decisions(strategy: GroupStrategy, ends: &[bool]) -> Vec<Option<Decided>> {
 const WELL: Option<Decided> = Some(Decided::Well);
 const BADLY: Option<Decided> = Some(Decided::Badly);
 
-/// M64: fail fast is decided by the first bad end, or when all completed.
+/// Model: child-groups. Fail fast is decided by the first bad end, or when all completed.
 #[test]
 fn fail_fast_ends_with_the_first_bad_child() {
     assert_eq!(decisions(GroupStrategy::FailFast, &[true, true, true]), [None, None, WELL]);
@@ -26,7 +26,7 @@ fn fail_fast_ends_with_the_first_bad_child() {
     assert_eq!(decisions(GroupStrategy::FailFast, &[false]), [BADLY]);
 }
 
-/// M64: collect all waits for everybody.
+/// Model: child-groups. Collect all waits for everybody.
 #[test]
 fn collect_all_ends_with_the_last_child() {
     assert_eq!(decisions(GroupStrategy::CollectAll, &[true, true]), [None, WELL]);
@@ -34,7 +34,7 @@ fn collect_all_ends_with_the_last_child() {
     assert_eq!(decisions(GroupStrategy::CollectAll, &[false, false]), [None, BADLY]);
 }
 
-/// M64: a threshold is decided when it is reached or out of reach.
+/// Model: child-groups. A threshold is decided when it is reached or out of reach.
 #[test]
 fn a_threshold_ends_when_it_is_reached_or_out_of_reach() {
     let two = GroupStrategy::Threshold(2);
@@ -45,7 +45,7 @@ fn a_threshold_ends_when_it_is_reached_or_out_of_reach() {
 }
 
 proptest! {
-    /// M64: the parent resumes exactly once, whatever the children do.
+    /// Model: child-groups. The parent resumes exactly once, whatever the children do.
     #[test]
     fn a_group_is_decided_exactly_once(
         ends in prop::collection::vec(any::<bool>(), 1..20),
@@ -59,7 +59,7 @@ proptest! {
         prop_assert_eq!(decided, 1);
     }
 
-    /// M64: every finished child is counted, also after the decision.
+    /// Model: child-groups. Every finished child is counted, also after the decision.
     #[test]
     fn a_group_counts_every_end(ends in prop::collection::vec(any::<bool>(), 1..20)) {
         let mut group = group(GroupStrategy::FailFast, u32::try_from(ends.len()).unwrap());
@@ -72,7 +72,7 @@ proptest! {
     }
 }
 
-/// M72: a wait ends by itself only where it has a limit.
+/// Model: sleeps-and-signals. A wait ends by itself only where it has a limit.
 #[test]
 fn a_wait_knows_when_it_ends_by_itself() {
     let signal = |until| Wait::Signal { name: "go".into(), step: "go".into(), until };

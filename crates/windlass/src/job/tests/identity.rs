@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// M10: a UUID of version 4, whatever time and randomness.
+/// Model: identity. A UUID of version 4, whatever time and randomness.
 #[test]
 fn an_id_is_a_uuid_of_version_4() {
     for now in [Timestamp::MIN, start(), Timestamp::MAX] {
@@ -13,14 +13,14 @@ fn an_id_is_a_uuid_of_version_4() {
     }
 }
 
-/// M10: ids made later sort later, and those made together differ by their randomness.
+/// Model: identity. Ids made later sort later, and those made together differ by their randomness.
 #[test]
 fn ids_are_ordered_by_the_time_they_were_made() {
     assert!(JobId::new(at(0), u128::MAX) < JobId::new(at(1), 0));
     assert_ne!(JobId::new(at(0), 1), JobId::new(at(0), 2));
 }
 
-/// M10: an id reads back from its text and its bytes.
+/// Model: identity. An id reads back from its text and its bytes.
 #[test]
 fn an_id_reads_back() {
     let id = JobId::new(start(), 42);
@@ -30,7 +30,7 @@ fn an_id_reads_back() {
     assert!("no-id".parse::<JobId>().is_err());
 }
 
-/// M17: an attempt knows the one before.
+/// Model: attempt-records. An attempt knows the one before.
 #[test]
 fn an_attempt_is_named_by_job_and_number() {
     let first = running().attempt_id();
@@ -40,7 +40,7 @@ fn an_attempt_is_named_by_job_and_number() {
     assert_eq!(second.to_string(), format!("{}.2", first.job));
 }
 
-/// M41: what is shown as the next run is the end of the backoff, or the submitter's own time.
+/// Model: backoff. What is shown as the next run is the end of the backoff, or the submitter's own time.
 #[test]
 fn the_next_run_is_the_backoff_or_the_own_time() {
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(60));
@@ -48,7 +48,7 @@ fn the_next_run_is_the_backoff_or_the_own_time() {
     assert_eq!(applied(&running(), &fail(Category::Temporary), at(1)).next_run_at(), at(2));
 }
 
-/// M50: side details read back from what is stored, and take no room when there are none.
+/// Model: suspend-modes. Side details read back from what is stored, and take no room when there are none.
 #[test]
 fn details_read_back_from_json() {
     let empty = serde_json::to_string(&RareFields::default()).unwrap();
@@ -58,7 +58,7 @@ fn details_read_back_from_json() {
     assert_eq!(serde_json::from_slice::<RareFields>(&json).unwrap(), *held.details);
 }
 
-/// M5 M8: every claim grows the fence by a random amount, a new generation by more than any before.
+/// Model: counters-and-fences, store-generation. Every claim grows the fence by a random amount, a new generation by more than any before.
 #[test]
 fn a_fence_grows_with_every_claim_and_carries_the_generation() {
     for random in [0, 1, 12_345, u64::MAX] {
@@ -76,7 +76,7 @@ fn a_fence_grows_with_every_claim_and_carries_the_generation() {
     assert!(Fence(0).claimed(u64::MAX, u64::MAX).0 <= crate::limits::FENCE_MAX);
 }
 
-/// M5: hundreds of thousands of claims of one job stay within a generation.
+/// Model: counters-and-fences. Hundreds of thousands of claims of one job stay within a generation.
 #[test]
 fn a_generation_has_room_for_many_claims() {
     let mut last = Fence(0);

@@ -31,7 +31,7 @@ const MODEL: &str = "
     expire           | created pending delayed scheduled running waiting retrying             | dead_letter
 ";
 
-/// A graceful suspension waits for the attempt: whatever would let the job run again suspends it instead (M50).
+/// A graceful suspension waits for the attempt: whatever would let the job run again suspends it instead (Model: suspend-modes).
 const GRACEFUL: &str = "
     fail             | running | suspended
     lease_expired    | running | suspended
@@ -169,7 +169,7 @@ fn expected(job: &JobRecord, event: &Event) -> Answer {
     let state = job.state;
     let is_requested = job.details.suspend_requested.is_some();
     match event {
-        // No-ops: M51, M53, and cancelling what is cancelled (M1).
+        // No-ops: repeated suspends and resumes, and cancelling what is cancelled (Model: refused-changes, repeated-actions).
         Event::Cancel { .. } if state == JobState::Cancelled => Answer::NoOp,
         Event::Resume if state == JobState::Running && is_requested => Answer::Stays,
         Event::Resume if state != JobState::Suspended => Answer::NoOp,
@@ -180,9 +180,9 @@ fn expected(job: &JobRecord, event: &Event) -> Answer {
             SuspendMode::Graceful => Answer::Stays,
             SuspendMode::Aggressive => Answer::Moves,
         },
-        // Remembered while suspended (M52).
+        // Remembered while suspended (Model: resume).
         Event::Wake if state == JobState::Suspended && job.details.wait.is_some() => Answer::Stays,
-        // One of several was enough; the others have no effect (M60).
+        // One of several was enough; the others have no effect (Model: dependencies).
         Event::DependencyEnded { need: Need::AfterAny, .. }
             if lifecycle_knows(event, state) && !job.any_unmet =>
         {
@@ -206,14 +206,14 @@ fn lifecycle_knows(event: &Event, state: JobState) -> bool {
     lifecycle().iter().any(|(action, from, _)| *action == event.action() && *from == state)
 }
 
-/// M4: the table that documents are made from is the model's.
+/// Model: one-state-machine. The table that documents are made from is the model's.
 #[test]
 fn the_lifecycle_is_the_table_of_the_model_and_its_footnote() {
     let model: BTreeSet<Step> = parsed(MODEL).union(&parsed(GRACEFUL)).copied().collect();
     assert_eq!(lifecycle(), model);
 }
 
-/// M1, M2, M4: of all 144 pairs of states exactly those in the table are ever reached, each by the events that it names.
+/// Model: refused-changes, final-states, one-state-machine. Of all 144 pairs of states exactly those in the table are ever reached, each by the events that it names.
 #[test]
 fn a_job_moves_along_the_lifecycle_and_nowhere_else() {
     let mut reached = BTreeSet::new();
@@ -240,7 +240,7 @@ fn a_job_moves_along_the_lifecycle_and_nowhere_else() {
     }
 }
 
-/// M1, M22, M51, M53: what is not in the table is refused by name or is one of the listed no-ops.
+/// Model: refused-changes, changing-priority, repeated-actions, pending-suspension. What is not in the table is refused by name or is one of the listed no-ops.
 #[test]
 fn every_other_event_is_refused_by_name_or_a_listed_no_op() {
     for job in JobState::ALL.into_iter().flat_map(variants) {
@@ -261,7 +261,7 @@ fn every_other_event_is_refused_by_name_or_a_listed_no_op() {
     }
 }
 
-/// M5, M30, M50: whatever happened, a job has what belongs to its state and nothing else.
+/// Model: counters-and-fences, execution-timeout, suspend-modes. Whatever happened, a job has what belongs to its state and nothing else.
 #[test]
 fn a_changed_job_is_of_one_piece() {
     for job in JobState::ALL.into_iter().flat_map(variants) {

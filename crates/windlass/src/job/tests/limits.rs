@@ -30,7 +30,7 @@ fn over_a_century(field: &str, min: &str) -> Result<(), Invalid> {
     out_of_range(field, &format!("{:?}", DURATION_MAX + PAST), min, "100 years")
 }
 
-/// M13, M16: texts of a job, each with its limit in characters, not bytes.
+/// Model: idempotency-key, writable-fields. Texts of a job, each with its limit in characters, not bytes.
 #[test]
 fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
     type Set = fn(&mut NewJob, String);
@@ -58,7 +58,7 @@ fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
     }
 }
 
-/// M16: 64 tags, names of 1 to 64 characters, values of up to 256.
+/// Model: writable-fields. 64 tags, names of 1 to 64 characters, values of up to 256.
 #[test]
 fn tags_have_three_limits() {
     let tags = |tags: Vec<(String, String)>| check_with(|new| new.labels.tags = tags.into_iter().collect());
@@ -74,7 +74,7 @@ fn tags_have_three_limits() {
     assert_eq!(one("place", "\0").unwrap_err().field, "tags.place");
 }
 
-/// M61: 1000 dependencies of both kinds together.
+/// Model: dependency-limits. 1000 dependencies of both kinds together.
 #[test]
 fn a_job_may_have_a_thousand_dependencies() {
     let with = |after: usize, any: usize| {
@@ -88,7 +88,7 @@ fn a_job_may_have_a_thousand_dependencies() {
     assert_eq!(with(400, 601), too_long("after", 1001, 1000));
 }
 
-/// M34: durations of up to 100 years, and a delay or a time, not both.
+/// Model: setting-levels. Durations of up to 100 years, and a delay or a time, not both.
 #[test]
 fn delays_and_windows_end_within_a_century() {
     assert_eq!(check_with(|new| new.delay = Some(DURATION_MAX)), Ok(()));
@@ -101,7 +101,7 @@ fn delays_and_windows_end_within_a_century() {
     assert_eq!(both.to_string(), "run_at: use `delay` or `run_at`, not both");
 }
 
-/// M30, M31, M33, M35: the shortest lease is 1 s, the other limits 1 ms.
+/// Model: execution-timeout, leases-and-heartbeats, lifetime, timer-precision. The shortest lease is 1 s, the other limits 1 ms.
 #[test]
 fn time_limits_have_a_shortest_and_a_longest() {
     type Set = fn(&mut NewJob, Duration);
@@ -121,7 +121,7 @@ fn time_limits_have_a_shortest_and_a_longest() {
     assert_eq!(Timeouts::default().check(), Ok(()));
 }
 
-/// M40: 1 to 100 attempts, jitter 0 to 1, multiplier 1 to 1000.
+/// Model: retry-defaults. 1 to 100 attempts, jitter 0 to 1, multiplier 1 to 1000.
 #[test]
 fn a_retry_policy_has_its_limits() {
     fn of(change: impl FnOnce(&mut RetryPolicy)) -> Result<(), Invalid> {
@@ -149,7 +149,7 @@ fn a_retry_policy_has_its_limits() {
     assert_eq!(of(|retry| retry.max_delay = past), over_a_century("retry.max_delay", "0s"));
 }
 
-/// M43: only categories that may be retried can be named.
+/// Model: error-categories. Only categories that may be retried can be named.
 #[test]
 fn what_is_never_retried_cannot_be_asked_for() {
     let of = |category| RetryPolicy { retry_on: vec![category], ..RetryPolicy::standard() }.check();
@@ -163,7 +163,7 @@ fn what_is_never_retried_cannot_be_asked_for() {
     }
 }
 
-/// M34: a job's own time limits go over the others, each by itself.
+/// Model: setting-levels. A job's own time limits go over the others, each by itself.
 #[test]
 fn own_time_limits_replace_only_what_they_name() {
     let base = Timeouts::default();
@@ -172,7 +172,7 @@ fn own_time_limits_replace_only_what_they_name() {
     assert_eq!(new_job().timeouts_over(base), base);
 }
 
-/// M12: what is shown of a payload is its size.
+/// Model: payload. What is shown of a payload is its size.
 #[test]
 fn a_payload_is_never_shown() {
     let shown = format!("{:?}", Payload::json(r#"{"secret":1}"#));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::FieldProblem;
 
-/// M11: 1 to 255 characters.
+/// Model: type-and-queue-names. 1 to 255 characters.
 #[test]
 fn a_name_has_1_to_255_characters() {
     assert_eq!(JobType::new(""), Err(FieldProblem::Missing));
@@ -15,7 +15,7 @@ fn a_name_has_1_to_255_characters() {
     }
 }
 
-/// M11: letters, digits, `_ . : -`, starting with a letter.
+/// Model: type-and-queue-names. Letters, digits, `_ . : -`, starting with a letter.
 #[test]
 fn a_name_is_made_of_letters_digits_and_four_signs() {
     for name in ["mail.send", "A", "a-b_c:d.9", "Zz"] {
@@ -26,13 +26,13 @@ fn a_name_is_made_of_letters_digits_and_four_signs() {
     }
 }
 
-/// M11: the queue is `default` unless named, and so is the tenant.
+/// Model: type-and-queue-names. The queue is `default` unless named, and so is the tenant.
 #[test]
 fn queue_and_tenant_have_a_default() {
     assert_eq!((QueueName::default().as_str(), Tenant::default().as_str()), ("default", "default"));
 }
 
-/// M11: reading JSON checks a name like anything else.
+/// Model: type-and-queue-names. Reading JSON checks a name like anything else.
 #[test]
 fn a_name_in_json_is_checked() {
     let name: JobType = serde_json::from_str("\"mail.send\"").unwrap();
@@ -40,7 +40,7 @@ fn a_name_in_json_is_checked() {
     assert!(serde_json::from_str::<JobType>("\"no name\"").is_err());
 }
 
-/// M1: one word per state, the same in text and JSON, and four final ones.
+/// Model: refused-changes. One word per state, the same in text and JSON, and four final ones.
 #[test]
 fn each_state_has_one_word() {
     for (place, state) in JobState::ALL.into_iter().enumerate() {
@@ -55,7 +55,7 @@ fn each_state_has_one_word() {
     assert_eq!(JobState::ALL.iter().filter(|state| state.is_final()).count(), 4);
 }
 
-/// M1: an action is called the same in refusals and in JSON.
+/// Model: refused-changes. An action is called the same in refusals and in JSON.
 #[test]
 fn each_action_has_one_word() {
     for (action, _, _) in LIFECYCLE {

@@ -7,7 +7,7 @@ fn out_of_range(value: &str) -> FieldProblem {
     FieldProblem::OutOfRange { value: value.into(), min: "0".into(), max: "100".into() }
 }
 
-/// M20: an integer from 0 to 100.
+/// Model: priority-values. An integer from 0 to 100.
 #[test]
 fn a_priority_is_a_number_from_0_to_100() {
     for value in [0, 1, 50, 99, 100] {
@@ -20,7 +20,7 @@ fn a_priority_is_a_number_from_0_to_100() {
     }
 }
 
-/// M20: five names, in any letter case, 50 by default.
+/// Model: priority-values. Five names, in any letter case, 50 by default.
 #[test]
 fn a_priority_has_five_names() {
     for (name, value) in [("critical", 100), ("high", 80), ("normal", 50), ("low", 10), ("bulk", 0)] {
@@ -36,7 +36,7 @@ fn a_priority_has_five_names() {
     }
 }
 
-/// M20: reading JSON checks the range.
+/// Model: priority-values. Reading JSON checks the range.
 #[test]
 fn a_priority_in_json_is_checked() {
     assert_eq!(serde_json::from_str::<Priority>("80").unwrap(), Priority::HIGH);
@@ -44,7 +44,7 @@ fn a_priority_in_json_is_checked() {
     assert!(serde_json::from_str::<Priority>("101").is_err());
 }
 
-/// M21: higher goes first.
+/// Model: claim-order. Higher goes first.
 #[test]
 fn priorities_are_ordered_by_urgency() {
     let named = [Priority::BULK, Priority::LOW, Priority::NORMAL, Priority::HIGH, Priority::CRITICAL];

@@ -16,7 +16,7 @@ fn delays(policy: &RetryPolicy) -> Vec<u64> {
     (1..=5).map(|failures| policy.delay(failures, 0.5).as_secs()).collect()
 }
 
-/// M40, M42: the presets, exactly.
+/// Model: retry-defaults, retry-presets. The presets, exactly.
 #[test]
 fn the_presets_are_those_of_the_model() {
     let standard = RetryPolicy {
@@ -43,7 +43,7 @@ fn the_presets_are_those_of_the_model() {
     assert_eq!(RetryPolicy::preset("never").unwrap_err().field, "retry.preset");
 }
 
-/// M41: constant, linear and exponential delays, capped; custom without a word from the worker is exponential.
+/// Model: backoff. Constant, linear and exponential delays, capped; custom without a word from the worker is exponential.
 #[test]
 fn each_strategy_has_its_formula() {
     assert_eq!(delays(&policy(Strategy::Constant)), [1, 1, 1, 1, 1]);
@@ -55,14 +55,14 @@ fn each_strategy_has_its_formula() {
     assert_eq!(policy(Strategy::Linear).delay(0, 0.5), SECOND, "the first failure is the least there is");
 }
 
-/// M41: no delay at all stays none, even where the factor has left the numbers.
+/// Model: backoff. No delay at all stays none, even where the factor has left the numbers.
 #[test]
 fn a_delay_of_nothing_never_grows() {
     let none = RetryPolicy { initial_delay: Duration::ZERO, ..policy(Strategy::Exponential) };
     assert_eq!([1, 100, u32::MAX].map(|failures| none.delay(failures, 0.5)), [Duration::ZERO; 3]);
 }
 
-/// M40: ±10 % by default, from the random number alone.
+/// Model: retry-defaults. ±10 % by default, from the random number alone.
 #[test]
 fn jitter_shortens_and_lengthens_by_its_share() {
     let standard = RetryPolicy::standard();
@@ -110,7 +110,7 @@ fn failures() -> impl Generator<Value = u32> {
 }
 
 proptest! {
-    /// M41: never longer than the longest, never negative, never a panic.
+    /// Model: backoff. Never longer than the longest, never negative, never a panic.
     #[test]
     fn a_delay_is_within_its_bounds(
         policy in policies(), failures in failures(), random in 0.0..1.0_f64,
@@ -120,7 +120,7 @@ proptest! {
         prop_assert!(at(0).plus(delay) >= at(0));
     }
 
-    /// M40: the jitter moves a delay by at most its share.
+    /// Model: retry-defaults. The jitter moves a delay by at most its share.
     #[test]
     fn a_delay_is_within_its_jitter(
         policy in policies(), failures in failures(), random in 0.0..1.0_f64,
@@ -132,7 +132,7 @@ proptest! {
         prop_assert!(jittered <= plain * (1.0 + policy.jitter) + slack, "{jittered} from {plain}");
     }
 
-    /// M41: without jitter a later failure never waits for less.
+    /// Model: backoff. Without jitter a later failure never waits for less.
     #[test]
     fn a_delay_never_shrinks_without_jitter(
         policy in policies(), failures in failures(), random in 0.0..1.0_f64,
@@ -141,7 +141,7 @@ proptest! {
         prop_assert!(policy.delay(failures, random) <= policy.delay(failures.saturating_add(1), random));
     }
 
-    /// M41, M44: the end of a backoff is never in the past and never after the lifetime.
+    /// Model: backoff, retry-after. The end of a backoff is never in the past and never after the lifetime.
     #[test]
     fn a_backoff_ends_between_now_and_the_lifetime(
         policy in policies(), failures in 0..200_u32, random in 0.0..1.0_f64, now in 0..(7 * 24 * 3600_u64),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::InvalidTransition;
 
-/// M50: idle only refuses a running job.
+/// Model: suspend-modes. Idle only refuses a running job.
 #[test]
 fn an_idle_only_suspension_leaves_a_running_job_alone() {
     let refused = transition(&running(), &suspend(SuspendMode::IdleOnly), at(1)).unwrap_err();
@@ -11,7 +11,7 @@ fn an_idle_only_suspension_leaves_a_running_job_alone() {
     assert_eq!(applied(&job(), &suspend(SuspendMode::IdleOnly), at(1)).state, JobState::Suspended);
 }
 
-/// M50: graceful lets the attempt end: success completes, a retryable failure suspends, a permanent one fails.
+/// Model: suspend-modes. Graceful lets the attempt end: success completes, a retryable failure suspends, a permanent one fails.
 #[test]
 fn a_graceful_suspension_waits_for_the_attempt() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
@@ -31,7 +31,7 @@ fn a_graceful_suspension_waits_for_the_attempt() {
     assert_eq!(applied(&spent, &fail(Category::Temporary), at(2)).state, JobState::DeadLetter);
 }
 
-/// M50: aggressive cuts the lease now, also when a graceful one was asked for before.
+/// Model: suspend-modes. Aggressive cuts the lease now, also when a graceful one was asked for before.
 #[test]
 fn an_aggressive_suspension_cuts_the_lease() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
@@ -43,7 +43,7 @@ fn an_aggressive_suspension_cuts_the_lease() {
     }
 }
 
-/// M51: a graceful suspension that has not happened yet is withdrawn by a resume.
+/// Model: repeated-actions. A graceful suspension that has not happened yet is withdrawn by a resume.
 #[test]
 fn a_resume_withdraws_a_suspension_that_was_only_asked_for() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
@@ -52,7 +52,7 @@ fn a_resume_withdraws_a_suspension_that_was_only_asked_for() {
     assert_eq!(applied(&withdrawn, &fail(Category::Temporary), at(3)).state, JobState::Retrying);
 }
 
-/// M51: suspending what is suspended and resuming what is not are no-ops.
+/// Model: repeated-actions. Suspending what is suspended and resuming what is not are no-ops.
 #[test]
 fn suspending_twice_and_resuming_twice_change_nothing() {
     let held = applied(&job(), &suspend(SuspendMode::IdleOnly), at(1));
@@ -64,7 +64,7 @@ fn suspending_twice_and_resuming_twice_change_nothing() {
     assert_eq!(transition(&resumed, &Event::Resume, at(4)), Ok(Transition::Unchanged));
 }
 
-/// M1: a final job is refused in every mode, whether or not it ever ran.
+/// Model: refused-changes. A final job is refused in every mode, whether or not it ever ran.
 #[test]
 fn suspending_a_final_job_is_refused_in_every_mode() {
     let done = applied(&running(), &Event::Succeed, at(1));
@@ -77,7 +77,7 @@ fn suspending_a_final_job_is_refused_in_every_mode() {
     }
 }
 
-/// M53: a request that was accepted is dropped without a trace when the attempt completes the job.
+/// Model: pending-suspension. A request that was accepted is dropped without a trace when the attempt completes the job.
 #[test]
 fn an_attempt_that_completes_its_job_overtakes_the_suspension() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
@@ -87,7 +87,7 @@ fn an_attempt_that_completes_its_job_overtakes_the_suspension() {
     assert_eq!((done.state, &done.details.suspend_requested), (JobState::Completed, &None));
 }
 
-/// M52: a resume drops a retry's backoff.
+/// Model: resume. A resume drops a retry's backoff.
 #[test]
 fn a_resume_drops_the_backoff() {
     let retrying = applied(&under(running(), patient()), &fail(Category::Temporary), at(1));
@@ -97,7 +97,7 @@ fn a_resume_drops_the_backoff() {
     assert_eq!((resumed.state, resumed.retry_at), (JobState::Scheduled, None));
 }
 
-/// M52: a resume never drops the submitter's own delay; each job goes where its facts say.
+/// Model: resume. A resume never drops the submitter's own delay; each job goes where its facts say.
 #[test]
 fn a_resume_puts_a_job_where_its_facts_say() {
     let waiting = applied(&running(), &Event::Park { wait: Wait::Timer { until: at(60) } }, at(1));
@@ -119,7 +119,7 @@ fn a_resume_puts_a_job_where_its_facts_say() {
     assert_eq!(applied(&due_meanwhile, &Event::Resume, at(3)).state, JobState::Scheduled);
 }
 
-/// M52: the wake of a suspended job is remembered, once.
+/// Model: resume. The wake of a suspended job is remembered, once.
 #[test]
 fn a_wake_during_a_suspension_is_remembered() {
     let parked = applied(&running(), &Event::Park { wait: Wait::Children { group: 1 } }, at(1));
@@ -130,7 +130,7 @@ fn a_wake_during_a_suspension_is_remembered() {
     assert_eq!(applied(&woken, &Event::Resume, at(5)).state, JobState::Scheduled);
 }
 
-/// M33: the lifetime's clock stands still while the job is suspended.
+/// Model: lifetime. The lifetime's clock stands still while the job is suspended.
 #[test]
 fn the_lifetime_stands_still_while_suspended() {
     let held = applied(&job(), &suspend(SuspendMode::IdleOnly), at(10));
@@ -147,7 +147,7 @@ fn the_lifetime_stands_still_while_suspended() {
     assert_eq!(back.expires_at, start().plus(LIFETIME * 4).plus(HOUR));
 }
 
-/// M57: a suspension may end automatically.
+/// Model: pause-reason-and-expiry. A suspension may end automatically.
 #[test]
 fn a_suspension_with_an_end_resumes_the_job() {
     let how = Suspension { expires_at: Some(at(60)), ..suspension() };

@@ -20,7 +20,7 @@ fn leased(lease: u64, deadline: u64, lifetime: u64) -> JobRecord {
     })
 }
 
-/// M35: nothing happens before its moment, and everything at it.
+/// Model: timer-precision. Nothing happens before its moment, and everything at it.
 #[test]
 fn a_timer_fires_at_its_moment_and_not_before() {
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(10));
@@ -45,7 +45,7 @@ fn a_timer_fires_at_its_moment_and_not_before() {
     }
 }
 
-/// M30: at the deadline the attempt fails with category timeout.
+/// Model: execution-timeout. At the deadline the attempt fails with category timeout.
 #[test]
 fn a_deadline_is_a_timeout() {
     let Some(Event::Fail { failure, random }) = timer(&leased(20, 10, 30), at(10), &Grace::default(), 0.25)
@@ -55,7 +55,7 @@ fn a_deadline_is_a_timeout() {
     assert_eq!((failure.category, random.to_bits()), (Category::Timeout, 0.25_f64.to_bits()));
 }
 
-/// M30, M31, M33: after a standstill of the store, of all that has passed the first counts.
+/// Model: execution-timeout, leases-and-heartbeats, lifetime. After a standstill of the store, of all that has passed the first counts.
 #[test]
 fn of_lease_deadline_and_lifetime_the_first_counts_however_late_it_is_seen() {
     let late = at(1000);
@@ -69,7 +69,7 @@ fn of_lease_deadline_and_lifetime_the_first_counts_however_late_it_is_seen() {
     assert_eq!(action(&leased(10, 20, 10), late), Some(Action::LeaseExpired));
 }
 
-/// M33: a job that could only run when its lifetime is over does not run.
+/// Model: lifetime. A job that could only run when its lifetime is over does not run.
 #[test]
 fn a_lifetime_that_ends_with_the_delay_wins() {
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = expired());
@@ -79,7 +79,7 @@ fn a_lifetime_that_ends_with_the_delay_wins() {
     assert_eq!(action(&parked, expired()), Some(Action::Expire));
 }
 
-/// M33: every state but suspended and the final ones ends with the lifetime.
+/// Model: lifetime. Every state but suspended and the final ones ends with the lifetime.
 #[test]
 fn a_lifetime_ends_every_job_that_is_not_suspended_or_final() {
     for state in JobState::ALL {
@@ -95,7 +95,7 @@ fn a_lifetime_ends_every_job_that_is_not_suspended_or_final() {
     }
 }
 
-/// M64, M72: waiting for children or for a signal without a limit ends only with the lifetime.
+/// Model: child-groups, sleeps-and-signals. Waiting for children or for a signal without a limit ends only with the lifetime.
 #[test]
 fn a_wait_without_a_limit_acts_with_the_lifetime() {
     for wait in
@@ -106,7 +106,7 @@ fn a_wait_without_a_limit_acts_with_the_lifetime() {
     }
 }
 
-/// M4: whatever time brings, the state machine takes it.
+/// Model: one-state-machine. Whatever time brings, the state machine takes it.
 #[test]
 fn what_a_timer_brings_is_always_allowed() {
     for state in JobState::ALL {
@@ -166,7 +166,7 @@ fn a_start_limit_counts_from_when_a_job_can_be_claimed_until_its_first_start() {
     assert_eq!(acts_at(&again), Some(expired()));
 }
 
-/// M7, M31: a lease from before a gap ends only after its worker had the time to report; that it is lost then is not a crash.
+/// Model: store-time, leases-and-heartbeats. A lease from before a gap ends only after its worker had the time to report; that it is lost then is not a crash.
 #[test]
 fn a_gap_of_the_store_keeps_leases_from_before_it() {
     let grace = Grace { served_since: at(100), ..Grace::default() };
@@ -185,7 +185,7 @@ fn a_gap_of_the_store_keeps_leases_from_before_it() {
     );
 }
 
-/// M6, M7: a job that is lost because its store was away is not nearer to being poison.
+/// Model: crashes-and-poison, store-time. A job that is lost because its store was away is not nearer to being poison.
 #[test]
 fn a_loss_through_a_gap_is_not_a_crash() {
     let job = with(running(), |job| job.crashes = 2);
@@ -194,7 +194,7 @@ fn a_loss_through_a_gap_is_not_a_crash() {
     assert_eq!((next.state, next.crashes, next.failures), (JobState::Retrying, 2, 1));
 }
 
-/// M7, M33: while lifetimes wait nothing expires, and everything does afterwards.
+/// Model: store-time, lifetime. While lifetimes wait nothing expires, and everything does afterwards.
 #[test]
 fn lifetimes_wait_after_a_jump() {
     let grace = Grace { lifetimes_from: at(500), ..Grace::default() };
@@ -209,7 +209,7 @@ fn lifetimes_wait_after_a_jump() {
     assert_eq!(spared(&held, at(20), &grace), None, "its lifetime stands still anyway");
 }
 
-/// M7: after a jump, a job's time to start waits as its lifetime does.
+/// Model: store-time. After a jump, a job's time to start waits as its lifetime does.
 #[test]
 fn a_start_limit_waits_after_a_jump() {
     let grace = Grace { lifetimes_from: at(500), ..Grace::default() };

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// M5: `attempt` counts starts, `failures` retryable failures, `fence` claims.
+/// Model: counters-and-fences. `attempt` counts starts, `failures` retryable failures, `fence` claims.
 #[test]
 fn each_claim_is_a_new_attempt_with_a_new_fence() {
     let first = running();
@@ -15,7 +15,7 @@ fn each_claim_is_a_new_attempt_with_a_new_fence() {
     assert!(second.is_held_with(fence(2)) && !second.is_held_with(fence(1)));
 }
 
-/// M5: 0 after a permanent first failure, 3 when three retries are spent.
+/// Model: counters-and-fences. 0 after a permanent first failure, 3 when three retries are spent.
 #[test]
 fn the_retry_count_is_the_retries_granted() {
     let permanent = applied(&running(), &fail(Category::Permanent), at(1));
@@ -31,7 +31,7 @@ fn the_retry_count_is_the_retries_granted() {
     assert_eq!(spent.retry_count(), 3);
 }
 
-/// M5: the fence grows when a running job is suspended or cancelled, and only then beside claims.
+/// Model: counters-and-fences. The fence grows when a running job is suspended or cancelled, and only then beside claims.
 #[test]
 fn the_fence_grows_when_a_running_job_is_taken_from_its_worker() {
     for event in [suspend(SuspendMode::Aggressive), cancel()] {
@@ -45,7 +45,7 @@ fn the_fence_grows_when_a_running_job_is_taken_from_its_worker() {
     assert!(!cancelled.is_held_with(fence(1)) && !cancelled.is_held_with(fence(2)));
 }
 
-/// M6: three crashes are poison, whatever the retry budget.
+/// Model: crashes-and-poison. Three crashes are poison, whatever the retry budget.
 #[test]
 fn a_job_that_crashes_three_times_is_poison() {
     let mut job = under(job(), patient());
@@ -65,7 +65,7 @@ fn a_job_that_crashes_three_times_is_poison() {
     assert_eq!((error.code.as_deref(), error.category), (Some("poison"), Category::System));
 }
 
-/// M5, M6: a job that was lost before it started is charged with nothing, but its next claim counts as a start at once. So does
+/// Model: counters-and-fences, crashes-and-poison. A job that was lost before it started is charged with nothing, but its next claim counts as a start at once. So does
 /// that of a job that crashed.
 #[test]
 fn a_job_that_may_have_brought_its_worker_down_is_not_claimed_ahead_again() {
@@ -84,7 +84,7 @@ fn a_job_that_may_have_brought_its_worker_down_is_not_claimed_ahead_again() {
     assert!(!applied(&running(), &lost(true), at(2)).may_be_claimed_ahead());
 }
 
-/// M6: a crash that may not be retried fails the job, but the third is still poison.
+/// Model: crashes-and-poison. A crash that may not be retried fails the job, but the third is still poison.
 #[test]
 fn crashes_count_when_they_are_not_retried() {
     let policy = RetryPolicy { retry_on: vec![], ..patient() };
@@ -98,7 +98,7 @@ fn crashes_count_when_they_are_not_retried() {
     assert_eq!(applied(&third, &fail(Category::System), at(1)).state, JobState::DeadLetter);
 }
 
-/// M6: suspension, drain and parking are no failures; other failures are no crashes.
+/// Model: crashes-and-poison. Suspension, drain and parking are no failures; other failures are no crashes.
 #[test]
 fn what_is_no_failure_counts_as_none() {
     let wait = Wait::Timer { until: at(60) };
@@ -112,7 +112,7 @@ fn what_is_no_failure_counts_as_none() {
     }
 }
 
-/// M43: temporary, timeout and system are retried by default, permanent and cancelled never.
+/// Model: error-categories. Temporary, timeout and system are retried by default, permanent and cancelled never.
 #[test]
 fn the_category_decides_whether_a_failure_is_retried() {
     let after = |category, retry_on: &[Category]| {
@@ -131,7 +131,7 @@ fn the_category_decides_whether_a_failure_is_retried() {
     assert_eq!(after(Category::Temporary, &[]), JobState::Retrying);
 }
 
-/// M44: `retry_after` replaces the backoff, and nothing is put off beyond the lifetime.
+/// Model: retry-after. `retry_after` replaces the backoff, and nothing is put off beyond the lifetime.
 #[test]
 fn a_worker_may_ask_for_its_own_delay_within_the_lifetime() {
     let ask = |delay| {
@@ -148,7 +148,7 @@ fn a_worker_may_ask_for_its_own_delay_within_the_lifetime() {
     assert_eq!(backoff.retry_at, Some(at(2)));
 }
 
-/// M45: the error tells when and in which attempt, stays through the next attempt, and is cleared on success.
+/// Model: error-record. The error tells when and in which attempt, stays through the next attempt, and is cleared on success.
 #[test]
 fn an_error_is_kept_until_a_success() {
     let failed = applied(&running(), &fail(Category::Timeout), at(1));
@@ -162,7 +162,7 @@ fn an_error_is_kept_until_a_success() {
     assert_eq!(ended.details.error.as_ref().map(ErrorRecord::error_type), Some("TERMINAL"));
 }
 
-/// M17: each way an attempt can end has its own name.
+/// Model: attempt-records. Each way an attempt can end has its own name.
 #[test]
 fn the_end_of_an_attempt_is_named() {
     let wait = Wait::Children { group: 1 };
@@ -181,7 +181,7 @@ fn the_end_of_an_attempt_is_named() {
     }
 }
 
-/// M21: the place in the order is that of the first time the job could have been claimed.
+/// Model: claim-order. The place in the order is that of the first time the job could have been claimed.
 #[test]
 fn a_job_keeps_the_place_of_the_first_time_it_was_eligible() {
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(10));
@@ -195,7 +195,7 @@ fn a_job_keeps_the_place_of_the_first_time_it_was_eligible() {
     assert_eq!(applied(&held, &Event::Resume, at(60)).eligible_at, Some(at(10)));
 }
 
-/// M30, M31: a claim grants a lease and a deadline of its own.
+/// Model: execution-timeout, leases-and-heartbeats. A claim grants a lease and a deadline of its own.
 #[test]
 fn a_claim_grants_lease_and_deadline() {
     let lease = running().lease.unwrap();
@@ -203,7 +203,7 @@ fn a_claim_grants_lease_and_deadline() {
     assert_eq!((lease.expires_at, lease.deadline_at), (start().plus(MINUTE * 5), start().plus(MINUTE * 30)));
 }
 
-/// M18: progress is that of the running attempt.
+/// Model: result-cost-and-progress. Progress is that of the running attempt.
 #[test]
 fn a_new_attempt_starts_without_progress() {
     let scheduled = with(job(), |job| {
@@ -212,7 +212,7 @@ fn a_new_attempt_starts_without_progress() {
     assert_eq!(applied(&scheduled, &claim(), at(1)).details.progress, None);
 }
 
-/// M60: `after` waits for all, `after_any` for one that ended well or badly, and both must be met.
+/// Model: dependencies. `after` waits for all, `after_any` for one that ended well or badly, and both must be met.
 #[test]
 fn a_pending_job_goes_on_when_all_its_needs_are_met() {
     let ended = |need, state| Event::DependencyEnded { need, state };
@@ -226,7 +226,7 @@ fn a_pending_job_goes_on_when_all_its_needs_are_met() {
     assert_eq!(applied(&later, &ended(Need::After, JobState::Completed), at(3)).state, JobState::Delayed);
 }
 
-/// M62: a dependency that ends badly ends its dependents the same way.
+/// Model: failed-dependencies. A dependency that ends badly ends its dependents the same way.
 #[test]
 fn a_dependent_ends_as_its_dependency_did() {
     for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
@@ -240,7 +240,7 @@ fn a_dependent_ends_as_its_dependency_did() {
     }
 }
 
-/// M94: a job that must not run fails with the reason given, without an attempt.
+/// Model: tickets. A job that must not run fails with the reason given, without an attempt.
 #[test]
 fn a_refused_job_fails_without_having_run() {
     let event = Event::Refuse { failure: Failure::permanent("ticket_expired", "too old") };
@@ -249,7 +249,7 @@ fn a_refused_job_fails_without_having_run() {
     assert_eq!(failed.details.error.as_ref().unwrap().code.as_deref(), Some("ticket_expired"));
 }
 
-/// M24: a job is as urgent as the most urgent one it waits for.
+/// Model: inherited-priority. A job is as urgent as the most urgent one it waits for.
 #[test]
 fn the_effective_priority_is_the_higher_of_own_and_inherited() {
     let urgent = with(job(), |job| job.inherited = Priority::HIGH);

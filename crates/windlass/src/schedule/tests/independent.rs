@@ -152,7 +152,7 @@ fn second(text: &str) -> i64 {
     at(text).as_millis() / 1000
 }
 
-/// M80: twenty years, day by day.
+/// Model: schedule-runs. Twenty years, day by day.
 #[test]
 fn twenty_years_of_days_are_as_walked_through() {
     let (from, to) = (second("2010-01-01T00:00:00Z"), second("2030-01-01T00:00:00Z"));
@@ -163,7 +163,7 @@ fn twenty_years_of_days_are_as_walked_through() {
     }
 }
 
-/// M80: every change of the clocks in twenty years, with whatever runs often.
+/// Model: schedule-runs. Every change of the clocks in twenty years, with whatever runs often.
 #[test]
 fn every_change_of_the_clocks_is_as_walked_through() {
     let (from, to) = (second("2010-01-01T00:00:00Z"), second("2030-01-01T00:00:00Z"));

@@ -1,4 +1,4 @@
-//! Authentication with API keys (M90, M91). Keys are part of the configuration; this process caches them for a moment,
+//! Authentication with API keys. Keys are part of the configuration; this process caches them for a moment,
 //! so that a request needs no database read.
 
 use std::collections::HashMap;

@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// The store's generation (M8).
+    /// The store's generation.
     pub async fn generation(&self) -> Result<u64, StoreError> {
         self.read("generation", |view| Ok(view.db.numbers()?.generation)).await
     }
@@ -103,7 +103,7 @@ impl Store {
         self.write("configure", Kind::Ordinary, move |tx| settings::configure(tx, &caller, &patch)).await
     }
 
-    /// The current settings, pauses and workers that this caller can see (M90).
+    /// The current settings, pauses and workers that this caller can see.
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
         ask_server!(self.config());
         let caller = caller.clone();
@@ -243,7 +243,7 @@ impl Store {
         self.read("list", move |view| list::list(view, &caller, &request)).await
     }
 
-    /// Every reason why a job does not run; `None` if there is no such job (M102).
+    /// Every reason why a job does not run; `None` if there is no such job.
     pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
         ask_server!(self.explain(id));
         let caller = caller.clone();
@@ -254,7 +254,7 @@ impl Store {
         .await
     }
 
-    /// A job's attempts, the running one last (M17).
+    /// A job's attempts, the running one last.
     pub async fn attempts(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
         ask_server!(self.attempts(id));
         let caller = caller.clone();
@@ -335,7 +335,7 @@ impl Store {
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }
 
-    /// Audit records, oldest first, at most [`limits::PAGE_RECORDS_MAX`] (M92). A search for something rare reads as
+    /// Audit records, oldest first, at most [`limits::PAGE_RECORDS_MAX`]. A search for something rare reads as
     /// many bounded pages as it takes; [`audit_page`](Store::audit_page) returns one of them.
     pub async fn audit(&self, caller: &Caller, query: RecordQuery) -> Result<Vec<Record>, StoreError> {
         let limit = query.limit.clamp(1, limits::PAGE_RECORDS_MAX);
@@ -394,7 +394,7 @@ impl Store {
     }
 
     /// One bounded round of maintenance: promotes due jobs, ends leases, expires jobs and pauses, and submits the jobs
-    /// of schedules (M35).
+    /// of schedules.
     ///
     /// When the disk is full, schedules wait and the rest continues.
     pub async fn tick(&self) -> Result<TickReport, StoreError> {
@@ -415,7 +415,7 @@ impl Store {
         Ok(ticked)
     }
 
-    /// The store's retention, used if neither type nor queue sets one (M96): one setting for all processes on the
+    /// The store's retention, used if neither type nor queue sets one: one setting for all processes on the
     /// store.
     pub async fn retention(&self, _caller: &Caller) -> Result<Retention, StoreError> {
         let own = self.env.options.retention();
@@ -457,7 +457,7 @@ impl Store {
         Ok(self.env.clock.report())
     }
 
-    /// One bounded round of sealing the audit trail (M93).
+    /// One bounded round of sealing the audit trail.
     pub async fn seal(&self) -> Result<SealReport, StoreError> {
         self.seal_unless_moved(None).await
     }
@@ -472,7 +472,7 @@ impl Store {
         }
     }
 
-    /// Removes jobs that exceeded their retention (M96), and expired idempotency keys of removed jobs (M13); returns
+    /// Removes jobs that exceeded their retention, and expired idempotency keys of removed jobs; returns
     /// how many jobs.
     pub async fn prune(&self) -> Result<usize, StoreError> {
         self.seed_retention().await?;

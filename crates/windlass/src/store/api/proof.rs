@@ -21,7 +21,7 @@ impl Store {
         self.read("verify", move |view| verify::verify(view, &mut tell)).await
     }
 
-    /// Checks the hash chain of the audit trail; the text says where it is broken (M93).
+    /// Checks the hash chain of the audit trail; the text says where it is broken.
     pub async fn verify_audit(&self) -> Result<VerifyReport, StoreError> {
         self.verify_audit_telling(AuditCheck::default(), |_| {}).await
     }

@@ -232,7 +232,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes jobs that ended in `state` and exceeded their retention, in bounded commits (M96).
+    /// Removes jobs that ended in `state` and exceeded their retention, in bounded commits.
     pub(crate) async fn prune_state(&self, state: JobState) -> Result<Round, StoreError> {
         let default = self.environment().options.retention_of(state);
         let read_rules = move |view: &mut ReadTx<'_>| {

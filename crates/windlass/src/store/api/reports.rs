@@ -20,9 +20,9 @@ use crate::store::tx::write_tx::WriteTx;
 pub struct SubmitReport {
     /// The new job, or the earlier job with this idempotency key.
     pub snapshot: Snapshot,
-    /// Whether it is an earlier job with the same idempotency key (M13).
+    /// Whether it is an earlier job with the same idempotency key.
     pub is_duplicate: bool,
-    /// Whether that earlier job had another payload (M13).
+    /// Whether that earlier job had another payload.
     pub payload_differs: bool,
     /// Whether that earlier job was deleted since: the snapshot then only has the fields listed at
     /// [`Receipt::job`](submit::Receipt::job).

@@ -78,7 +78,7 @@ impl Store {
 
     /// Like [`claim_until`](Store::claim_until), but jobs beyond the first `starts` (evaluated at each query) are
     /// claimed ahead: their attempt does not count yet. Each starts with the first report or write of its worker, or by
-    /// [`start`](Store::start). If it is released or lost before, it counts as never claimed (M5). On a remote store
+    /// [`start`](Store::start). If it is released or lost before, it counts as never claimed. On a remote store
     /// every claim is a start.
     pub(crate) async fn claim_ahead(
         &self,
@@ -197,7 +197,7 @@ impl Store {
         self.write("note", Kind::Ordinary, move |tx| attempt_writes::note(tx, &caller, hand, &notes)).await
     }
 
-    /// Spawns children of a running job and parks it until their group is decided (M64).
+    /// Spawns children of a running job and parks it until their group is decided.
     pub async fn spawn(
         &self,
         caller: &Caller,

@@ -1,5 +1,5 @@
 //! Actions on one job: submit a held job, suspend, resume, cancel, change priority and metadata, delete. Each reports
-//! whether it changed anything (M51).
+//! whether it changed anything.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,14 +28,14 @@ pub struct ActionReport {
     pub is_changed: bool,
 }
 
-/// Options for suspending a job (M50).
+/// Options for suspending a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Suspend {
     /// What happens to a running attempt.
     pub mode: SuspendMode,
     /// The reason, for the audit trail.
     pub reason: Option<String>,
-    /// How long until the job resumes by itself (M57).
+    /// How long until the job resumes by itself.
     pub expires: Option<Duration>,
 }
 
@@ -86,7 +86,7 @@ pub enum JobAction {
     Patch(Patch),
 }
 
-/// Changes to a job; fields that are `None` stay as they are (M16).
+/// Changes to a job; fields that are `None` stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patch {
     /// The new priority.
@@ -299,7 +299,7 @@ impl WriteTx<'_> {
     }
 }
 
-/// Returns an error if a suspend or resume found the job already in the requested state; for strict callers (M51).
+/// Returns an error if a suspend or resume found the job already in the requested state; for strict callers.
 pub fn require_change(acted: &ActionReport, act: &JobAction) -> Result<(), ActError> {
     match act {
         JobAction::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {

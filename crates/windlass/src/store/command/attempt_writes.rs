@@ -1,5 +1,5 @@
 //! What a running attempt writes besides its outcome: checkpoints, progress and log lines. Every write names job and
-//! fence; a stale write changes nothing (M5).
+//! fence; a stale write changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct LogLine {
 /// A write for a running job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttemptWrite {
-    /// A step's result, or a checkpoint of progress (M70, M73).
+    /// A step's result, or a checkpoint of progress.
     Checkpoint {
         /// The step's name.
         step: String,

@@ -90,7 +90,7 @@ fn event_of(event: &Event, after: &JobRecord) -> AuditEvent {
             AuditEvent::Cancelled
         }
         (Event::Expire, _) => AuditEvent::Expired,
-        // It takes effect when the running attempt ends (M53).
+        // It takes effect when the running attempt ends.
         (Event::Suspend { .. }, JobState::Running) => AuditEvent::SuspendRequested,
         (
             Event::Suspend { .. }

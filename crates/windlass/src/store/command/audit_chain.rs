@@ -1,4 +1,4 @@
-//! Sealing the audit trail (M93). Records are read and hashed on a snapshot, concurrently with writes. A commit only
+//! Sealing the audit trail. Records are read and hashed on a snapshot, concurrently with writes. A commit only
 //! adds the new checkpoints of the chain, and only if no other process has continued from the same checkpoint
 //! meanwhile.
 
@@ -155,7 +155,7 @@ mod tests {
         store.pause(&Caller::local(), target, Pause::default()).await.unwrap();
     }
 
-    /// M93: a process that finds another one continuing the chain stops sealing, and resumes once the chain stops
+    /// Model: audit-chain. A process that finds another one continuing the chain stops sealing, and resumes once the chain stops
     /// growing.
     #[tokio::test]
     async fn what_another_seals_is_left_to_it_as_long_as_it_does() {

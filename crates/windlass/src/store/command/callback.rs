@@ -1,5 +1,5 @@
 //! Callbacks: a callback is a job of its own, submitted in the commit that ends the job, so that one never exists
-//! without the other (M95).
+//! without the other.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

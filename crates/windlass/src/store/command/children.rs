@@ -1,4 +1,4 @@
-//! Child groups: a running job spawns children and parks until the group is decided (M64). The children, the group and
+//! Child groups: a running job spawns children and parks until the group is decided. The children, the group and
 //! the parking are one commit.
 
 use std::borrow::Cow;
@@ -120,7 +120,7 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Refuses children of another tenant, for any worker: parents and children share a tenant (M90).
+/// Refuses children of another tenant, for any worker: parents and children share a tenant.
 fn check_tenant(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), Invalid> {
     let is_foreign = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
     if jobs.iter().any(is_foreign) {

@@ -1,5 +1,5 @@
 //! Claiming: the most urgent jobs a worker may run, up to the number it requests. Pauses, limits and promotion are
-//! evaluated inside the commit, so that no claim ever uses an outdated pause (M57) or exceeds a limit (M110).
+//! evaluated inside the commit, so that no claim ever uses an outdated pause or exceeds a limit.
 
 mod aging;
 mod candidates;
@@ -67,7 +67,7 @@ impl ClaimRequest {
     }
 }
 
-/// A saved step (M70, M73).
+/// A saved step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The step's name.
@@ -95,7 +95,7 @@ impl Claimed {
     }
 
     /// The job's ticket, if tickets are enabled. The store has already verified it; workers can verify it themselves
-    /// (M94).
+    ///.
     pub fn ticket(&self) -> Option<&Ticket> {
         self.job.details.ticket.as_deref()
     }
@@ -108,7 +108,7 @@ pub struct ClaimAnswer {
     pub jobs: Vec<Claimed>,
     /// Whether the worker is paused.
     pub is_paused: bool,
-    /// How long until a rate limit or a budget may admit jobs that it held back from this claim (M111).
+    /// How long until a rate limit or a budget may admit jobs that it held back from this claim.
     pub throttled_for: Option<Duration>,
     /// Queues and types this claim matches; used to filter wake-ups.
     pub interest: WorkFilter,

@@ -20,7 +20,7 @@ use crate::store::tx::write_tx::WriteTx;
 pub enum Outcome {
     /// The attempt succeeded.
     Completed {
-        /// Its result, as JSON (M18).
+        /// Its result, as JSON.
         result: Option<Vec<u8>>,
     },
     /// The attempt failed.
@@ -31,7 +31,7 @@ pub enum Outcome {
     Parked(Park),
 }
 
-/// What a parked attempt waits for (M72).
+/// What a parked attempt waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Park {
     /// A point in time.
@@ -60,7 +60,7 @@ pub struct Report {
     pub fence: Fence,
     /// How the attempt ended.
     pub outcome: Outcome,
-    /// The cost of the attempt in cents (M18).
+    /// The cost of the attempt in cents.
     pub cost_cents: i64,
 }
 
@@ -76,7 +76,7 @@ impl Report {
 pub enum Finish {
     /// It was stored; the job is now in this state.
     Applied(JobState),
-    /// The lease was no longer held; nothing was written (M5).
+    /// The lease was no longer held; nothing was written.
     Stale,
     /// The report is invalid; the lease continues.
     Rejected(Invalid),
@@ -224,7 +224,7 @@ pub(crate) fn wait_of(park: &Park, now: Timestamp) -> Wait {
 }
 
 impl WriteTx<'_> {
-    /// The job, if this worker currently holds it with this fence. Applies due timers first (M101).
+    /// The job, if this worker currently holds it with this fence. Applies due timers first.
     pub(crate) fn held(
         &mut self,
         seq: Seq,
@@ -238,7 +238,7 @@ impl WriteTx<'_> {
         Ok(self.job(seq)?.filter(is_theirs).cloned())
     }
 
-    /// Adds to the costs per tenant and type (M18), and to the tenant's budget usage.
+    /// Adds to the costs per tenant and type, and to the tenant's budget usage.
     fn add_cost(&mut self, job: &JobRecord, cents: i64) -> Result<(), StoreError> {
         let key = format!("{} {}", job.lane.tenant, job.lane.job_type);
         let known = self.document(DocumentKind::Cost, &key)?;

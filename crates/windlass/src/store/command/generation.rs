@@ -1,4 +1,4 @@
-//! The store's generation (M8). It is part of every fence and changes when the store may have lost acknowledged
+//! The store's generation. It is part of every fence and changes when the store may have lost acknowledged
 //! commits: after a restore, a failover, or when a node finds commits missing. Leases of an earlier generation are
 //! invalid. Their jobs become claimable again, and the interruption counts neither as a failure nor as a crash.
 

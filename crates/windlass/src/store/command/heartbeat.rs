@@ -20,7 +20,7 @@ pub struct HeartbeatItem {
     pub progress: Option<Progress>,
     /// Lines for the job's log.
     pub logs: Vec<String>,
-    /// A shorter time limit for this attempt, from now; a longer one is ignored (M30).
+    /// A shorter time limit for this attempt, from now; a longer one is ignored.
     pub timeout: Option<Duration>,
 }
 
@@ -68,7 +68,7 @@ impl Directive {
 pub struct HeartbeatReply {
     /// The directive for each job, in order.
     pub directives: Vec<(JobId, Directive)>,
-    /// Whether and how the worker is paused (M55).
+    /// Whether and how the worker is paused.
     pub paused: Option<PauseMode>,
 }
 
@@ -116,7 +116,7 @@ fn check(beats: &[HeartbeatItem]) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Checks that a progress report is within its limits (M18).
+/// Checks that a progress report is within its limits.
 pub(crate) fn check_progress(field: &str, progress: &Progress) -> Result<(), Invalid> {
     if !(0.0..=100.0).contains(&progress.percent) {
         let (value, min) = (progress.percent.to_string(), "0".into());

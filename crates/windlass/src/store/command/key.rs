@@ -28,7 +28,7 @@ pub struct NewKey {
     /// The role of the key.
     pub role: Role,
     /// The tenant whose jobs it can access; `default` unless set. An admin's key applies to all tenants and must not
-    /// name one (M91).
+    /// name one.
     pub tenant: Option<Tenant>,
     /// How long until it expires.
     pub expires: Option<Duration>,

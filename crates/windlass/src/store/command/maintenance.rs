@@ -67,7 +67,7 @@ impl WriteTx<'_> {
         Ok(due.len())
     }
 
-    /// Ends the leases of workers that fell silent, and removes those silent for long (M31). Returns how many leases,
+    /// Ends the leases of workers that fell silent, and removes those silent for long. Returns how many leases,
     /// and whether there are more such workers than one commit handles.
     fn reap_silent_workers(&mut self) -> Result<(usize, bool), StoreError> {
         let (now, grace, max) = (self.now, self.grace, limits::SILENT_WORKERS_PER_COMMIT);
@@ -170,7 +170,7 @@ pub struct PruneReport {
     pub is_deferred: bool,
 }
 
-/// Removes jobs in `part` that ended in `state` and exceeded their retention: one bounded round (M96).
+/// Removes jobs in `part` that ended in `state` and exceeded their retention: one bounded round.
 pub(crate) fn prune(
     tx: &mut WriteTx<'_>,
     state: JobState,

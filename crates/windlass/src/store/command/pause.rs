@@ -1,4 +1,4 @@
-//! Pauses of all processing, tenants, types, queues and workers, each with actor, start, reason and end (M54–M57).
+//! Pauses of all processing, tenants, types, queues and workers, each with actor, start, reason and end.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,9 +23,9 @@ pub enum Target {
     Gate,
     /// A tenant; admins only.
     Tenant(Tenant),
-    /// A type: in the caller's tenant, or in all tenants for an admin (M90).
+    /// A type: in the caller's tenant, or in all tenants for an admin.
     Type(JobType),
-    /// A queue: in the caller's tenant, or in all tenants for an admin (M90).
+    /// A queue: in the caller's tenant, or in all tenants for an admin.
     Queue(QueueName),
     /// A worker.
     Worker(WorkerId),
@@ -132,7 +132,7 @@ pub(crate) fn resume(
     Ok(true)
 }
 
-/// The scope for this caller: for anyone but an admin, it is limited to the caller's own tenant (M90).
+/// The scope for this caller: for anyone but an admin, it is limited to the caller's own tenant.
 fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
     match target {
         Target::Gate => {
@@ -200,7 +200,7 @@ fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: 
     tx.record_operation(event, subject, &RecordActor::caller(caller, reason), &context);
 }
 
-/// Applies an aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55), as many as
+/// Applies an aggressive pause: a queue's running jobs are suspended, a worker's are released, as many as
 /// one commit may; maintenance handles the rest.
 fn interrupt(tx: &mut WriteTx<'_>, hold: &PauseRecord) -> Result<(), StoreError> {
     match &hold.scope {
@@ -249,7 +249,7 @@ impl WriteTx<'_> {
         })
     }
 
-    /// Ends up to `max` expired pauses (M57); returns how many.
+    /// Ends up to `max` expired pauses; returns how many.
     pub(crate) fn end_expired_pauses(&mut self, max: usize) -> Result<usize, StoreError> {
         let now = self.now;
         let config = self.config()?;

@@ -43,7 +43,7 @@ impl From<Version> for IfMatch {
 /// Options for an action.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ActOptions {
-    /// Whether it is an error if the job is already in the requested state (M51).
+    /// Whether it is an error if the job is already in the requested state.
     pub strict: bool,
     /// The versions of the job that the action applies to.
     pub if_match: IfMatch,

@@ -1,4 +1,4 @@
-//! Rate limits per concurrency key (M111). Jobs whose key has no token are blocked, like jobs whose key is held; a
+//! Rate limits per concurrency key. Jobs whose key has no token are blocked, like jobs whose key is held; a
 //! timer unblocks them when the next token is due. A full bucket is removed, so old keys leave nothing behind. The same
 //! timers remove debounce keys.
 

@@ -1,4 +1,4 @@
-//! Redriving: a final job is submitted again as a new job. The old one stays unchanged and names its successor (M2).
+//! Redriving: a final job is submitted again as a new job. The old one stays unchanged and names its successor.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Schedules: create, pause, resume, trigger, delete (M81). Firing is in its own module.
+//! Schedules: create, pause, resume, trigger, delete. Firing is in its own module.
 
 pub(crate) mod fire;
 

@@ -21,7 +21,7 @@ use crate::store::tx::write_tx::WriteTx;
 /// All settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Settings {
-    /// A queue's settings: those of the caller's tenant, or of all tenants if the caller has none (M90).
+    /// A queue's settings: those of the caller's tenant, or of all tenants if the caller has none.
     Queue(QueueName, QueueSettings),
     /// A type's settings.
     Type(JobType, TypeSettings),
@@ -165,7 +165,7 @@ fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Pu
     Ok(())
 }
 
-/// Records the new settings under the tenant they belong to: other tenants must not see them (M90).
+/// Records the new settings under the tenant they belong to: other tenants must not see them.
 fn record<T: Serialize>(
     tx: &mut WriteTx<'_>,
     caller: &Caller,

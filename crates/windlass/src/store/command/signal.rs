@@ -1,5 +1,5 @@
 //! Signals: values sent to a job from outside. A signal sent early is stored; each is consumed once, in the commit that
-//! saves it as a checkpoint (M72).
+//! saves it as a checkpoint.
 
 use serde_json::json;
 

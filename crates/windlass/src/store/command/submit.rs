@@ -1,4 +1,4 @@
-//! Submitting: one job or a whole graph, all or nothing (M63). Every refusal happens before the first job is added.
+//! Submitting: one job or a whole graph, all or nothing. Every refusal happens before the first job is added.
 
 mod backlog;
 mod debounce;
@@ -26,11 +26,11 @@ pub struct Receipt {
     /// The new job, or the earlier job with this idempotency key. For a deleted job only the id, tenant, type, final
     /// state and time of submission are known; all other fields have their defaults.
     pub job: JobRecord,
-    /// Whether it is an earlier job with the same idempotency key (M13).
+    /// Whether it is an earlier job with the same idempotency key.
     pub is_duplicate: bool,
-    /// Whether that earlier job had another payload (M13).
+    /// Whether that earlier job had another payload.
     pub payload_differs: bool,
-    /// Whether that earlier job was deleted since; its key still refers to it until the end of the window (M13).
+    /// Whether that earlier job was deleted since; its key still refers to it until the end of the window.
     pub is_deleted: bool,
     /// Whether it is an earlier job with the same debounce key, which now has this payload and delay.
     pub is_debounced: bool,
@@ -39,7 +39,7 @@ pub struct Receipt {
 /// Options for a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SubmitOptions {
-    /// Refuse an idempotency key that was used with another payload (M13).
+    /// Refuse an idempotency key that was used with another payload.
     pub strict: bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn submit(
     submit_batch(tx, batch, options)
 }
 
-/// Submits a job whose id its caller received earlier, when the store could not be queried (M10). It was accepted then,
+/// Submits a job whose id its caller received earlier, when the store could not be queried. It was accepted then,
 /// so the current depth of its queue does not matter.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn submit_as(

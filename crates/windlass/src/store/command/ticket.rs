@@ -1,5 +1,5 @@
 //! When tickets are issued and checked: issued at submission and again at resume and redrive, checked before every run
-//! (M94). Does nothing while tickets are disabled.
+//!. Does nothing while tickets are disabled.
 
 use std::sync::Arc;
 

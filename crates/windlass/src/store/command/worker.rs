@@ -1,5 +1,5 @@
 //! The worker registry: registered workers, their start and their last heartbeat. A worker gets a new id at every start
-//! (M31).
+//!.
 
 mod registry;
 
@@ -215,7 +215,7 @@ impl WriteTx<'_> {
         self.drop_hold(&Scope::Worker(id))
     }
 
-    /// Ends the leases of a worker with heartbeats that fell silent (M31).
+    /// Ends the leases of a worker with heartbeats that fell silent.
     pub(crate) fn worker_lost(&mut self, worker: &Worker) -> Result<usize, StoreError> {
         self.note_lost(worker)?;
         let end = if self.grace.is_crash(worker.seen_at) { LeaseEnd::Crash } else { LeaseEnd::Gap };

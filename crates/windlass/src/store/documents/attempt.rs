@@ -1,4 +1,4 @@
-//! Records of finished attempts (M17). The attempt that completed a job is not stored separately: it is derived from
+//! Records of finished attempts. The attempt that completed a job is not stored separately: it is derived from
 //! the job itself, because most jobs complete at their first attempt.
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::job::{AttemptOutcome, ErrorRecord, JobRecord, WorkerId};
 use crate::store::documents::config::parse;
 use crate::store::engine::{EngineResult, JobDataKind, JobDataQuery, Read};
 
-/// A stored record of a finished attempt (M17).
+/// A stored record of a finished attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRecord {
     /// The worker that ran it.

@@ -28,7 +28,7 @@ pub use crate::store::documents::settings::{
 use crate::store::engine::{DocumentKind, EngineResult, LimitScope, Read};
 use crate::store::query::payload::redact_config;
 
-/// How a pause treats running jobs (M54, M55).
+/// How a pause treats running jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseMode {
@@ -43,25 +43,25 @@ pub enum PauseMode {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// All processing (M56).
+    /// All processing.
     Gate,
-    /// A tenant (M56).
+    /// A tenant.
     Tenant(Tenant),
-    /// A type, of one tenant or of all (M56, M90).
+    /// A type, of one tenant or of all.
     Type {
         /// The type.
         job_type: JobType,
         /// The tenant; all tenants if `None`.
         tenant: Option<Tenant>,
     },
-    /// A queue, of one tenant or of all (M54, M90).
+    /// A queue, of one tenant or of all.
     Queue {
         /// The queue.
         queue: QueueName,
         /// The tenant; all tenants if `None`.
         tenant: Option<Tenant>,
     },
-    /// A worker (M55).
+    /// A worker.
     Worker(WorkerId),
 }
 
@@ -77,7 +77,7 @@ impl Scope {
     }
 }
 
-/// A pause: actor, start, reason and end (M54–M57).
+/// A pause: actor, start, reason and end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseRecord {
     /// The paused scope.
@@ -229,7 +229,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The part of it that this caller can see: what applies to all tenants, and what applies to its own (M90).
+    /// The part of it that this caller can see: what applies to all tenants, and what applies to its own.
     #[must_use]
     pub fn seen_by(&self, caller: &Caller) -> Config {
         let mut seen = self.clone();
@@ -326,7 +326,7 @@ impl Config {
         if lane.is_internal() { None } else { self.tenants.get(&lane.tenant) }
     }
 
-    /// The running limits that apply to a lane (M110).
+    /// The running limits that apply to a lane.
     pub fn running_limits(&self, lane: &Lane) -> Vec<(LimitScope, u64)> {
         let mut found = self.queue_limits(lane, |settings| settings.max_running);
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.max_running);
@@ -336,7 +336,7 @@ impl Config {
         found
     }
 
-    /// The rate limits that apply to a lane as a whole (M111).
+    /// The rate limits that apply to a lane as a whole.
     pub fn rates(&self, lane: &Lane) -> Vec<(LimitScope, Rate)> {
         let mut found = self.queue_limits(lane, |settings| settings.rate);
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.rate);
@@ -344,7 +344,7 @@ impl Config {
         found
     }
 
-    /// The rate limit of each concurrency key in this lane's queue (M111).
+    /// The rate limit of each concurrency key in this lane's queue.
     pub fn rate_per_key(&self, lane: &Lane) -> Option<Rate> {
         self.queue_settings(lane).find_map(|settings| settings.rate_per_key)
     }
@@ -354,22 +354,22 @@ impl Config {
         self.queues.values().any(|settings| settings.rate_per_key.is_some())
     }
 
-    /// How long a job in this lane waits until its priority rises by one point (M23).
+    /// How long a job in this lane waits until its priority rises by one point.
     pub fn aging(&self, lane: &Lane) -> Option<Duration> {
         self.queue_settings(lane).find_map(|settings| settings.aging)
     }
 
-    /// Whether tenants take turns in a queue (M112). The setting for all tenants decides.
+    /// Whether tenants take turns in a queue. The setting for all tenants decides.
     pub fn is_fair(&self, queue: &QueueName) -> bool {
         self.queues.get(&(queue.clone(), None)).is_some_and(|settings| settings.fair_by.is_some())
     }
 
-    /// How many jobs a tenant may start in its turn (M112).
+    /// How many jobs a tenant may start in its turn.
     pub fn weight(&self, tenant: &Tenant) -> u32 {
         self.tenants.get(tenant).and_then(|settings| settings.weight).unwrap_or(1)
     }
 
-    /// The limits on unfinished jobs that apply to a lane (M113).
+    /// The limits on unfinished jobs that apply to a lane.
     pub fn depth_limits(&self, lane: &Lane) -> Vec<(LimitScope, u64)> {
         // Callbacks are exempt from the limits: they must not be refused.
         if lane.is_internal() {
@@ -396,7 +396,7 @@ impl Config {
         found
     }
 
-    /// The policy and priority of a new job: its own settings, then its type's, its queue's, and the defaults (M34).
+    /// The policy and priority of a new job: its own settings, then its type's, its queue's, and the defaults.
     pub fn resolve(&self, new: &NewJob, lane: &Lane, defaults: &Policy) -> (Policy, Priority) {
         let kind = self.types.get(&lane.job_type);
         let queues: Vec<&QueueSettings> = self.queue_settings(lane).collect();
@@ -432,7 +432,7 @@ impl Config {
         queues.fold(kind, shorter)
     }
 
-    /// The retention of a job in this lane that ended in this state, if its type or its queue sets one (M96).
+    /// The retention of a job in this lane that ended in this state, if its type or its queue sets one.
     pub fn retention(&self, lane: &Lane, state: JobState) -> Option<Duration> {
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.retention.of(state));
         kind.or_else(|| self.queue_settings(lane).find_map(|settings| settings.retention.of(state)))

@@ -53,7 +53,7 @@ impl From<ScheduleName> for ScheduleRef {
     }
 }
 
-/// A pause of a schedule: actor, start, reason and end (M57).
+/// A pause of a schedule: actor, start, reason and end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulePause {
     /// Who paused it.
@@ -166,7 +166,7 @@ impl Schedule {
         if is_held { None } else { self.timing.next_after(self.start, self.done_through) }
     }
 
-    /// Its next runs, up to the number shown (M81).
+    /// Its next runs, up to the number shown.
     pub fn next_runs(&self) -> Vec<Timestamp> {
         let Some(first) = self.next_at else { return Vec::new() };
         let later = self.timing.next_runs(self.start, first, limits::SCHEDULE_RUNS_SHOWN - 1);
@@ -191,7 +191,7 @@ pub struct PutSchedule {
 }
 
 impl Store {
-    /// Creates or replaces a schedule; a replaced schedule keeps its history (M81).
+    /// Creates or replaces a schedule; a replaced schedule keeps its history.
     ///
     /// # Errors
     /// [`ScheduleError`] names field, value and limit; nothing changed.

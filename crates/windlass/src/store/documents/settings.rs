@@ -16,7 +16,7 @@ use crate::job::{JobState, Priority, RetryPolicy, Timeouts, check_text};
 use crate::limits;
 use crate::webhook_url::TargetPolicy;
 
-/// Time limits, each optional (M34).
+/// Time limits, each optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartialTimeouts {
@@ -45,7 +45,7 @@ impl PartialTimeouts {
 }
 
 /// How long jobs are kept after they ended, by final state. Values that are not set follow the queue, then the server
-/// (M96).
+///.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
@@ -103,7 +103,7 @@ impl Retention {
     }
 }
 
-/// What a fair queue balances between (M112).
+/// What a fair queue balances between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FairBy {
@@ -205,25 +205,25 @@ impl Push {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSettings {
-    /// Maximum number of running jobs in the whole fleet (M110).
+    /// Maximum number of running jobs in the whole fleet.
     pub max_running: Option<u64>,
-    /// Maximum number of running jobs per concurrency key; one unless set (M110).
+    /// Maximum number of running jobs per concurrency key; one unless set.
     pub max_running_per_key: Option<u64>,
-    /// Rate limit on starts of its jobs (M111).
+    /// Rate limit on starts of its jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Rate limit on starts per concurrency key (M111).
+    /// Rate limit on starts per concurrency key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_key: Option<Rate>,
-    /// Maximum number of unfinished jobs (M113).
+    /// Maximum number of unfinished jobs.
     pub max_depth: Option<u64>,
-    /// Between whom the queue is fair (M112). Only the setting for all tenants counts.
+    /// Between whom the queue is fair. Only the setting for all tenants counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair_by: Option<FairBy>,
-    /// How long a job waits until its priority rises by one point (M23).
+    /// How long a job waits until its priority rises by one point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aging: Option<Duration>,
-    /// The audit level (M92).
+    /// The audit level.
     pub audit: Option<AuditLevel>,
     /// Retry policy of its jobs.
     pub retry: Option<RetryPolicy>,
@@ -235,7 +235,7 @@ pub struct QueueSettings {
     /// tenant's own, so that no tenant's slow target uses up the slots of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub push: Option<Push>,
-    /// How long its jobs are kept after they ended (M96).
+    /// How long its jobs are kept after they ended.
     #[serde(skip_serializing_if = "Retention::is_empty")]
     pub retention: Retention,
 }
@@ -286,9 +286,9 @@ impl QueueSettings {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TypeSettings {
-    /// Maximum number of running jobs in the whole fleet (M110).
+    /// Maximum number of running jobs in the whole fleet.
     pub max_running: Option<u64>,
-    /// Rate limit on starts of its jobs (M111).
+    /// Rate limit on starts of its jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Retry policy of its jobs.
@@ -297,18 +297,18 @@ pub struct TypeSettings {
     pub timeouts: PartialTimeouts,
     /// Priority of its jobs.
     pub priority: Option<Priority>,
-    /// The type's own name for success events in the audit trail (M92).
+    /// The type's own name for success events in the audit trail.
     pub success_event: Option<String>,
-    /// The type's own name for exhausted-retries events in the audit trail (M92).
+    /// The type's own name for exhausted-retries events in the audit trail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exhausted_event: Option<String>,
-    /// How long its jobs are kept after they ended; takes precedence over the queue's setting (M96).
+    /// How long its jobs are kept after they ended; takes precedence over the queue's setting.
     #[serde(skip_serializing_if = "Retention::is_empty")]
     pub retention: Retention,
 }
 
 impl TypeSettings {
-    /// The type's own name for an event in the audit trail, if it has one (M92).
+    /// The type's own name for an event in the audit trail, if it has one.
     pub fn alias(&self, event: AuditEvent) -> Option<&str> {
         match event {
             AuditEvent::Completed => self.success_event.as_deref(),
@@ -334,11 +334,11 @@ impl TypeSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantSettings {
-    /// Maximum number of running jobs in the whole fleet (M110).
+    /// Maximum number of running jobs in the whole fleet.
     pub max_running: Option<u64>,
-    /// Maximum number of unfinished jobs (M113).
+    /// Maximum number of unfinished jobs.
     pub max_depth: Option<u64>,
-    /// How many jobs it may start per turn in a fair queue (M112); one unless set.
+    /// How many jobs it may start per turn in a fair queue; one unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
     /// Budget per period in cents; once it is spent, none of the tenant's jobs start before the next period.

@@ -34,7 +34,7 @@ impl Page {
 /// The next sequence numbers, and the generation that is part of every fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceNumbers {
-    /// The store's generation, from 1 (M8).
+    /// The store's generation, from 1.
     pub generation: u64,
     /// The sequence number of the next job.
     pub seq: Seq,

@@ -1,5 +1,5 @@
 //! Wake-ups: waiters for work, for the end of a job or for events are woken after the commit. Polling is only the
-//! fallback (M103).
+//! fallback.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Why a job does not run: every reason at once, each with actor and end (M102).
+//! Why a job does not run: every reason at once, each with actor and end.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ fn without_slots(
     Ok(Some(reason("no_free_slot", message, details)))
 }
 
-/// No eligible worker is alive and unpaused (M104).
+/// No eligible worker is alive and unpaused.
 fn without_workers(
     view: &mut ReadTx<'_>,
     config: &Config,
@@ -182,7 +182,7 @@ fn own_reasons(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<V
     Ok(found)
 }
 
-/// A graceful suspension that waits for the running attempt to end (M53).
+/// A graceful suspension that waits for the running attempt to end.
 fn suspends_next(requested: &Suspension) -> Reason {
     let Suspension { by, reason: why, mode, at, expires_at, .. } = requested;
     let message = format!(
@@ -193,8 +193,7 @@ fn suspends_next(requested: &Suspension) -> Reason {
     reason("suspend_requested", message, details)
 }
 
-/// An aggressive pause of its queue suspends more jobs than one commit may, and this job has not been reached yet (M9,
-/// M54).
+/// An aggressive pause of its queue suspends more jobs than one commit may, and this job has not been reached yet.
 fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
     let config = view.config()?;
     let is_cutting =
@@ -303,7 +302,7 @@ fn held_by(hold: &PauseRecord) -> Reason {
     reason(code, message, details)
 }
 
-/// Rate limits without tokens (M111).
+/// Rate limits without tokens.
 fn rate_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     let mut note = |what: String, rate: Rate, bucket: Bucket| {
@@ -361,7 +360,7 @@ fn tally<T: DeserializeOwned>(view: &mut ReadTx<'_>, key: &str) -> Result<Option
     document.map(|document| parse(&document.body)).transpose()
 }
 
-/// Running limits that are reached (M110).
+/// Running limits that are reached.
 fn limit_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     for (part, limit) in config.running_limits(&job.lane) {

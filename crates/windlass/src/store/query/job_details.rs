@@ -20,7 +20,7 @@ use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::{Store, ask_server};
 
-/// An attempt of a job (M17).
+/// An attempt of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     /// The attempt's id.
@@ -290,7 +290,7 @@ fn child_results(
 }
 
 impl Store {
-    /// A job's groups of children, each child with its result, in input order (M64).
+    /// A job's groups of children, each child with its result, in input order.
     pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
         ask_server!(self.groups(id, None));
         let caller = caller.clone();

@@ -1,4 +1,4 @@
-//! Schedules visible to a caller: those of other tenants do not exist (M90).
+//! Schedules visible to a caller: those of other tenants do not exist.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ pub struct Snapshot {
     pub job: JobRecord,
     /// The job as submitted.
     pub spec: Spec,
-    /// The first reason why it does not run, if it is not final (M102).
+    /// The first reason why it does not run, if it is not final.
     pub why: Option<Reason>,
     /// Whether the payload and the query of the callback URL were removed because the caller lacks `payload:read`;
     /// requests for its result, checkpoints and logs are refused then.

@@ -1,4 +1,4 @@
-//! The server's clock as seen from here. Stored times are the server's (M7): a handler on a machine whose clock is an
+//! The server's clock as seen from here. Stored times are the server's: a handler on a machine whose clock is an
 //! hour off must not sleep an hour longer.
 
 use std::sync::Arc;

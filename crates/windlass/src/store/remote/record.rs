@@ -35,7 +35,7 @@ struct Actor {
 
 impl From<ShownRecord> for Record {
     fn from(shown: ShownRecord) -> Record {
-        // An unknown name is a type's own name for a known event (M92).
+        // An unknown name is a type's own name for a known event.
         let (event, alias) = if let Ok(event) = shown.event.parse::<AuditEvent>() {
             (event, None)
         } else {

@@ -1,4 +1,4 @@
-//! Tickets of jobs that a server assigns, verified by the worker itself (M94): no intermediary, including the server,
+//! Tickets of jobs that a server assigns, verified by the worker itself: no intermediary, including the server,
 //! can change a job unnoticed. The server issues the tickets.
 
 use super::Remote;

@@ -96,7 +96,7 @@ pub(super) fn own_check(view: &ReadTx<'_>) -> AuditCheck {
     AuditCheck { expected_head: None, trusted: trusted.collect() }
 }
 
-/// M93: no record was edited, removed, added or moved since it was sealed, and none that was written is missing.
+/// no record was edited, removed, added or moved since it was sealed, and none that was written is missing.
 pub(super) fn chain(
     view: &mut ReadTx<'_>,
     progress: &mut VerifyFinding<'_>,

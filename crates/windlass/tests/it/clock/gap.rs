@@ -23,7 +23,7 @@ on_engines!([Memory, Sqlite, Postgres]
     a_lease_given_after_a_gap_ends_as_any_other,
 );
 
-/// M7, M31: 33 seconds without a store, 50 jobs running.
+/// Model: store-time, leases-and-heartbeats. 33 seconds without a store, 50 jobs running.
 async fn a_restart_after_half_a_minute_ends_no_lease(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -42,7 +42,7 @@ async fn a_restart_after_half_a_minute_ends_no_lease(on: On) {
     t.verify().await;
 }
 
-/// M7, M31: ten minutes without a store, with leases of five.
+/// Model: store-time, leases-and-heartbeats. Ten minutes without a store, with leases of five.
 async fn a_lease_that_ended_while_the_store_was_away_is_kept_for_a_heartbeat(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -56,7 +56,7 @@ async fn a_lease_that_ended_while_the_store_was_away_is_kept_for_a_heartbeat(on:
     t.verify().await;
 }
 
-/// M7, M31: a fleet was down; its second node sees a store that was written to a moment ago.
+/// Model: store-time, leases-and-heartbeats. A fleet was down; its second node sees a store that was written to a moment ago.
 async fn a_node_that_starts_after_another_ended_a_gap_ends_no_lease(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -80,7 +80,7 @@ async fn a_node_that_starts_after_another_ended_a_gap_ends_no_lease(on: On) {
     t.verify().await;
 }
 
-/// M7, M31: the database was away, the first node stayed, and another one is started after it.
+/// Model: store-time, leases-and-heartbeats. The database was away, the first node stayed, and another one is started after it.
 async fn a_node_that_starts_after_an_outage_beside_another_ends_no_lease(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -100,7 +100,7 @@ async fn a_node_that_starts_after_an_outage_beside_another_ends_no_lease(on: On)
     t.verify().await;
 }
 
-/// M31: what one process did not see is not a gap of the store.
+/// Model: leases-and-heartbeats. What one process did not see is not a gap of the store.
 async fn a_process_that_commits_now_and_then_hides_no_lost_worker(on: On) {
     let t = Node::new(on);
     let second = t.another();
@@ -118,7 +118,7 @@ async fn a_process_that_commits_now_and_then_hides_no_lost_worker(on: On) {
     t.verify().await;
 }
 
-/// M31: a worker that dies while its store is started again is found out as soon as ever, and that is a crash.
+/// Model: leases-and-heartbeats. A worker that dies while its store is started again is found out as soon as ever, and that is a crash.
 async fn a_quick_restart_changes_nothing(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -133,7 +133,7 @@ async fn a_quick_restart_changes_nothing(on: On) {
     t.verify().await;
 }
 
-/// M7, M31: a frozen process, a suspended machine or a database that is away: nobody ticks for ten minutes.
+/// Model: store-time, leases-and-heartbeats. A frozen process, a suspended machine or a database that is away: nobody ticks for ten minutes.
 async fn a_store_that_stood_still_ends_no_lease(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -148,7 +148,7 @@ async fn a_store_that_stood_still_ends_no_lease(on: On) {
     t.verify().await;
 }
 
-/// M6, M31
+/// Model: crashes-and-poison, leases-and-heartbeats
 async fn a_worker_that_does_not_come_back_after_a_gap_is_lost_without_a_crash(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -166,7 +166,7 @@ async fn a_worker_that_does_not_come_back_after_a_gap_is_lost_without_a_crash(on
     t.verify().await;
 }
 
-/// M31, M35
+/// Model: leases-and-heartbeats, timer-precision
 async fn a_lease_given_after_a_gap_ends_as_any_other(on: On) {
     let t = Node::new(on);
     t.submit(vec![new_job("email.send")]).await;

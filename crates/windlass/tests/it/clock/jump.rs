@@ -22,7 +22,7 @@ on_engines!([Memory, Sqlite, Postgres]
     explain_says_that_the_clock_is_not_believed,
 );
 
-/// M7, M31, M33, M96: eight days ahead for three seconds, ten minutes ahead, ten minutes behind: no job expires, no lease ends,
+/// Model: store-time, leases-and-heartbeats, lifetime, retention. Eight days ahead for three seconds, ten minutes ahead, ten minutes behind: no job expires, no lease ends,
 /// nothing is pruned, and time goes on.
 async fn a_wall_clock_that_jumps_destroys_nothing(on: On) {
     for (off, seconds) in [(8 * DAY_MS, 3), (10 * MINUTE_MS, 60), (-10 * MINUTE_MS, 60)] {
@@ -65,7 +65,7 @@ async fn a_wall_clock_that_jumps_destroys_nothing(on: On) {
     }
 }
 
-/// M7
+/// Model: store-time
 async fn a_small_step_of_the_wall_clock_is_followed(on: On) {
     let t = Node::new(on);
     t.submit(vec![new_job("email.send")]).await;
@@ -81,7 +81,7 @@ async fn a_small_step_of_the_wall_clock_is_followed(on: On) {
     assert_eq!((report.is_believed, report.ahead_ms), (true, 0));
 }
 
-/// M7, M31
+/// Model: store-time, leases-and-heartbeats
 async fn an_operator_accepts_a_jump_forward_and_no_lease_ends(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -106,7 +106,7 @@ async fn an_operator_accepts_a_jump_forward_and_no_lease_ends(on: On) {
     t.verify().await;
 }
 
-/// M7, M33: nobody had the time that was leapt over, neither to run nor to start.
+/// Model: store-time, lifetime. Nobody had the time that was leapt over, neither to run nor to start.
 async fn an_accepted_jump_ends_no_attempt_and_no_time_to_start(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -135,7 +135,7 @@ async fn an_accepted_jump_ends_no_attempt_and_no_time_to_start(on: On) {
     t.verify().await;
 }
 
-/// M7, M31: a clock that is believed and that store time has not reached yet, because it goes there slowly.
+/// Model: store-time, leases-and-heartbeats. A clock that is believed and that store time has not reached yet, because it goes there slowly.
 async fn an_operator_accepts_a_small_step_and_no_lease_ends(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -152,7 +152,7 @@ async fn an_operator_accepts_a_small_step_and_no_lease_ends(on: On) {
     t.verify().await;
 }
 
-/// M7: store time never goes back: it runs at half of real time until the wall clock has caught up.
+/// Model: store-time. Store time never goes back: it runs at half of real time until the wall clock has caught up.
 async fn an_operator_accepts_a_jump_back_and_time_runs_slowly(on: On) {
     let t = Node::new(on);
     t.submit(vec![new_job("email.send")]).await;
@@ -168,7 +168,7 @@ async fn an_operator_accepts_a_jump_back_and_time_runs_slowly(on: On) {
     assert_eq!((report.is_believed, report.ahead_ms, report.is_off()), (true, 0, false));
 }
 
-/// M7, M91
+/// Model: store-time, roles
 async fn only_an_administrator_accepts_a_jump(on: On) {
     let t = Node::new(on);
     t.step(10 * MINUTE_MS);
@@ -182,7 +182,7 @@ async fn only_an_administrator_accepts_a_jump(on: On) {
     t.pass(2).await;
 }
 
-/// M7, M102
+/// Model: store-time, explained-waiting
 async fn explain_says_that_the_clock_is_not_believed(on: On) {
     let t = Node::new(on);
     let mut later = new_job("email.send");

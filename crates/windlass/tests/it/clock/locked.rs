@@ -34,7 +34,7 @@ async fn breathe(nodes: &[Store], workers: &TestWorkers) {
     }
 }
 
-/// M3, M7, M31, M32, M100
+/// Model: atomic-changes, store-time, leases-and-heartbeats, answer-time, at-least-once
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_is_locked_around_any_commit_loses_no_lease_and_does_nothing_twice() {
     let (_files, address) = On::Sqlite.address();

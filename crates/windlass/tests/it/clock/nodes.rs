@@ -176,7 +176,7 @@ impl Walk {
     }
 }
 
-/// M7, M31, M33, M96
+/// Model: store-time, leases-and-heartbeats, lifetime, retention
 async fn several_nodes_lose_nothing_whatever_their_clocks_do(on: On) {
     for seed in 0..wanted("WINDLASS_WALK_SEEDS", 6) {
         let mut walk = Walk::new(on, seed).await;
@@ -189,7 +189,7 @@ async fn several_nodes_lose_nothing_whatever_their_clocks_do(on: On) {
     }
 }
 
-/// M7, M31: a step of less than a minute is believed. A node that is started then begins there, and takes the others along at
+/// Model: store-time, leases-and-heartbeats. A step of less than a minute is believed. A node that is started then begins there, and takes the others along at
 /// once; what they have not heard meanwhile is not silence.
 async fn a_node_that_is_started_after_a_small_step_of_the_clock_ends_no_lease(on: On) {
     let t = Node::new(on);

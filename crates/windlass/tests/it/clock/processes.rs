@@ -80,7 +80,7 @@ async fn two_processes_whose_clocks_differ(by: &str) {
     store.close();
 }
 
-/// M7, M31
+/// Model: store-time, leases-and-heartbeats
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_on_one_file_whose_clocks_differ_break_nothing() {
     tokio::join!(two_processes_whose_clocks_differ("+10m"), two_processes_whose_clocks_differ("-10m"));

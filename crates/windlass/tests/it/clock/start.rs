@@ -29,7 +29,7 @@ fn delayed(by: Duration) -> NewJob {
     job
 }
 
-/// M7
+/// Model: store-time
 async fn a_fleet_that_was_down_for_a_weekend_catches_up(on: On) {
     let t = Node::new(on);
     let monday = t.submit(vec![delayed(DAY)]).await[0];
@@ -42,7 +42,7 @@ async fn a_fleet_that_was_down_for_a_weekend_catches_up(on: On) {
     t.verify().await;
 }
 
-/// M7: also a machine that is off by days at its start, and by chance has the only process.
+/// Model: store-time. Also a machine that is off by days at its start, and by chance has the only process.
 async fn time_goes_on_after_a_start_with_a_clock_that_is_behind(on: On) {
     let t = Node::new(on);
     t.submit(vec![new_job("email.send")]).await;
@@ -58,7 +58,7 @@ async fn time_goes_on_after_a_start_with_a_clock_that_is_behind(on: On) {
     t.verify().await;
 }
 
-/// M7: two processes on one store whose wall clocks differ by ten minutes: no lease is lost through it.
+/// Model: store-time. Two processes on one store whose wall clocks differ by ten minutes: no lease is lost through it.
 async fn a_process_beside_others_does_not_bring_its_own_time(on: On) {
     for off in [10 * MINUTE_MS, -10 * MINUTE_MS] {
         let t = Node::new(on);
@@ -89,7 +89,7 @@ async fn a_process_beside_others_does_not_bring_its_own_time(on: On) {
     }
 }
 
-/// M7, M33, M96
+/// Model: store-time, lifetime, retention
 async fn lifetimes_and_pruning_wait_after_a_start_with_a_jump(on: On) {
     let t = Node::new(on);
     let queued = t.submit(vec![new_job("email.send"); 5]).await;
@@ -113,7 +113,7 @@ async fn lifetimes_and_pruning_wait_after_a_start_with_a_jump(on: On) {
     t.verify().await;
 }
 
-/// M7: the same with a clock that is set right before the time is over: nothing is lost.
+/// Model: store-time. The same with a clock that is set right before the time is over: nothing is lost.
 #[tokio::test]
 async fn a_wrong_clock_at_the_start_of_a_machine_that_is_set_right_loses_nothing() {
     let t = Node::new(On::Sqlite);
@@ -128,7 +128,7 @@ async fn a_wrong_clock_at_the_start_of_a_machine_that_is_set_right_loses_nothing
     t.verify().await;
 }
 
-/// M7
+/// Model: store-time
 async fn a_start_with_a_database_clock_that_nobody_vouches_for_is_not_believed(on: On) {
     let t = Node::new(on);
     t.submit(vec![new_job("email.send"); 5]).await;
@@ -146,7 +146,7 @@ async fn a_start_with_a_database_clock_that_nobody_vouches_for_is_not_believed(o
     t.verify().await;
 }
 
-/// M7: a node whose own clock is a day behind goes by the store's time, as it runs already.
+/// Model: store-time. A node whose own clock is a day behind goes by the store's time, as it runs already.
 async fn one_node_that_starts_with_a_wrong_clock_does_not_change_the_others(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
@@ -167,7 +167,7 @@ async fn one_node_that_starts_with_a_wrong_clock_does_not_change_the_others(on: 
     other.close();
 }
 
-/// M7, M33
+/// Model: store-time, lifetime
 async fn lifetimes_end_at_once_when_two_clocks_agree(on: On) {
     let t = Node::new(on);
     let job = t.submit(vec![new_job("email.send")]).await[0];

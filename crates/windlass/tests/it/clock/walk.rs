@@ -116,7 +116,7 @@ impl Walk {
     }
 }
 
-/// M7, M31, M33
+/// Model: store-time, leases-and-heartbeats, lifetime
 async fn no_job_expires_and_no_lease_is_lost_whatever_the_clocks_do(on: On) {
     for seed in 0..wanted("WINDLASS_WALK_SEEDS", 6) {
         let mut walk = Walk::new(on, seed).await;

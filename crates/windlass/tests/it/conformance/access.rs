@@ -47,7 +47,7 @@ async fn enter(t: &Fixture, secret: &str) -> Option<Caller> {
     t.store.authenticate(secret).await.unwrap()
 }
 
-/// M90 M91
+/// Model: tenant-isolation, roles
 async fn a_key_authenticates_as_its_role_and_tenant(t: &Fixture) {
     for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
         let new = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("billing", role) };
@@ -60,7 +60,7 @@ async fn a_key_authenticates_as_its_role_and_tenant(t: &Fixture) {
     assert_eq!(enter(t, &secret).await, Some(expected));
 }
 
-/// M91
+/// Model: roles
 async fn an_admins_key_is_for_all_tenants(t: &Fixture) {
     let created = t.store.create_key(&t.me, NewKey::new("root", Role::Admin)).await.unwrap();
     assert_eq!(created.key.tenant, None);
@@ -68,7 +68,7 @@ async fn an_admins_key_is_for_all_tenants(t: &Fixture) {
     assert_eq!((root.role, root.tenant), (Role::Admin, None));
 }
 
-/// M91
+/// Model: roles
 async fn only_admins_handle_keys(t: &Fixture) {
     let (id, _) = made(t, NewKey::new("web", Role::Submitter)).await;
     for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
@@ -81,7 +81,7 @@ async fn only_admins_handle_keys(t: &Fixture) {
     assert_eq!(t.store.keys(&t.me).await.unwrap().len(), 1);
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn a_wrong_secret_opens_nothing(t: &Fixture) {
     let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     // The right id with other random bits, and a checksum that fits.
@@ -92,7 +92,7 @@ async fn a_wrong_secret_opens_nothing(t: &Fixture) {
     }
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn a_revoked_key_is_rejected_at_once(t: &Fixture) {
     let (id, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     assert!(enter(t, &secret).await.is_some());
@@ -102,7 +102,7 @@ async fn a_revoked_key_is_rejected_at_once(t: &Fixture) {
     assert_eq!(again, ActError::NoSuchKey(id));
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn an_expired_key_is_rejected_and_keys_stay_required(t: &Fixture) {
     let new = NewKey { expires: Some(secs(60)), ..NewKey::new("web", Role::Submitter) };
     let (_, secret) = made(t, new).await;
@@ -113,7 +113,7 @@ async fn an_expired_key_is_rejected_and_keys_stay_required(t: &Fixture) {
     assert!(t.store.has_keys().await.unwrap(), "keys stay required when all have expired");
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn the_first_key_counts_at_once(t: &Fixture) {
     assert!(!t.store.has_keys().await.unwrap());
     let (id, _) = made(t, NewKey::new("web", Role::Submitter)).await;
@@ -122,7 +122,7 @@ async fn the_first_key_counts_at_once(t: &Fixture) {
     assert!(t.store.has_keys().await.unwrap(), "revoking the last key lets nobody in");
 }
 
-/// M91: a key that can make keys is always left, and an admin's key is nobody's in particular.
+/// Model: roles. A key that can make keys is always left, and an admin's key is nobody's in particular.
 async fn the_last_key_of_an_admin_stays(t: &Fixture) {
     let (first, _) = made(t, NewKey::new("root", Role::Admin)).await;
     let (operator, _) = made(t, NewKey::new("ops", Role::Operator)).await;
@@ -146,7 +146,7 @@ async fn the_last_key_of_an_admin_stays(t: &Fixture) {
     assert!(matches!(&refused, ActError::Invalid(invalid) if invalid.field == "tenant"), "{refused}");
 }
 
-/// M95: the system's own jobs are not a worker's to take.
+/// Model: callbacks. The system's own jobs are not a worker's to take.
 async fn the_systems_own_queues_are_reserved(t: &Fixture) {
     let acme = Some(tenant("acme"));
     let whos = [Role::Worker, Role::Operator].map(|role| Caller::new("w", role, acme.clone()));
@@ -167,7 +167,7 @@ async fn the_systems_own_queues_are_reserved(t: &Fixture) {
     }
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn the_secret_is_kept_nowhere(t: &Fixture) {
     let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     let random = &secret[20..52];
@@ -182,7 +182,7 @@ async fn the_secret_is_kept_nowhere(t: &Fixture) {
     }
 }
 
-/// M92
+/// Model: audit-trail
 async fn keys_are_listed_and_audited(t: &Fixture) {
     let (first, _) = made(t, NewKey::new("web", Role::Submitter)).await;
     t.advance(secs(1));
@@ -221,7 +221,7 @@ async fn the_last_use_is_written_once_a_minute(t: &Fixture) {
     assert_eq!(used().await, Some(first.plus(limits::KEY_USE_WRITTEN_EVERY)));
 }
 
-/// M91: a key is replaced by another of the same name, which owns what the first submitted.
+/// Model: roles. A key is replaced by another of the same name, which owns what the first submitted.
 async fn a_key_does_not_own_what_another_of_its_name_submitted(t: &Fixture) {
     let (old, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     let before = enter(t, &secret).await.expect("the key is good");
@@ -251,7 +251,7 @@ async fn a_key_needs_a_name_and_a_time_to_live(t: &Fixture) {
     assert!(t.store.keys(&t.me).await.unwrap().is_empty());
 }
 
-/// M90: another process on the same file trusts what it has read for less than a second.
+/// Model: tenant-isolation. Another process on the same file trusts what it has read for less than a second.
 #[tokio::test(start_paused = true)]
 async fn a_key_revoked_by_another_process_is_rejected_within_a_second() {
     let t = Fixture::new(On::Sqlite);

@@ -31,7 +31,7 @@ on_every_engine!(
 
 #[test]
 fn the_list_of_events_is_closed() {
-    // M92
+    // Model: audit-trail
     let expected = [
         "job.lifecycle.submitted",
         "job.lifecycle.claimed",
@@ -83,7 +83,7 @@ fn context(record: &Record) -> Value {
     serde_json::from_str(&record.context).unwrap()
 }
 
-/// M92
+/// Model: audit-trail
 async fn each_queue_keeps_as_much_as_its_level_says(t: &Fixture) {
     use AuditEvent::{Claimed, Completed, Promoted, Resumed, Retried, Submitted, Suspended};
     let everything =
@@ -112,7 +112,7 @@ async fn each_queue_keeps_as_much_as_its_level_says(t: &Fixture) {
     assert_eq!(AuditLevel::default(), AuditLevel::Outcomes);
 }
 
-/// M92 M46
+/// Model: audit-trail, exhaustion
 async fn every_final_state_is_kept_once_by_default(t: &Fixture) {
     let ends = [
         (JobState::Completed, AuditEvent::Completed),
@@ -126,7 +126,7 @@ async fn every_final_state_is_kept_once_by_default(t: &Fixture) {
     }
 }
 
-/// M92
+/// Model: audit-trail
 async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
     let placed = t.placed(JobState::Delayed).await;
     let reason = Some("too early".to_owned());
@@ -135,7 +135,7 @@ async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
     t.suspend(placed.id).await;
     t.resume(placed.id).await;
     // The new state is recorded beside what the model names: without it the audit trail of a job could not be replayed
-    // (M3).
+    // (Model: atomic-changes).
     let transition = |reason: Option<&str>, from: &str, to: &str| {
         let job_id = placed.id.to_string();
         let mut context = json!({"job_id": job_id, "actor_id": "local", "previous_state": from, "state": to,
@@ -155,7 +155,7 @@ async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
     assert_eq!(contexts, expected);
 }
 
-/// M92 M22
+/// Model: audit-trail, changing-priority
 async fn a_change_of_priority_says_who_and_from_what_to_what(t: &Fixture) {
     let job = t.submit(new_job("report")).await;
     t.act(job.id, JobAction::Priority(Priority::CRITICAL)).await;
@@ -167,7 +167,7 @@ async fn a_change_of_priority_says_who_and_from_what_to_what(t: &Fixture) {
     assert_eq!(contexts, [expected]);
 }
 
-/// M92
+/// Model: audit-trail
 async fn a_record_names_its_actor_tenant_and_trace(t: &Fixture) {
     let olga = Caller { trace_id: Some("trace-1".into()), ..caller("olga", Role::Operator, "blue") };
     let id =
@@ -190,7 +190,7 @@ async fn a_record_names_its_actor_tenant_and_trace(t: &Fixture) {
     assert_eq!((trail[0].at, trail[1].at), (t.now().minus(secs(5)), t.now()));
 }
 
-/// M92
+/// Model: audit-trail
 async fn records_are_numbered_without_gaps_and_read_in_pages(t: &Fixture) {
     let many = limits::PAGE_RECORDS_MAX + 5;
     let jobs = t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
@@ -213,7 +213,7 @@ async fn records_are_numbered_without_gaps_and_read_in_pages(t: &Fixture) {
     assert!(page(many as u64, 10).await.is_empty());
 }
 
-/// M92 M90
+/// Model: audit-trail, tenant-isolation
 async fn each_filter_finds_its_records_and_all_of_them_together_too(t: &Fixture) {
     let ann = caller("ann", Role::Operator, "blue");
     let bob = caller("bob", Role::Operator, "red");
@@ -267,7 +267,7 @@ async fn each_filter_finds_its_records_and_all_of_them_together_too(t: &Fixture)
     assert!(query(t, &ann, RecordQuery { job: Some(jobs[1]), ..none() }).await.is_empty());
 }
 
-/// M92
+/// Model: audit-trail
 async fn a_type_may_rename_its_success(t: &Fixture) {
     let settings = TypeSettings { success_event: Some("EMAIL_SENT".into()), ..TypeSettings::default() };
     let job_type = JobType::new("email.send").unwrap();
@@ -281,7 +281,7 @@ async fn a_type_may_rename_its_success(t: &Fixture) {
     assert_eq!(t.trail().await.pop().unwrap().name(), "job.lifecycle.failed");
 }
 
-/// M93
+/// Model: audit-chain
 async fn the_audit_trail_is_sealed_step_by_step_and_verified(t: &Fixture) {
     assert_eq!(t.store.seal().await.unwrap().seal, Seal::origin(), "there is nothing to seal");
     let mut expected = Seal::origin();

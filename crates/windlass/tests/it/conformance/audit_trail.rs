@@ -25,7 +25,7 @@ async fn numbers(t: &Fixture, query: RecordQuery) -> Vec<u64> {
     t.records(query).await.iter().map(|record| record.seq).collect()
 }
 
-/// M92
+/// Model: audit-trail
 async fn records_are_found_by_queue_and_type_also_after_the_job_is_gone(t: &Fixture) {
     let mut jobs = Vec::new();
     for (job_type, name) in [("email", "slow"), ("email", "fast"), ("report", "slow")] {
@@ -131,7 +131,7 @@ async fn a_search_by_time_begins_where_the_time_begins(t: &Fixture) {
     assert_eq!(t.store.audit_page(&t.me, before).await.unwrap(), RecordPage::default());
 }
 
-/// M92, M46
+/// Model: audit-trail, exhaustion
 async fn a_type_may_rename_its_spent_retries(t: &Fixture) {
     let settings = TypeSettings { exhausted_event: Some("EMAIL_LOST".into()), ..TypeSettings::default() };
     t.store.configure(&t.me, Settings::Type(kind("email"), settings)).await.unwrap();

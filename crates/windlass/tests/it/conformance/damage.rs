@@ -227,7 +227,7 @@ async fn a_checkpoint_that_is_missing_is_found() {
     assert_eq!(broken(&store).await, ["I22"]);
 }
 
-/// M12: damage is never served.
+/// Model: payload. Damage is never served.
 #[tokio::test]
 async fn a_changed_byte_is_never_served() {
     let edits = [
@@ -247,7 +247,7 @@ async fn a_changed_byte_is_never_served() {
     }
 }
 
-/// M12 M70
+/// Model: payload, steps
 #[tokio::test]
 async fn a_changed_checkpoint_or_result_is_never_served() {
     let t = Fixture::new(On::Sqlite);

@@ -30,7 +30,7 @@ async fn take(feed: &mut EventFeed, count: usize) -> Vec<u64> {
     seqs
 }
 
-/// M92
+/// Model: audit-trail
 async fn a_feed_is_resumed_without_a_gap_or_a_repetition(t: &Fixture) {
     let mut ids = Vec::new();
     for _ in 0..1_500 {
@@ -55,7 +55,7 @@ async fn a_feed_is_resumed_without_a_gap_or_a_repetition(t: &Fixture) {
     assert_eq!(take(&mut feed, 1).await, [1_501]);
 }
 
-/// M92
+/// Model: audit-trail
 async fn a_feed_shows_what_is_not_kept_while_it_is_live(t: &Fixture) {
     let mut feed = t.store.events(&t.me, 0);
     let first = t.submit(new_job("email.send")).await;
@@ -73,7 +73,7 @@ async fn a_feed_shows_what_is_not_kept_while_it_is_live(t: &Fixture) {
     assert!(seen.iter().any(|record| record.event == AuditEvent::Cancelled && record.seq == 1));
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn a_feed_of_one_tenant_shows_nothing_of_another(t: &Fixture) {
     for name in ["one", "two", "one"] {
         let job = t.submit(NewJob { tenant: Some(tenant(name)), ..new_job("email.send") }).await;
@@ -88,7 +88,7 @@ async fn a_feed_of_one_tenant_shows_nothing_of_another(t: &Fixture) {
     assert_eq!(take(&mut feed, 1).await, [4]);
 }
 
-/// M92, M103: what another process keeps arrives too.
+/// Model: audit-trail, wake-ups. What another process keeps arrives too.
 #[tokio::test]
 async fn a_feed_hears_of_other_processes() {
     let t = Fixture::new(On::Sqlite);
@@ -109,7 +109,7 @@ async fn a_feed_hears_of_other_processes() {
     t.store.close();
 }
 
-/// M92
+/// Model: audit-trail
 async fn a_feed_from_now_on_shows_nothing_older(t: &Fixture) {
     for count in 0..5_u64 {
         let mut feed = t.store.events_from_now(&t.me).await.unwrap();

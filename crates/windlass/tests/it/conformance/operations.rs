@@ -57,7 +57,7 @@ async fn is_unchanged(t: &Fixture, id: JobId, act: JobAction) {
     assert_eq!(t.picture(id).await, before);
 }
 
-/// M1
+/// Model: refused-changes
 async fn cancelling_ends_a_job_in_every_state_that_is_not_final(t: &Fixture) {
     for state in JobState::ALL.into_iter().filter(|state| !state.is_final()) {
         let placed = t.placed(state).await;
@@ -74,7 +74,7 @@ async fn cancelling_ends_a_job_in_every_state_that_is_not_final(t: &Fixture) {
     }
 }
 
-/// M1
+/// Model: refused-changes
 async fn cancelling_twice_changes_nothing_and_other_ends_are_refused(t: &Fixture) {
     let cancelled = t.placed(JobState::Cancelled).await.id;
     is_unchanged(t, cancelled, cancel()).await;
@@ -83,7 +83,7 @@ async fn cancelling_twice_changes_nothing_and_other_ends_are_refused(t: &Fixture
     }
 }
 
-/// M5
+/// Model: counters-and-fences
 async fn cancelling_a_running_job_fences_its_worker_off(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let id = claimed.job.id;
@@ -96,7 +96,7 @@ async fn cancelling_a_running_job_fences_its_worker_off(t: &Fixture) {
     assert_eq!(t.attempts(id).await[0].record.as_ref().unwrap().outcome, AttemptOutcome::Cancelled);
 }
 
-/// M1
+/// Model: refused-changes
 async fn a_held_job_is_submitted_once(t: &Fixture) {
     let placed = t.placed(JobState::Created).await;
     assert!(t.claim(placed.worker, 1).await.is_empty());
@@ -107,7 +107,7 @@ async fn a_held_job_is_submitted_once(t: &Fixture) {
     assert_eq!(t.act(delayed.id, JobAction::Submit).await.job.state, JobState::Delayed);
 }
 
-/// M22
+/// Model: changing-priority
 async fn a_priority_counts_for_the_next_claim_and_the_same_one_is_no_change(t: &Fixture) {
     let jobs = t.submit_all(vec![new_job("report"), new_job("report")]).await;
     let second = jobs[1].job.id;
@@ -130,7 +130,7 @@ async fn a_priority_counts_for_the_next_claim_and_the_same_one_is_no_change(t: &
     }
 }
 
-/// M16
+/// Model: writable-fields
 async fn labels_can_be_changed_until_the_end(t: &Fixture) {
     let mut job = new_job("report");
     job.labels.tags.insert("team".into(), "blue".into());
@@ -164,7 +164,7 @@ async fn labels_can_be_changed_until_the_end(t: &Fixture) {
     }
 }
 
-/// M16
+/// Model: writable-fields
 async fn labels_beyond_their_limits_change_nothing(t: &Fixture) {
     let id = t.submit(new_job("report")).await.id;
     let before = t.picture(id).await;
@@ -193,7 +193,7 @@ async fn labels_beyond_their_limits_change_nothing(t: &Fixture) {
     assert_eq!(t.picture(id).await, before);
 }
 
-/// M92 M1
+/// Model: audit-trail, refused-changes
 async fn only_a_final_job_is_deleted_and_its_audit_stays(t: &Fixture) {
     for state in JobState::ALL {
         let placed = t.placed(state).await;
@@ -213,7 +213,7 @@ async fn only_a_final_job_is_deleted_and_its_audit_stays(t: &Fixture) {
     }
 }
 
-/// M3
+/// Model: atomic-changes
 async fn of_many_deletions_of_one_job_one_succeeds(t: &Fixture) {
     let id = t.placed(JobState::Completed).await.id;
     let mut deleting = tokio::task::JoinSet::new();
@@ -226,7 +226,7 @@ async fn of_many_deletions_of_one_job_one_succeeds(t: &Fixture) {
     assert_eq!(t.events_of(id).await, [AuditEvent::Completed, AuditEvent::Deleted]);
 }
 
-/// M1
+/// Model: refused-changes
 async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
     let nobody = JobId::from_bytes([7; 16]);
     let acts = [
@@ -244,7 +244,7 @@ async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
     assert!(t.trail().await.is_empty());
 }
 
-/// M91
+/// Model: roles
 async fn a_submitter_manages_its_own_jobs_only(t: &Fixture) {
     let ann = caller("ann", Role::Submitter, "blue");
     let bob = caller("bob", Role::Submitter, "blue");

@@ -67,7 +67,7 @@ async fn eight_jobs(t: &Fixture) -> Vec<JobId> {
     all
 }
 
-/// M56 M57
+/// Model: processing-on-and-off, pause-reason-and-expiry
 async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let waiting = t.submit(new_job("email.send")).await.id;
@@ -90,7 +90,7 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
 /// Whether a pause holds the job at this place.
 type Held = fn(usize) -> bool;
 
-/// M54 M56 M57
+/// Model: queue-pause, processing-on-and-off, pause-reason-and-expiry
 async fn a_pause_holds_its_own_jobs_and_no_others(t: &Fixture) {
     let all = eight_jobs(t).await;
     let targets: [(Target, Held); 4] = [
@@ -116,7 +116,7 @@ async fn a_pause_holds_its_own_jobs_and_no_others(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 10).await, all);
 }
 
-/// M54 M57 M102
+/// Model: queue-pause, pause-reason-and-expiry, explained-waiting
 async fn a_pause_says_who_when_why_and_until_when(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await.id;
     let since = t.now();
@@ -137,7 +137,7 @@ async fn a_pause_says_who_when_why_and_until_when(t: &Fixture) {
     assert_eq!(details["expires_at"], since.plus(MINUTE).to_string());
 }
 
-/// M102
+/// Model: explained-waiting
 async fn every_pause_is_named_at_once(t: &Fixture) {
     let job = t.submit(NewJob { delay: Some(MINUTE), ..new_job("email.send") }).await.id;
     for target in [Target::Gate, Target::Queue(queue("default")), Target::Type(job_type("email.send"))] {
@@ -149,7 +149,7 @@ async fn every_pause_is_named_at_once(t: &Fixture) {
     assert_eq!(codes, ["gate_closed", "gate_closed", "no_worker", "not_due", "queue_paused"]);
 }
 
-/// M35 M57
+/// Model: timer-precision, pause-reason-and-expiry
 async fn a_pause_ends_automatically(t: &Fixture) {
     let worker = t.worker().await;
     let targets = [
@@ -175,7 +175,7 @@ async fn a_pause_ends_automatically(t: &Fixture) {
     }
 }
 
-/// M1 M57
+/// Model: refused-changes, pause-reason-and-expiry
 async fn pausing_twice_changes_nothing(t: &Fixture) {
     let worker = t.worker().await;
     let first = Pause { reason: Some("first".into()), ..Pause::default() };
@@ -188,7 +188,7 @@ async fn pausing_twice_changes_nothing(t: &Fixture) {
     }
 }
 
-/// M1
+/// Model: refused-changes
 async fn resuming_what_is_not_paused_changes_nothing(t: &Fixture) {
     for target in [Target::Gate, Target::Tenant(tenant("acme")), Target::Queue(queue("mail"))] {
         assert!(!resume(t, target).await);
@@ -196,7 +196,7 @@ async fn resuming_what_is_not_paused_changes_nothing(t: &Fixture) {
     assert!(t.everything().await.records.is_empty());
 }
 
-/// M1 M57 M92
+/// Model: refused-changes, pause-reason-and-expiry, audit-trail
 async fn resuming_a_pause_that_has_ended_changes_nothing(t: &Fixture) {
     let mail = Target::Queue(queue("mail"));
     for again in [false, true] {
@@ -224,7 +224,7 @@ async fn resuming_a_pause_that_has_ended_changes_nothing(t: &Fixture) {
     assert_eq!(recorded, expected);
 }
 
-/// M1 M57
+/// Model: refused-changes, pause-reason-and-expiry
 async fn a_reason_has_a_longest_length(t: &Fixture) {
     let how = |length: usize| Pause { reason: Some("ü".repeat(length)), ..Pause::default() };
     assert!(pause(t, Target::Gate, how(1_024)).await);
@@ -237,7 +237,7 @@ async fn a_reason_has_a_longest_length(t: &Fixture) {
     assert_eq!(t.store.config(&t.me).await.unwrap().holds.len(), 1);
 }
 
-/// M90 M91
+/// Model: tenant-isolation, roles
 async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     let all = eight_jobs(t).await;
     let operator = Caller::new("ops", Role::Operator, Some(tenant("acme")));
@@ -260,7 +260,7 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     assert_eq!(t.store.config(&t.me).await.unwrap().holds.len(), 2);
 }
 
-/// M55 M90
+/// Model: worker-pause, tenant-isolation
 async fn an_operator_pauses_workers_of_the_own_tenant_only(t: &Fixture) {
     let operator = Caller::new("ops", Role::Operator, Some(tenant("acme")));
     let register = async |caller: &Caller| t.store.register(caller, NewWorker::default()).await.unwrap().id;
@@ -275,7 +275,7 @@ async fn an_operator_pauses_workers_of_the_own_tenant_only(t: &Fixture) {
     assert!(t.store.resume(&operator, Target::Worker(own), None).await.unwrap());
 }
 
-/// M54
+/// Model: queue-pause
 async fn a_resumed_job_in_a_paused_queue_is_scheduled_and_not_claimed(t: &Fixture) {
     let worker = t.worker().await;
     let job = t.submit(new_job("email.send")).await.id;
@@ -287,7 +287,7 @@ async fn a_resumed_job_in_a_paused_queue_is_scheduled_and_not_claimed(t: &Fixtur
     assert_eq!(t.claim_one(worker).await.job.id, job);
 }
 
-/// M5 M54
+/// Model: counters-and-fences, queue-pause
 async fn an_aggressive_queue_pause_suspends_what_runs(t: &Fixture) {
     let worker = t.worker().await;
     let (mail, other) = (NewJob { queue: queue("mail"), ..new_job("send") }, new_job("send"));
@@ -310,7 +310,7 @@ async fn an_aggressive_queue_pause_suspends_what_runs(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 3).await, expected, "the pause and its suspensions end automatically");
 }
 
-/// M54
+/// Model: queue-pause
 async fn a_graceful_queue_pause_lets_running_jobs_end(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     pause(t, Target::Queue(queue("default")), Pause::default()).await;
@@ -321,7 +321,7 @@ async fn a_graceful_queue_pause_lets_running_jobs_end(t: &Fixture) {
     assert!(t.claim(worker, 1).await.is_empty(), "but a retry does not start");
 }
 
-/// M55
+/// Model: worker-pause
 async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let other = t.worker().await;
@@ -343,7 +343,7 @@ async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
     assert!(!answer.is_paused);
 }
 
-/// M6 M55
+/// Model: crashes-and-poison, worker-pause
 async fn an_aggressive_worker_pause_releases_what_it_has(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let other = t.worker().await;
@@ -362,7 +362,7 @@ async fn an_aggressive_worker_pause_releases_what_it_has(t: &Fixture) {
     assert_eq!((again.job.id, again.job.attempt), (claimed.job.id, 2), "at once, without a backoff");
 }
 
-/// M54 M55 M56
+/// Model: queue-pause, worker-pause, processing-on-and-off
 #[tokio::test]
 async fn pauses_survive_a_restart() {
     let files = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ on_every_engine!(
     a_wait_that_is_over_shows_the_job_as_it_is,
 );
 
-/// M3
+/// Model: atomic-changes
 async fn counts_equal_a_recount_of_every_job(t: &Fixture) {
     for (n, state) in JobState::ALL.into_iter().enumerate() {
         let name = if n % 2 == 0 { "blue" } else { "red" };
@@ -65,7 +65,7 @@ async fn minutes(t: &Fixture) -> Vec<(i64, Minute)> {
     t.store.stats(&t.me).await.unwrap().minutes.into_iter().collect()
 }
 
-/// M3
+/// Model: atomic-changes
 async fn rates_count_what_happened_in_each_minute(t: &Fixture) {
     let minute = minute_of(t.now());
     let worker = t.steady_worker().await;
@@ -85,7 +85,7 @@ async fn rates_count_what_happened_in_each_minute(t: &Fixture) {
     assert_eq!(counts.ran.percentile(1.0), Some(Duration::from_millis(100)), "the bucket that 100 ms is in");
 }
 
-/// M3
+/// Model: atomic-changes
 async fn rates_lose_nothing_at_the_turn_of_a_minute(t: &Fixture) {
     let minute = minute_of(t.now());
     // Rates are written at most once a second: the second job is counted after the first one's were written.
@@ -98,7 +98,7 @@ async fn rates_lose_nothing_at_the_turn_of_a_minute(t: &Fixture) {
     assert_eq!(found, [(minute, 2), (minute + 1, 1)]);
 }
 
-/// M3
+/// Model: atomic-changes
 async fn rates_that_are_written_late_are_shown_at_once(t: &Fixture) {
     let minute = minute_of(t.now());
     let submitted = async || {
@@ -117,7 +117,7 @@ async fn rates_that_are_written_late_are_shown_at_once(t: &Fixture) {
     assert_eq!(submitted().await, [(minute + 10, 1)], "an hour is kept");
 }
 
-/// M102
+/// Model: explained-waiting
 async fn the_oldest_claimable_job_of_a_queue_is_known(t: &Fixture) {
     let first = t.now();
     assert_eq!(t.store.oldest_ready(&t.me, queue("default")).await.unwrap(), None);
@@ -133,7 +133,7 @@ async fn the_oldest_claimable_job_of_a_queue_is_known(t: &Fixture) {
     assert_eq!(t.store.oldest_ready(&t.me, queue("default")).await.unwrap(), None);
 }
 
-/// M103
+/// Model: wake-ups
 async fn a_wait_returns_when_the_job_is_final(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let id = claimed.job.id;
@@ -147,7 +147,7 @@ async fn a_wait_returns_when_the_job_is_final(t: &Fixture) {
     assert_eq!(again, found, "a job that is final already is not waited for");
 }
 
-/// M103
+/// Model: wake-ups
 async fn a_wait_that_is_over_shows_the_job_as_it_is(t: &Fixture) {
     let job = t.submit(new_job("report")).await;
     let found = t.store.wait(&t.me, job.id, Duration::ZERO).await.unwrap().unwrap();

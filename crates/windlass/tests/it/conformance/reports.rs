@@ -40,7 +40,7 @@ fn strict() -> ActOptions {
     ActOptions { strict: true, ..ActOptions::default() }
 }
 
-/// M51, M16, M2
+/// Model: repeated-actions, writable-fields, final-states
 async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     let id = t.submit(new_job("email.send")).await.id;
     let suspend = || JobAction::Suspend(Suspend::default());

@@ -18,7 +18,7 @@ fn mail() -> Target {
     Target::Queue(queue("mail"))
 }
 
-/// M54
+/// Model: queue-pause
 async fn a_queue_says_who_resumed_it_last(t: &Fixture) {
     let look = async || t.store.queue(&t.me, queue("mail")).await.unwrap();
     assert_eq!(look().await.resumed, None);
@@ -44,7 +44,7 @@ async fn a_queue_says_who_resumed_it_last(t: &Fixture) {
     assert_eq!(look().await.resumed.unwrap().by, "windlass");
 }
 
-/// M54
+/// Model: queue-pause
 async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &Fixture) {
     let job = |name: &str| NewJob { queue: queue(name), ..new_job("a") };
     let worker = t.worker().await;
@@ -78,7 +78,7 @@ async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &
     assert_eq!(t.store.resume_paused_jobs(&t.me, queue("mail"), None).await.unwrap().matched, 0);
 }
 
-/// M51
+/// Model: repeated-actions
 async fn pausing_and_resuming_strictly_names_what_is_in_the_way(t: &Fixture) {
     let resumed = t.store.resume_strictly(&t.me, mail(), None).await;
     assert_eq!(resumed, Err(ActError::NotPaused("queue mail".into())));

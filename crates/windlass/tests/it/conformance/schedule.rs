@@ -75,7 +75,7 @@ fn moments(start: Timestamp, seconds: u64, which: std::ops::RangeInclusive<u64>)
     which.map(|n| start.plus(secs(seconds * n))).collect()
 }
 
-/// M80 M81
+/// Model: schedule-runs, schedule-actions
 async fn each_run_submits_one_job(t: &Fixture) {
     let start = t.now();
     put(t, "often", every(60)).await;
@@ -102,7 +102,7 @@ async fn each_run_submits_one_job(t: &Fixture) {
     assert_eq!(schedule.last_job, jobs(t).await.last().map(|job| job.id));
 }
 
-/// M80: from winter to summer time, the clocks of Berlin go on showing two.
+/// Model: schedule-runs. From winter to summer time, the clocks of Berlin go on showing two.
 async fn a_cron_expression_is_read_on_the_clocks_of_its_zone(t: &Fixture) {
     put(t, "nightly", cron("30 2 * * *", "Europe/Berlin")).await;
     // The fixture's clock begins in January 2027; the clocks change on 28 March.
@@ -122,7 +122,7 @@ async fn a_cron_expression_is_read_on_the_clocks_of_its_zone(t: &Fixture) {
     );
 }
 
-/// M80
+/// Model: schedule-runs
 async fn a_one_off_runs_once_and_stays_to_be_seen(t: &Fixture) {
     let at = t.now().plus(secs(90));
     put(t, "launch", NewSchedule::new(ScheduleSpec::At(at), new_job("report"))).await;
@@ -156,7 +156,7 @@ async fn missed_records(t: &Fixture) -> usize {
     t.records(query).await.len()
 }
 
-/// M80
+/// Model: schedule-runs
 async fn missed_runs_are_skipped(t: &Fixture) {
     let start = t.now();
     assert_eq!(after_downtime(t, CatchUp::Skip, secs(5 * 60 + 30)).await, moments(start, 60, 1..=1));
@@ -166,7 +166,7 @@ async fn missed_runs_are_skipped(t: &Fixture) {
     assert_eq!(runs(t).await, [start.plus(secs(60)), start.plus(secs(7 * 60))], "the next one is on time");
 }
 
-/// M80
+/// Model: schedule-runs
 async fn missed_runs_are_made_up_for_once(t: &Fixture) {
     let start = t.now();
     let found = after_downtime(t, CatchUp::Once, secs(5 * 60 + 30)).await;
@@ -174,7 +174,7 @@ async fn missed_runs_are_made_up_for_once(t: &Fixture) {
     assert_eq!(missed_records(t).await, 1);
 }
 
-/// M80
+/// Model: schedule-runs
 async fn missed_runs_are_all_made_up_for_up_to_a_limit(t: &Fixture) {
     let start = t.now();
     let found = after_downtime(t, CatchUp::All, secs(5 * 60 + 30)).await;
@@ -189,7 +189,7 @@ async fn missed_runs_are_all_made_up_for_up_to_a_limit(t: &Fixture) {
     assert_eq!(missed_records(t).await, 2);
 }
 
-/// M80
+/// Model: schedule-runs
 async fn runs_may_overlap(t: &Fixture) {
     put(t, "often", every(60)).await;
     for n in 1..=3 {
@@ -201,7 +201,7 @@ async fn runs_may_overlap(t: &Fixture) {
     assert_eq!(get(t, "often").await.open.len(), 1, "those before are nobody's business any more");
 }
 
-/// M80
+/// Model: schedule-runs
 async fn a_run_is_left_out_while_the_one_before_is_not_over(t: &Fixture) {
     let start = t.now();
     put(t, "often", NewSchedule { overlap: Overlap::Skip, missed: CatchUp::All, ..every(60) }).await;
@@ -224,7 +224,7 @@ async fn a_run_is_left_out_while_the_one_before_is_not_over(t: &Fixture) {
     assert_eq!(get(t, "often").await.overlapped, 2);
 }
 
-/// M80
+/// Model: schedule-runs
 async fn a_run_cancels_the_one_before(t: &Fixture) {
     put(t, "often", NewSchedule { overlap: Overlap::Cancel, ..every(60) }).await;
     let worker = t.worker().await;
@@ -243,7 +243,7 @@ async fn a_run_cancels_the_one_before(t: &Fixture) {
     }
 }
 
-/// M14 M80
+/// Model: unique-key, schedule-runs
 async fn a_cancelled_run_hands_on_its_unique_key(t: &Fixture) {
     let job = NewJob { unique_key: Some("report".into()), ..new_job("report") };
     put(t, "often", NewSchedule { overlap: Overlap::Cancel, job: job.clone(), ..every(60) }).await;
@@ -262,7 +262,7 @@ async fn a_cancelled_run_hands_on_its_unique_key(t: &Fixture) {
     assert!(matches!(by_hand, ScheduleError::Refused(_)), "{by_hand}");
 }
 
-/// M113
+/// Model: backpressure
 async fn a_run_that_finds_no_room_is_tried_again_until_the_next_one_comes(t: &Fixture) {
     t.set_queue("default", QueueSettings { max_depth: Some(1), ..QueueSettings::default() }).await;
     let blocking = t.submit(new_job("other")).await;
@@ -304,7 +304,7 @@ async fn refusals(t: &Fixture) -> Vec<String> {
     refused.map(|record| record.context).collect()
 }
 
-/// M14 M81: another job has the unique key, and time alone does not change that.
+/// Model: unique-key, schedule-actions. Another job has the unique key, and time alone does not change that.
 async fn a_run_whose_unique_key_is_taken_is_left_out_and_told(t: &Fixture) {
     let job = NewJob { unique_key: Some("report".into()), ..new_job("report") };
     let holder = t.submit(job.clone()).await;
@@ -323,7 +323,7 @@ async fn a_run_whose_unique_key_is_taken_is_left_out_and_told(t: &Fixture) {
     assert_eq!(get(t, "often").await.submitted, 1);
 }
 
-/// M81: a run of a schedule that runs seldom is not tried for ever.
+/// Model: schedule-actions. A run of a schedule that runs seldom is not tried for ever.
 async fn a_run_that_finds_no_room_for_an_hour_is_given_up(t: &Fixture) {
     t.set_queue("default", QueueSettings { max_depth: Some(1), ..QueueSettings::default() }).await;
     t.submit(NewJob { lifetime: Some(secs(90_000)), ..new_job("other") }).await;
@@ -342,7 +342,7 @@ async fn a_run_that_finds_no_room_for_an_hour_is_given_up(t: &Fixture) {
     assert_eq!(get(t, "once").await, schedule, "it is over");
 }
 
-/// M12 M81: payload and options, byte for byte.
+/// Model: payload, schedule-actions. Payload and options, byte for byte.
 async fn a_job_of_a_schedule_is_what_was_asked_for(t: &Fixture) {
     let payload = Payload::bytes([0, 159, 146, 150, 255], "application/octet-stream");
     let mut job = NewJob {
@@ -370,7 +370,7 @@ async fn a_job_of_a_schedule_is_what_was_asked_for(t: &Fixture) {
     assert_eq!(binary.spec.labels.tags.get("team").map(String::as_str), Some("data"));
 }
 
-/// M35: maintenance learns when to come back.
+/// Model: timer-precision. Maintenance learns when to come back.
 async fn the_next_moment_is_known(t: &Fixture) {
     let start = t.now();
     put(t, "often", every(60)).await;

@@ -78,7 +78,7 @@ async fn the_answer_tells_whether_anything_changed(t: &Fixture) {
     assert_eq!(t.everything().await.records.len(), records, "what changes nothing is not recorded");
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn a_caller_sees_its_own_settings_and_those_of_all(t: &Fixture) {
     let caller = |name: &str| Caller::new(name, Role::Operator, Some(tenant(name)));
     let (acme, blue) = (caller("acme"), caller("blue"));
@@ -154,7 +154,7 @@ async fn a_push_target_is_checked_when_it_is_set(t: &Fixture) {
     assert!(t.store.push_targets().await.unwrap().is_empty());
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn everybodys_push_target_counts_before_a_tenants_own(t: &Fixture) {
     let (own, everybodys) = (Push::to("https://acme.example/"), Push::to("https://example.com/"));
     let acme = Caller::new("acme", Role::Operator, Some(tenant("acme")));

@@ -6,7 +6,7 @@ use crate::fixture::{Fixture, new_job, on_every_engine};
 
 on_every_engine!(a_job_is_submitted_claimed_and_completed);
 
-/// M2 M5
+/// Model: final-states, counters-and-fences
 async fn a_job_is_submitted_claimed_and_completed(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     assert_eq!(claimed.job.attempt, 1);

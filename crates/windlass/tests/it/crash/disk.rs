@@ -29,7 +29,7 @@ const DISK_MIB: u64 = 72;
 /// The name of a run in which nothing but jobs takes space.
 const OWN_JOBS: &str = "own";
 
-/// M100
+/// Model: at-least-once
 #[test]
 fn on_a_full_disk_running_work_ends_and_submissions_wait_for_space() {
     for (seed, filler_kib) in [(1, 12_288), (2, 21_003), (3, 33_333), (4, 38_001)] {

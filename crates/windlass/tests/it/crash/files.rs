@@ -28,7 +28,7 @@ fn is_stopped<T>(outcome: &Result<T, SubmitError>) -> bool {
     matches!(outcome, Err(SubmitError::Store(StoreError::Stopped(_))))
 }
 
-/// M100
+/// Model: at-least-once
 #[tokio::test]
 async fn a_file_that_is_removed_or_replaced_stops_the_store() {
     type Harm = fn(&Path);
@@ -55,7 +55,7 @@ async fn a_file_that_is_removed_or_replaced_stops_the_store() {
     }
 }
 
-/// M100: a restart after somebody deleted the database must not begin an empty store and delete what is left of the old one.
+/// Model: at-least-once. A restart after somebody deleted the database must not begin an empty store and delete what is left of the old one.
 #[tokio::test]
 async fn a_database_that_is_missing_beside_its_other_files_is_refused() {
     for is_closed in [true, false] {
@@ -114,7 +114,7 @@ async fn a_file_of_a_newer_version_is_refused_and_left_alone() {
     assert!(fs::read(&path).unwrap() == before, "a file that is refused is left as it was");
 }
 
-/// M100
+/// Model: at-least-once
 #[tokio::test]
 async fn a_backup_taken_under_load_opens_in_another_place() {
     let folder = tempfile::tempdir().unwrap();

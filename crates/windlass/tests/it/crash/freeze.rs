@@ -24,13 +24,13 @@ const LINES_BETWEEN_MAX: usize = 120;
 /// How long a process is frozen, in milliseconds: hardly, for as long as a commit takes, and for longer than a lease.
 const FROZEN: [std::ops::Range<u64>; 3] = [0..20, 20..600, 1_200..2_600];
 
-/// M100 M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
 async fn processes_frozen_at_any_moment_lose_nothing_and_do_nothing_twice_on_postgres() {
     freeze_again_and_again(&new_schema()).await;
 }
 
-/// M100 M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
 async fn processes_frozen_at_any_moment_lose_nothing_and_do_nothing_twice_on_a_file() {
     let folder = tempfile::tempdir().unwrap();

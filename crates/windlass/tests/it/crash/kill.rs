@@ -22,14 +22,14 @@ const CYCLE_MS: i64 = 600_000;
 /// enough.
 const CAMPAIGN_MS: i64 = 23 * 3_600_000;
 
-/// M100 M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
 async fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     kill_again_and_again(&address(folder.path()), CYCLES).await;
 }
 
-/// M100 M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
 async fn a_process_killed_at_any_moment_loses_nothing_on_postgres() {
     kill_again_and_again(&new_schema(), CYCLES_ON_POSTGRES).await;

@@ -30,7 +30,7 @@ fn start(address: &str, role: Role, seed: u64, name: &str) -> Process {
     Process::start(&Task { role, address: address.to_owned(), seed, now: None, name: name.to_owned() })
 }
 
-/// M100 M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
 async fn processes_that_share_a_file_lose_nothing_and_do_nothing_twice() {
     println!("seed {SEED:#x}");
@@ -112,7 +112,7 @@ async fn submit_for_a_while(store: &Store) -> Vec<String> {
     lines
 }
 
-/// M103
+/// Model: wake-ups
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_claim_is_woken_by_another_process() {
     let folder = tempfile::tempdir().unwrap();

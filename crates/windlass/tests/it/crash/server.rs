@@ -10,7 +10,7 @@ const KILLS: usize = 6;
 /// What must have been acknowledged since the last kill before the next.
 const LINES_BETWEEN: usize = 100;
 
-/// M100 M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
 async fn a_database_server_killed_at_any_moment_loses_nothing_and_fails_nobody() {
     let wanted = std::env::var("WINDLASS_CRASH_RESTARTS").ok().and_then(|value| value.parse().ok());

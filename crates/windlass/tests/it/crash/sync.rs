@@ -58,7 +58,7 @@ async fn check(folder: &TempDir, lines: &[String], context: &str) -> usize {
     ledger.acks.len()
 }
 
-/// M100
+/// Model: at-least-once
 #[tokio::test]
 async fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
     println!("seed {SEED:#x}");
@@ -82,7 +82,7 @@ async fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
     assert!(acks_before.iter().filter(|acks| **acks > 0).count() >= 3, "some failures came under load");
 }
 
-/// M100
+/// Model: at-least-once
 #[tokio::test]
 async fn a_process_killed_in_a_sync_loses_nothing_that_was_acknowledged() {
     println!("seed {SEED:#x}");

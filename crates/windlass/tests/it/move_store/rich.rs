@@ -215,7 +215,7 @@ async fn answers(address: &str) -> Vec<String> {
     answers
 }
 
-/// M5, M13, M72, M93, M101: everything goes on where it was.
+/// Model: counters-and-fences, idempotency-key, sleeps-and-signals, audit-chain, one-lease-at-a-time. Everything goes on where it was.
 #[tokio::test]
 async fn a_rich_store_answers_as_before_wherever_it_was_moved() {
     let ((_one, first), (_, second), (_other, third)) =

@@ -157,7 +157,7 @@ async fn calmly(attempt: impl AsyncFn() -> bool) {
     tokio::time::timeout(LONG, trying).await.expect("the node recovers");
 }
 
-/// M3, M7, M31, M100
+/// Model: atomic-changes, store-time, leases-and-heartbeats, at-least-once
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_at_any_message_of_a_commit_loses_no_lease_and_does_nothing_twice() {
     let stride =

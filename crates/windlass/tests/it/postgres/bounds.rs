@@ -42,7 +42,7 @@ async fn submit_all(store: &Store, jobs: Vec<NewJob>) -> Vec<JobId> {
     receipts.into_iter().map(|receipt| receipt.job.id).collect()
 }
 
-/// M9, M24: a change reaches hundreds of dependents with a number of statements that does not grow with them.
+/// Model: bounded-commits, inherited-priority. A change reaches hundreds of dependents with a number of statements that does not grow with them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_with_many_dependents_takes_few_statements() {
     let (_cluster, proxy, address) = counted();
@@ -68,7 +68,7 @@ async fn a_change_with_many_dependents_takes_few_statements() {
     store.close();
 }
 
-/// M21: with more lanes than fit into a small memory, neither a batch nor a claim asks for them one by one.
+/// Model: claim-order. With more lanes than fit into a small memory, neither a batch nor a claim asks for them one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_thousand_lanes_are_not_asked_for_one_by_one() {
     let (_cluster, proxy, address) = counted();
@@ -103,7 +103,7 @@ async fn twenty_thousand_lanes_are_not_asked_for_one_by_one() {
     store.close();
 }
 
-/// M23: where jobs age, a claim asks for the first jobs of all priorities of all lanes at once.
+/// Model: aging. Where jobs age, a claim asks for the first jobs of all priorities of all lanes at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_asks_once_for_all_priorities_that_age() {
     let (_cluster, proxy, address) = counted();
@@ -133,7 +133,7 @@ async fn a_claim_asks_once_for_all_priorities_that_age() {
     store.close();
 }
 
-/// M21: a large claim from several lanes asks as little as a small one: jobs and what was submitted are read at once.
+/// Model: claim-order. A large claim from several lanes asks as little as a small one: jobs and what was submitted are read at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_of_hundreds_asks_as_little_as_one_of_a_few() {
     let (_cluster, proxy, address) = counted();
@@ -159,7 +159,7 @@ async fn a_claim_of_hundreds_asks_as_little_as_one_of_a_few() {
     store.close();
 }
 
-/// M90: the few jobs that were redriven are found among many that were not with as many statements as an empty list takes,
+/// Model: tenant-isolation. The few jobs that were redriven are found among many that were not with as many statements as an empty list takes,
 /// and so is the reverse.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_of_what_was_redriven_does_not_walk_over_what_was_not() {
@@ -201,7 +201,7 @@ fn node(address: &str, clock: &Arc<ManualClock>, seed: u64) -> Store {
     Store::open_in(address, env).expect("the store opens")
 }
 
-/// M31: neither a heartbeat nor a claim changes the configuration, which other nodes would have to read again.
+/// Model: leases-and-heartbeats. Neither a heartbeat nor a claim changes the configuration, which other nodes would have to read again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
     let (_cluster, proxy, address) = counted();

@@ -136,7 +136,7 @@ async fn jump(fleet: &Fleet, clock: &Path, seconds: i64, time: Duration) {
     fleet.assert_whole().await;
 }
 
-/// M7, M31, M33, M35, M96
+/// Model: store-time, leases-and-heartbeats, lifetime, timer-precision, retention
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_clock_that_jumps_destroys_nothing() {
     let (cluster, clock) = clocked(&[]);
@@ -147,7 +147,7 @@ async fn a_database_clock_that_jumps_destroys_nothing() {
     fleet.nodes.iter().for_each(Store::close);
 }
 
-/// M7: a node that is started while the database's clock is wrong does not believe it; once an operator accepts it, every node
+/// Model: store-time. A node that is started while the database's clock is wrong does not believe it; once an operator accepts it, every node
 /// does, and no lease ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_started_on_a_database_with_a_wrong_clock_does_not_believe_it_until_it_is_accepted() {
@@ -168,7 +168,7 @@ async fn a_node_started_on_a_database_with_a_wrong_clock_does_not_believe_it_unt
     fleet.nodes.iter().for_each(Store::close);
 }
 
-/// M32: the server measures waits by its wall clock. If that jumps while a node waits for its turn, the wait goes on.
+/// Model: answer-time. The server measures waits by its wall clock. If that jumps while a node waits for its turn, the wait goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_jumps_does_not_cut_short_the_wait_for_a_turn() {
     // The server looks at its clock this long after a wait began.

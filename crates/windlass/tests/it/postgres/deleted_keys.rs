@@ -10,7 +10,7 @@ use super::verify;
 use crate::fixture::cluster::new_schema;
 use crate::worker::job_types::greet;
 
-/// M13
+/// Model: idempotency-key
 #[tokio::test]
 async fn a_deleted_job_answers_for_its_key_in_sql() {
     let address = new_schema();

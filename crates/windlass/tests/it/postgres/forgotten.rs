@@ -87,7 +87,7 @@ impl Case {
     }
 }
 
-/// M3, M100: one submission is one job, also if the others have committed thousands of times before its node could ask.
+/// Model: atomic-changes, at-least-once. One submission is one job, also if the others have committed thousands of times before its node could ask.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_is_found_however_many_others_came_after_it() {
     for others in [0, 1, 300, MANY] {
@@ -100,7 +100,7 @@ async fn a_commit_is_found_however_many_others_came_after_it() {
     }
 }
 
-/// M3: a commit that nobody remembers is neither called made nor made again.
+/// Model: atomic-changes. A commit that nobody remembers is neither called made nor made again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_is_forgotten_is_not_known_and_never_made_again() {
     let mut case = Case::new().await;
@@ -112,7 +112,7 @@ async fn a_commit_that_is_forgotten_is_not_known_and_never_made_again() {
     case.goes_on_with(&[0, 1, 2, 3, 4]).await;
 }
 
-/// M100: a database that lost what it had acknowledged is noticed, however much others have added to it since.
+/// Model: at-least-once. A database that lost what it had acknowledged is noticed, however much others have added to it since.
 #[tokio::test]
 async fn acknowledged_commits_that_are_gone_stop_the_node_however_late_it_looks() {
     for others in [0, 20, 320, MANY] {

@@ -32,7 +32,7 @@ async fn try_submit(store: &Store, number: usize) -> Result<(), StoreError> {
     }
 }
 
-/// M32: a caller that waits for another node's turn is refused in time, and what was refused is not done later.
+/// Model: answer-time. A caller that waits for another node's turn is refused in time, and what was refused is not done later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_another_node_keeps_is_waited_for_until_the_deadline() {
     let address = new_schema();
@@ -59,7 +59,7 @@ async fn a_turn_that_another_node_keeps_is_waited_for_until_the_deadline() {
     nodes.iter().for_each(Store::close);
 }
 
-/// M32: a commit that waits for a standby is not waited for; its caller hears that nobody knows, and it is there once.
+/// Model: answer-time. A commit that waits for a standby is not waited for; its caller hears that nobody knows, and it is there once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time() {
     let cluster = Cluster::start(&[]);
@@ -90,7 +90,7 @@ async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time(
     nodes.iter().for_each(Store::close);
 }
 
-/// M32: while the database is away everybody waits for their own time only, whatever waits before them; and a store that is
+/// Model: answer-time. While the database is away everybody waits for their own time only, whatever waits before them; and a store that is
 /// closed meanwhile is closed at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_database_that_is_away_is_told_to_everybody_in_time() {

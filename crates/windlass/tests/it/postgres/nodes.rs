@@ -29,7 +29,7 @@ const JOBS: usize = 100_000;
 const NODES: usize = 4;
 const CLAIMERS_PER_NODE: usize = 16;
 
-/// M5, M101: sixty-four claimers on four nodes share the work, and none of it is handed out twice.
+/// Model: counters-and-fences, one-lease-at-a-time. Sixty-four claimers on four nodes share the work, and none of it is handed out twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_claimers_on_many_nodes_claim_each_job_once() {
     let address = new_schema();
@@ -76,7 +76,7 @@ async fn many_claimers_on_many_nodes_claim_each_job_once() {
     nodes.iter().for_each(Store::close);
 }
 
-/// M103: a caller that waits on one node is woken by a submission on another, with notifications and without.
+/// Model: wake-ups. A caller that waits on one node is woken by a submission on another, with notifications and without.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_waits_is_woken_by_another_node() {
     for option in ["", "&notify=off", "&statement_cache=off", "&statement_cache=off&notify=on"] {
@@ -124,7 +124,7 @@ async fn picks_up(there: &Store, worker: WorkerId, submitting: impl Future<Outpu
     assert_eq!(claimed.jobs.len(), 1, "it was woken");
 }
 
-/// M103: notifications alone are enough, from the first commit of a node on, and after its change listener was cut off.
+/// Model: wake-ups. Notifications alone are enough, from the first commit of a node on, and after its change listener was cut off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_is_picked_up_on_another_node_without_polling() {
     let cluster = Cluster::start(&["-c fsync=off"]);
@@ -161,7 +161,7 @@ async fn a_submission_is_picked_up_on_another_node_without_polling() {
     there.close();
 }
 
-/// M31, M103: a worker on one node hears of a cancellation on another, also among thousands of submissions.
+/// Model: leases-and-heartbeats, wake-ups. A worker on one node hears of a cancellation on another, also among thousands of submissions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancellation_is_heard_on_another_node_without_polling() {
     let address = new_schema();
@@ -214,7 +214,7 @@ async fn a_commit_that_nobody_announced_is_found_by_polling_and_counted() {
     there.close();
 }
 
-/// M57: a pause made on one node binds the next claim on every other.
+/// Model: pause-reason-and-expiry. A pause made on one node binds the next claim on every other.
 #[tokio::test]
 async fn a_pause_binds_every_node_at_once() {
     let address = new_schema();
@@ -229,7 +229,7 @@ async fn a_pause_binds_every_node_at_once() {
     there.close();
 }
 
-/// M92: events of one node reach those who listen on another, in order and without a gap.
+/// Model: audit-trail. Events of one node reach those who listen on another, in order and without a gap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_reach_every_node_in_order() {
     let address = new_schema();
@@ -252,7 +252,7 @@ async fn events_reach_every_node_in_order() {
     there.close();
 }
 
-/// M7: a node whose clock is off by an hour stamps what it does with the database's time all the same.
+/// Model: store-time. A node whose clock is off by an hour stamps what it does with the database's time all the same.
 #[tokio::test]
 async fn a_node_with_a_wrong_clock_goes_by_the_databases() {
     let address = new_schema();

@@ -70,7 +70,7 @@ impl Load {
     }
 }
 
-/// M100: a caller that submits during a restart waits for it, on any node.
+/// Model: at-least-once. A caller that submits during a restart waits for it, on any node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_restarts_under_load_loses_nothing_and_fails_nobody() {
     let cluster = Arc::new(Cluster::start(&[]));
@@ -83,7 +83,7 @@ async fn a_server_that_restarts_under_load_loses_nothing_and_fails_nobody() {
     load.end().await;
 }
 
-/// M100: with a synchronous standby, what was answered survives the loss of the primary.
+/// Model: at-least-once. With a synchronous standby, what was answered survives the loss of the primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_that_takes_over_has_everything_that_was_answered() {
     let (primary, standby, address) = Cluster::pair();

@@ -30,7 +30,7 @@ fn suite() -> Vec<String> {
         .collect()
 }
 
-/// M100, M101, M103: the same suite, with a way past the pooler for notifications.
+/// Model: at-least-once, one-lease-at-a-time, wake-ups. The same suite, with a way past the pooler for notifications.
 #[test]
 fn the_whole_suite_passes_through_a_pooler() {
     let cluster = Cluster::start(&["-c fsync=off"]);
@@ -55,7 +55,7 @@ fn left_behind(cluster: &Cluster) -> String {
     cluster.query("SELECT locktype, pid FROM pg_locks WHERE locktype = 'advisory'")
 }
 
-/// M103: without that way there are no notifications; waiting callers are woken all the same.
+/// Model: wake-ups. Without that way there are no notifications; waiting callers are woken all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_know_only_the_pooler_find_each_others_work_by_looking() {
     let cluster = Cluster::start(&["-c fsync=off"]);

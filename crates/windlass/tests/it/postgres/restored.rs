@@ -116,7 +116,7 @@ async fn is_stopped(node: &Store) -> bool {
     matches!(answer, Err(SubmitError::Store(StoreError::Stopped(_))))
 }
 
-/// M5 M8 M101: files of the cluster put back under running nodes. Both find commits missing and stop; the generation begins
+/// Model: counters-and-fences, store-generation, one-lease-at-a-time. Files of the cluster put back under running nodes. Both find commits missing and stop; the generation begins
 /// once, and holds for the nodes that are started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_find_commits_missing_begin_a_new_generation() {
@@ -139,7 +139,7 @@ async fn nodes_that_find_commits_missing_begin_a_new_generation() {
     assert!(matches!(&reasons[..], [reason] if reason.contains("lost commit")), "{reasons:?}");
 }
 
-/// M5 M101: put back while no node ran, which nobody can notice. The random bits of the fence still tell the claims apart.
+/// Model: counters-and-fences, one-lease-at-a-time. Put back while no node ran, which nobody can notice. The random bits of the fence still tell the claims apart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fences_differ_after_a_restore_that_nobody_noticed() {
     let cluster = Cluster::start(&["-c fsync=off"]);
@@ -162,7 +162,7 @@ async fn fences_differ_after_a_restore_that_nobody_noticed() {
     node.close();
 }
 
-/// M5 M8 M101: a dump that is restored is another set of tables.
+/// Model: counters-and-fences, store-generation, one-lease-at-a-time. A dump that is restored is another set of tables.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_dump_begins_a_new_generation() {
     let cluster = Cluster::start(&["-c fsync=off"]);
@@ -177,7 +177,7 @@ async fn a_restored_dump_begins_a_new_generation() {
     assert!(matches!(&reasons[..], [reason] if reason.contains("tables were created again")), "{reasons:?}");
 }
 
-/// M8: a standby that takes over is on another timeline: leases of before are over, also where nothing was lost.
+/// Model: store-generation. A standby that takes over is on another timeline: leases of before are over, also where nothing was lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_begins_a_new_generation() {
     let (primary, standby, address) = Cluster::pair();

@@ -26,7 +26,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_secs(3);
 /// The shortest lease there is; extended by heartbeats for as long as a job of `SOON` takes.
 const LEASE: Duration = Duration::from_secs(1);
-/// Time acts within a second (M35), on a machine that is not busy; an hour is more than that anyway.
+/// Time acts within a second (Model: timer-precision), on a machine that is not busy; an hour is more than that anyway.
 const LATE: Duration = Duration::from_secs(20);
 
 /// The other process; nothing when it runs as an ordinary test.
@@ -110,7 +110,7 @@ async fn a_worker_with_a_wrong_clock_breaks_nothing(by: &str, is_kept_here: bool
     queue.close();
 }
 
-/// M7, M31, M35, M101
+/// Model: store-time, leases-and-heartbeats, timer-precision, one-lease-at-a-time
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_process_whose_clock_is_off_by_an_hour_breaks_nothing() {
     tokio::join!(

@@ -137,7 +137,7 @@ fn greeting() -> NewJob {
     NewJob::new(JobType::new("greet").unwrap(), Payload::json(r#"{"name": "a"}"#))
 }
 
-/// M34, M101: a submission in SQL becomes the job that the library would have made of it.
+/// Model: setting-levels, one-lease-at-a-time. A submission in SQL becomes the job that the library would have made of it.
 #[tokio::test]
 async fn sql_and_the_library_make_the_same_jobs() {
     for (options, change) in TAKEN {
@@ -289,7 +289,7 @@ fn refused() -> Vec<(String, &'static str, Option<Change>)> {
     all
 }
 
-/// M11, M12, M13, M16, M20, M61: SQL and library reject the same field.
+/// Model: type-and-queue-names, payload, idempotency-key, writable-fields, priority-values, dependency-limits. SQL and library reject the same field.
 #[tokio::test]
 async fn sql_and_the_library_refuse_the_same() {
     let address = new_schema();
@@ -325,7 +325,7 @@ async fn hello(job: Greet) -> anyhow::Result<String> {
     Ok(format!("hello, {}", job.name))
 }
 
-/// M3, M103: a commit wakes a worker that waits, with notifications and without, in Rust and by any statement.
+/// Model: atomic-changes, wake-ups. A commit wakes a worker that waits, with notifications and without, in Rust and by any statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
     for option in ["", "&notify=off", "&statement_cache=off"] {
@@ -355,7 +355,7 @@ async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
     }
 }
 
-/// M3
+/// Model: atomic-changes
 #[tokio::test]
 async fn a_rolled_back_transaction_leaves_nothing_and_a_refusal_leaves_the_rest() {
     let address = new_schema();
@@ -381,7 +381,7 @@ async fn a_rolled_back_transaction_leaves_nothing_and_a_refusal_leaves_the_rest(
     jobs.close();
 }
 
-/// M13: however many transactions use a key, in SQL or in the library, there is one job.
+/// Model: idempotency-key. However many transactions use a key, in SQL or in the library, there is one job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_transactions_with_one_key_make_one_job() {
     let address = new_schema();
@@ -418,7 +418,7 @@ async fn many_transactions_with_one_key_make_one_job() {
     jobs.close();
 }
 
-/// M13: a submission that becomes a job while another with its key comes in is found, in `inbox` or in `keys`.
+/// Model: idempotency-key. A submission that becomes a job while another with its key comes in is found, in `inbox` or in `keys`.
 #[tokio::test]
 async fn a_key_is_found_while_its_submission_becomes_a_job() {
     let address = new_schema();
@@ -450,7 +450,7 @@ async fn a_key_is_found_while_its_submission_becomes_a_job() {
     assert_eq!(second, first);
 }
 
-/// M13, M113: an open transaction delays only submissions with the same keys, and those not for ever.
+/// Model: idempotency-key, backpressure. An open transaction delays only submissions with the same keys, and those not for ever.
 #[tokio::test]
 async fn a_transaction_that_stays_open_stops_nobody_else() {
     let address = new_schema();
@@ -507,7 +507,7 @@ async fn what_is_refused_inside_is_not_lost_and_blocks_nobody() {
     store.close();
 }
 
-/// M91: a role that was granted the function can submit, and nothing else; one that was not, cannot.
+/// Model: roles. A role that was granted the function can submit, and nothing else; one that was not, cannot.
 #[tokio::test]
 async fn a_role_needs_a_grant_and_can_only_submit() {
     let address = new_schema();

@@ -81,7 +81,7 @@ async fn weather(
     (reply, proxy)
 }
 
-/// M3, M32, M100
+/// Model: atomic-changes, answer-time, at-least-once
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nodes_that_lose_their_connections_around_commits_tell_the_truth() {
     let faults = std::env::var("WINDLASS_STORM_FAULTS").ok().and_then(|value| value.parse().ok());

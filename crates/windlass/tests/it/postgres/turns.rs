@@ -89,7 +89,7 @@ async fn a_request_that_arrives_during_the_wait_shares_the_commit() {
     [here, there].iter().for_each(Store::close);
 }
 
-/// M3: as long as it is unknown whether a commit was made, no caller is told that it was not.
+/// Model: atomic-changes. As long as it is unknown whether a commit was made, no caller is told that it was not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
     let cluster = Cluster::start(&[]);
@@ -124,7 +124,7 @@ async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
     store.close();
 }
 
-/// M32: somebody cancels the statement with which a node waits for its turn; its callers hear nothing of it.
+/// Model: answer-time. Somebody cancels the statement with which a node waits for its turn; its callers hear nothing of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_that_somebody_cancels_begins_again() {
     let address = new_schema();

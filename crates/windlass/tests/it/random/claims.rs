@@ -22,7 +22,7 @@ pub(super) async fn check(store: &Store, request: &ClaimRequest, answer: &ClaimA
     left(store, &config, request, answer).await
 }
 
-/// A claim gave only what it may: nothing paused (M57), nothing over a limit (M110), the most urgent first (M21).
+/// A claim gave only what it may: nothing paused (Model: pause-reason-and-expiry), nothing over a limit (Model: concurrency-limits), the most urgent first (Model: claim-order).
 async fn gave(store: &Store, config: &Config, answer: &ClaimAnswer) -> Result<(), String> {
     let Some(first) = answer.jobs.first() else { return Ok(()) };
     let now = first.job.updated_at;
@@ -46,7 +46,7 @@ async fn gave(store: &Store, config: &Config, answer: &ClaimAnswer) -> Result<()
     if is_ordered { Ok(()) } else { Err("the claimed jobs are not in order".to_owned()) }
 }
 
-/// A claim left nothing that it should have given (M21, M102): what no pause and no limit keeps back runs before what is
+/// A claim left nothing that it should have given (Model: claim-order, explained-waiting): what no pause and no limit keeps back runs before what is
 /// less urgent, and at once if there is room.
 async fn left(
     store: &Store,

@@ -13,7 +13,7 @@ use crate::fixture::{Fixture, On, queue};
 
 const STEPS: usize = 150;
 
-/// M93: the chain covers every record, so equal chains are equal histories.
+/// Model: audit-chain. The chain covers every record, so equal chains are equal histories.
 #[tokio::test]
 async fn the_same_seed_gives_the_same_chain_on_every_engine_every_time() {
     for seed in [501, 502] {

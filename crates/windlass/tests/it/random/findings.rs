@@ -27,7 +27,7 @@ fn named(name: &str, after: &[&str]) -> NewJob {
     NewJob { name: Some(name.to_owned()), after, ..crate::fixture::new_job("email.send") }
 }
 
-/// M31: that the worker was silent stands; that its note came too late is its own answer.
+/// Model: leases-and-heartbeats. That the worker was silent stands; that its note came too late is its own answer.
 async fn a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name(t: &Fixture) {
     let (_, claimed) = t.running(new_job("email.send")).await;
     t.advance(Duration::from_secs(31));
@@ -37,7 +37,7 @@ async fn a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name(t: &Fixtur
     assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
 }
 
-/// M110: what one queue allows for a key does not hide from another how many there are.
+/// Model: concurrency-limits. What one queue allows for a key does not hide from another how many there are.
 async fn a_key_is_counted_in_full_for_queues_with_different_limits(t: &Fixture) {
     let settings = QueueSettings { max_running_per_key: Some(2), ..QueueSettings::default() };
     t.store.configure(&t.me, Settings::Queue(queue("mail"), settings)).await.expect("an admin may");
@@ -53,7 +53,7 @@ async fn a_key_is_counted_in_full_for_queues_with_different_limits(t: &Fixture) 
     assert!(t.claim(worker, 10).await.is_empty());
 }
 
-/// M13, M61: a duplicate is the job that had its key before, also for those who wait for it.
+/// Model: idempotency-key, dependency-limits. A duplicate is the job that had its key before, also for those who wait for it.
 async fn waiting_for_a_duplicate_is_waiting_for_the_job_it_stands_for(t: &Fixture) {
     let key = Some("k".to_owned());
     let jobs = vec![named("a", &[]), NewJob { idempotency_key: key.clone(), ..named("b", &["a"]) }];
@@ -77,7 +77,7 @@ async fn waiting_for_a_duplicate_is_waiting_for_the_job_it_stands_for(t: &Fixtur
     assert_eq!(receipts[0].job.depth, 3);
 }
 
-/// M61: no job waits for itself, under whatever name.
+/// Model: dependency-limits. No job waits for itself, under whatever name.
 async fn jobs_of_a_batch_that_wait_for_each_other_through_a_duplicate_are_a_cycle(t: &Fixture) {
     let key = Some("k".to_owned());
     let jobs = vec![
@@ -92,7 +92,7 @@ async fn jobs_of_a_batch_that_wait_for_each_other_through_a_duplicate_are_a_cycl
     };
 }
 
-/// M61, M90: another tenant's job looks like one that does not exist.
+/// Model: dependency-limits, tenant-isolation. Another tenant's job looks like one that does not exist.
 async fn a_name_in_a_batch_does_not_reach_into_another_tenant(t: &Fixture) {
     let jobs = vec![NewJob { tenant: Some(tenant("acme")), ..named("a", &[]) }, named("b", &["a"])];
     let answer = t.store.submit(&t.me, jobs, SubmitOptions::default()).await;
@@ -100,7 +100,7 @@ async fn a_name_in_a_batch_does_not_reach_into_another_tenant(t: &Fixture) {
     assert_eq!(invalid, Invalid::new("after.0", FieldProblem::NoSuchJob("@a".to_owned())));
 }
 
-/// M14: a holder whose time is over lets go of the key before the next one takes it.
+/// Model: unique-key. A holder whose time is over lets go of the key before the next one takes it.
 async fn a_unique_key_that_time_frees_belongs_to_the_next_holder(t: &Fixture) {
     let job = || NewJob {
         unique_key: Some("u".to_owned()),

@@ -27,7 +27,7 @@ pub(super) struct Laws {
 }
 
 impl Laws {
-    /// Compares every job with how it was: what is final stays (M2), what counts never falls (M5).
+    /// Compares every job with how it was: what is final stays (Model: final-states), what counts never falls (Model: counters-and-fences).
     pub(super) fn look(&mut self, now: &[Snapshot]) -> Result<(), String> {
         for Snapshot { job, spec, .. } in now {
             if let Some(before) = self.before.get(&job.id) {
@@ -43,7 +43,7 @@ impl Laws {
         now.iter().try_for_each(|found| self.inherits(found))
     }
 
-    /// M60, M64: nothing that a live job needs is deleted or pruned: no child of it, nothing that it depends on.
+    /// Model: dependencies, child-groups. Nothing that a live job needs is deleted or pruned: no child of it, nothing that it depends on.
     fn has_what_it_needs(
         &self,
         before: &HashMap<JobId, JobRecord>,
@@ -61,7 +61,7 @@ impl Laws {
         }
     }
 
-    /// M24: a job that waits is as urgent as the most urgent of those it waits for.
+    /// Model: inherited-priority. A job that waits is as urgent as the most urgent of those it waits for.
     fn inherits(&self, Snapshot { job, spec, .. }: &Snapshot) -> Result<(), String> {
         if job.state.is_final() || !job.has_unmet_dependencies() {
             return Ok(());
@@ -78,7 +78,7 @@ impl Laws {
         Err(format!("job {} inherits {:?}, not {most:?}", job.id, job.inherited))
     }
 
-    /// M13: within its window a key stands for one job, whether that is still stored or not.
+    /// Model: idempotency-key. Within its window a key stands for one job, whether that is still stored or not.
     pub(super) fn submitted(
         &mut self,
         now: Timestamp,
@@ -116,8 +116,8 @@ impl Laws {
         Ok(())
     }
 
-    /// M5: fences only grow, and nothing is taken but from the worker that claimed last, with the fence it was given, in
-    /// the generation that gave it (M8).
+    /// Model: counters-and-fences. Fences only grow, and nothing is taken but from the worker that claimed last, with the fence it was given, in
+    /// the generation that gave it (Model: store-generation).
     pub(super) fn answered(&mut self, operation: &Operation, answer: &Answer) -> Result<(), String> {
         match (operation, answer) {
             (_, Answer::Claimed(_, Ok(claimed))) => {
@@ -160,7 +160,7 @@ impl Laws {
                 self.is_last(hand.job, hand.fence, hand.worker)
             }
             (Operation::Spawn(_, hand, _), Answer::Spawned(Ok(spawned))) => {
-                // M64: a decided group does not stop the parent again.
+                // Model: child-groups. A decided group does not stop the parent again.
                 if spawned.is_known && spawned.parent.state == JobState::Scheduled {
                     return Err(format!("job {} was stopped for nothing", spawned.parent.id));
                 }
@@ -188,7 +188,7 @@ impl Laws {
     }
 }
 
-/// The live trail of every job: each step begins where the one before it ended (M3).
+/// The live trail of every job: each step begins where the one before it ended (Model: atomic-changes).
 #[derive(Default)]
 pub(super) struct Steps {
     states: HashMap<JobId, JobState>,

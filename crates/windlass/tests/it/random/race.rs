@@ -157,7 +157,7 @@ impl Arena {
         panic!("{} jobs never end, such as {:?}", open.len(), open.first());
     }
 
-    /// M5, M13, M101: one job per key, one holder per lease, one end per lease, one completion per job.
+    /// Model: counters-and-fences, idempotency-key, one-lease-at-a-time. One job per key, one holder per lease, one end per lease, one completion per job.
     fn check_told(&self) {
         let replies = self.replies.lock().expect("nobody panicked");
         assert!(

@@ -68,7 +68,7 @@ impl Extract for Place {
     }
 }
 
-/// M17
+/// Model: attempt-records
 async fn a_batch_handler_asks_for_what_others_ask_for(t: &TestClient) {
     async fn handler(
         jobs: Vec<Add>,
@@ -107,7 +107,7 @@ async fn a_batch_handler_may_return_less_than_an_outcome_for_each(t: &TestClient
     t.assert_completed(&all, "all").await;
 }
 
-/// M40 M43
+/// Model: retry-defaults, error-categories
 async fn each_job_fails_by_its_own_policy(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(sender): State<EventSender>) -> Outcomes {
         sender.say(names(&jobs));
@@ -142,7 +142,7 @@ async fn each_job_fails_by_its_own_policy(t: &TestClient) {
     assert_eq!(received.all(), ["again fine later never once", "again", "later"]);
 }
 
-/// M43
+/// Model: error-categories
 async fn an_error_of_the_whole_batch_is_that_of_every_job(t: &TestClient) {
     async fn handler(_: Vec<Greet>, contexts: Vec<Cx>) -> anyhow::Result<Outcomes> {
         if contexts[0].attempt() == 1 {
@@ -164,7 +164,7 @@ async fn an_error_of_the_whole_batch_is_that_of_every_job(t: &TestClient) {
     }
 }
 
-/// M43
+/// Model: error-categories
 async fn a_wrong_number_of_outcomes_fails_all_and_says_so(t: &TestClient) {
     for too_many in [false, true] {
         let handler = move |jobs: Vec<Greet>| async move {
@@ -190,7 +190,7 @@ async fn a_wrong_number_of_outcomes_fails_all_and_says_so(t: &TestClient) {
     }
 }
 
-/// M6: one that always panics takes nobody with it.
+/// Model: crashes-and-poison. One that always panics takes nobody with it.
 async fn after_a_panic_each_job_is_tried_by_itself(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, State(sender): State<EventSender>) -> Outcomes {
         sender.say(names(&jobs));
@@ -242,7 +242,7 @@ async fn what_cannot_be_read_or_written_fails_alone(t: &TestClient) {
     assert_eq!(states, [JobState::Completed, JobState::Failed]);
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_job_that_sleeps_leaves_its_batch(t: &TestClient) {
     async fn one(job: Greet, cx: Cx) -> anyhow::Result<String> {
         match job.name.as_str() {
@@ -283,7 +283,7 @@ async fn a_job_that_sleeps_leaves_its_batch(t: &TestClient) {
     assert_eq!(received.all()[0], "fine sleeps spawns waits");
 }
 
-/// M70 M101
+/// Model: steps, one-lease-at-a-time
 async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(sender): State<EventSender>) -> Outcomes {
         sender.say(names(&jobs));
@@ -314,7 +314,7 @@ async fn steps_are_kept_for_each_job_when_a_worker_dies(t: &TestClient) {
     assert_eq!(calls, ["a", "a b", "b"], "what has crashed is tried by itself");
 }
 
-/// M18 M41
+/// Model: result-cost-and-progress, backoff
 async fn layers_costs_and_delays_are_those_of_each_job(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>) -> Outcomes {
         let mut outcomes = Vec::new();
@@ -369,7 +369,7 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestClient) {
     assert_eq!(t.run_due(worker()).await, 2);
 }
 
-/// M104
+/// Model: unknown-types
 async fn a_worker_does_not_start_with_a_batch_that_cannot_be(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, _: Vec<Cx>, State(_): State<Vec<u8>>) -> Outcomes {
         jobs.into_iter().map(|job| Ok(job.name)).collect()

@@ -107,7 +107,7 @@ async fn a_worker_whose_slots_are_taken_does_not_wait_for_more(bench: &Bench) {
     worker.stop().await;
 }
 
-/// M50
+/// Model: suspend-modes
 async fn a_job_that_is_cancelled_or_suspended_leaves_the_others_alone(bench: &Bench) {
     async fn handler(
         jobs: Vec<Greet>,
@@ -142,7 +142,7 @@ async fn a_job_that_is_cancelled_or_suspended_leaves_the_others_alone(bench: &Be
     assert_eq!(state(&bench.client, jobs[1].id()).await, JobState::Suspended);
 }
 
-/// M6
+/// Model: crashes-and-poison
 async fn a_worker_that_leaves_does_not_wait_for_more(bench: &Bench) {
     let mut house = House::open_for(100);
     let worker = Started::new(house.worker(bench, BatchOptions::new(100, LONG)));
@@ -155,7 +155,7 @@ async fn a_worker_that_leaves_does_not_wait_for_more(bench: &Bench) {
     }
 }
 
-/// M6
+/// Model: crashes-and-poison
 async fn a_batch_that_does_not_stop_is_given_back(bench: &Bench) {
     let mut house = House::open_for(0);
     let worker = || house.worker(bench, BatchOptions::new(2, LONG));
@@ -174,7 +174,7 @@ async fn a_batch_that_does_not_stop_is_given_back(bench: &Bench) {
     other.stop().await;
 }
 
-/// M55
+/// Model: worker-pause
 async fn a_batch_that_has_not_begun_is_given_back_by_a_pause(bench: &Bench) {
     let mut house = House::open_for(100);
     let worker = Started::new(house.worker(bench, BatchOptions::new(3, LONG)));
@@ -226,7 +226,7 @@ impl Drop for Dropped {
     }
 }
 
-/// M30: each job has its own time limit; the call ends with the last of them, and each is tried by itself then.
+/// Model: execution-timeout. Each job has its own time limit; the call ends with the last of them, and each is tried by itself then.
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_hangs_is_dropped_when_the_time_of_all_its_jobs_is_over() {
     async fn handler(jobs: Vec<Greet>, contexts: Vec<Cx>, State(sender): State<EventSender>) -> Outcomes {

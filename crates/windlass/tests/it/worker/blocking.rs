@@ -39,7 +39,7 @@ impl Drop for OnThread {
     }
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestClient) {
     let (sender, mut received) = events();
     let threads = Threads::default();
@@ -71,7 +71,7 @@ async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestClient) {
     assert_eq!(t.job(job.id()).await.job.crashes, 0);
 }
 
-/// M64
+/// Model: child-groups
 async fn a_blocking_handler_has_children(t: &TestClient) {
     let parent = |_: Add, cx: Cx| -> anyhow::Result<u64> {
         let children = ["one", "three"].map(greet);
@@ -92,7 +92,7 @@ fn stepping(name: &'static str) -> impl Fn(Greet, Cx) -> anyhow::Result<String> 
     }
 }
 
-/// M70
+/// Model: steps
 async fn a_blocking_handler_replays_its_steps(t: &TestClient) {
     let worker = || Worker::new(t.client()).handle_blocking(stepping("second"));
     let points = [CrashPoint::BeforeStep("second".into()), CrashPoint::AfterStep("second".into())];
@@ -107,7 +107,7 @@ async fn a_blocking_handler_replays_its_steps(t: &TestClient) {
     }
 }
 
-/// M71
+/// Model: step-identity
 async fn changed_code_is_found_on_a_thread(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let dying = Worker::new(t.client()).handle_blocking(stepping("second"));

@@ -56,7 +56,7 @@ fn full(submit: Submit<Greet>) -> Submit<Greet> {
         .traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 }
 
-/// M11, M12, M13, M14, M16, M20, M34, M90
+/// Model: type-and-queue-names, payload, idempotency-key, unique-key, writable-fields, priority-values, setting-levels, tenant-isolation
 async fn everything_a_builder_says_is_kept(t: &TestClient) {
     let handle = full(t.client().submit(greet("world"))).await.unwrap();
     let found = t.job(handle.id()).await;
@@ -84,7 +84,7 @@ async fn everything_a_builder_says_is_kept(t: &TestClient) {
     assert!(!full(t.client().submit(greet("world"))).await.unwrap().is_duplicate());
 }
 
-/// M63
+/// Model: batches
 async fn a_draft_says_the_same_as_a_submission(t: &TestClient) {
     let draft = JobBuilder::new(&greet("x")).queue("mail").priority(3).hold();
     let handle = t.client().submit(draft).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_draft_says_the_same_as_a_submission(t: &TestClient) {
     assert_eq!(job.state, JobState::Created);
 }
 
-/// M34
+/// Model: setting-levels
 async fn a_kind_has_wishes_and_a_submission_overrides_them(t: &TestClient) {
     let own = t.client().submit(Mail).await.unwrap();
     let job = t.job(own.id()).await.job;
@@ -121,7 +121,7 @@ fn quickly(t: &TestClient, sender: &EventSender) -> Worker {
     Worker::new(t.client()).with(sender.clone()).handle(quick).handle(add)
 }
 
-/// M21
+/// Model: claim-order
 async fn a_moment_and_a_delay_hold_a_job_back(t: &TestClient) {
     let (sender, mut received) = events();
     t.client().submit(greet("delay")).delay(secs(10)).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_moment_and_a_delay_hold_a_job_back(t: &TestClient) {
     assert_eq!(received.all(), ["past", "delay", "at"]);
 }
 
-/// M13
+/// Model: idempotency-key
 async fn the_same_key_finds_the_first_job(t: &TestClient) {
     let first = t.client().submit(greet("a")).key("k").await.unwrap();
     assert!(!first.is_duplicate() && !first.payload_differs());
@@ -151,7 +151,7 @@ async fn the_same_key_finds_the_first_job(t: &TestClient) {
     assert!(t.client().submit(greet("a")).key("k").strict().await.unwrap().is_duplicate());
 }
 
-/// M14
+/// Model: unique-key
 async fn a_unique_key_names_its_holder(t: &TestClient) {
     let holder = t.client().submit(greet("a")).unique("u").await.unwrap();
     let refused = t.client().submit(greet("b")).unique("u").await.err().unwrap();
@@ -160,7 +160,7 @@ async fn a_unique_key_names_its_holder(t: &TestClient) {
     t.client().submit(greet("b")).unique("u").await.unwrap();
 }
 
-/// M11, M16, M20
+/// Model: type-and-queue-names, writable-fields, priority-values
 async fn what_is_not_allowed_is_told_when_awaited(t: &TestClient) {
     let submit = || t.client().submit(greet("a"));
     let cases: Vec<(Submit<Greet>, &str)> = vec![
@@ -180,7 +180,7 @@ async fn what_is_not_allowed_is_told_when_awaited(t: &TestClient) {
     assert!(t.client().store().stats(t.client().caller()).await.unwrap().states.values().all(|n| *n == 0));
 }
 
-/// M60, M62
+/// Model: dependencies, failed-dependencies
 async fn a_job_waits_for_handles_and_ids(t: &TestClient) {
     let (sender, mut received) = events();
     let first = t.client().submit(greet("first")).delay(secs(5)).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_job_waits_for_handles_and_ids(t: &TestClient) {
     t.assert_state(last.id(), JobState::Completed).await;
 }
 
-/// M60
+/// Model: dependencies
 async fn one_of_several_is_enough_for_after_any(t: &TestClient) {
     let one = t.client().submit(greet("one")).hold().await.unwrap();
     let other = t.client().submit(greet("other")).hold().await.unwrap();
@@ -204,7 +204,7 @@ async fn one_of_several_is_enough_for_after_any(t: &TestClient) {
     t.assert_state(any.id(), JobState::Scheduled).await;
 }
 
-/// M63
+/// Model: batches
 async fn many_of_a_kind_are_submitted_in_order_or_not_at_all(t: &TestClient) {
     let (sender, mut received) = events();
     let drafts = ["a", "b", "c"].map(|name| JobBuilder::new(&greet(name)).priority(60));
@@ -222,7 +222,7 @@ async fn many_of_a_kind_are_submitted_in_order_or_not_at_all(t: &TestClient) {
     assert!(t.client().submit_all(none).await.unwrap().is_empty());
 }
 
-/// M60, M63
+/// Model: dependencies, batches
 async fn a_graph_of_any_kinds_is_one_submission(t: &TestClient) {
     let (sender, mut received) = events();
     let mut batch = t.client().batch();
@@ -239,7 +239,7 @@ async fn a_graph_of_any_kinds_is_one_submission(t: &TestClient) {
     assert_eq!(submitted.handle(top).unwrap().id(), submitted.jobs()[0].id());
 }
 
-/// M61, M63
+/// Model: dependency-limits, batches
 async fn a_node_of_another_batch_is_refused(t: &TestClient) {
     let (mut one, mut other) = (t.client().batch(), t.client().batch());
     let (mine, theirs) = (one.add(greet("mine")), other.add(greet("theirs")));
@@ -253,7 +253,7 @@ async fn a_node_of_another_batch_is_refused(t: &TestClient) {
     assert_eq!(t.submitted::<Greet>().await.len(), 1);
 }
 
-/// M60
+/// Model: dependencies
 async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestClient) {
     let (sender, mut received) = events();
     let first = t.client().submit(greet("1")).await.unwrap();
@@ -269,7 +269,7 @@ async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestClient) {
     assert!(format!("{kept:?}").contains(&kept.id().to_string()));
 }
 
-/// M63
+/// Model: batches
 async fn a_batch_with_one_bad_job_stores_nothing(t: &TestClient) {
     let mut batch = t.client().batch();
     batch.add(greet("fine"));
@@ -283,7 +283,7 @@ async fn a_batch_with_one_bad_job_stores_nothing(t: &TestClient) {
     assert!(t.client().store().stats(t.client().caller()).await.unwrap().states.values().all(|n| *n == 0));
 }
 
-/// M60
+/// Model: dependencies
 async fn a_chain_runs_link_by_link(t: &TestClient) {
     let (sender, mut received) = events();
     let chain = t.client().chain().then(greet("1")).then(Add { numbers: vec![] }).then(greet("3"));
@@ -294,7 +294,7 @@ async fn a_chain_runs_link_by_link(t: &TestClient) {
     t.assert_state(jobs[3].id(), JobState::Completed).await;
 }
 
-/// M62
+/// Model: failed-dependencies
 async fn a_broken_chain_ends_with_its_broken_link(t: &TestClient) {
     let chain = t.client().chain().then(greet("1")).then(greet("2")).then(greet("3"));
     let jobs = chain.submit().await.unwrap();
@@ -303,7 +303,7 @@ async fn a_broken_chain_ends_with_its_broken_link(t: &TestClient) {
     t.assert_state(jobs[2].id(), JobState::Cancelled).await;
 }
 
-/// M20, M22
+/// Model: priority-values, changing-priority
 async fn priorities_have_numbers_and_names(t: &TestClient) {
     let client = t.client();
     let jobs = [
@@ -327,7 +327,7 @@ async fn priorities_have_numbers_and_names(t: &TestClient) {
     t.assert_state(late.id(), JobState::Delayed).await;
 }
 
-/// M20, M21
+/// Model: priority-values, claim-order
 async fn urgent_jobs_run_first(t: &TestClient) {
     let (sender, mut received) = events();
     for (name, priority) in [("low", 10), ("high", 90), ("middle", 50), ("high too", 90)] {

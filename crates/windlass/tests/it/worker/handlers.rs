@@ -37,7 +37,7 @@ async fn error_of(t: &TestClient, id: JobId) -> ErrorRecord {
     t.job(id).await.job.details.error.clone().expect("the job has an error")
 }
 
-/// M17
+/// Model: attempt-records
 async fn handlers_ask_for_up_to_four_things(t: &TestClient) {
     async fn one(job: Greet, State(word): State<&'static str>) -> anyhow::Result<String> {
         Ok(format!("{word} {}", job.name))
@@ -65,7 +65,7 @@ async fn handlers_ask_for_up_to_four_things(t: &TestClient) {
     assert_eq!(third.result(Duration::ZERO).await.unwrap(), "plain");
 }
 
-/// M12: it is given the very bytes, and what they are of.
+/// Model: payload. It is given the very bytes, and what they are of.
 async fn one_handler_may_be_for_every_type_that_has_none(t: &TestClient) {
     let known = t.client().submit(greet("a")).await.unwrap();
     let unknown = t.client().submit(Add { numbers: vec![1, 2] }).await.unwrap();
@@ -86,7 +86,7 @@ async fn one_handler_may_be_for_every_type_that_has_none(t: &TestClient) {
     assert_eq!(alone.result(Duration::ZERO).await.unwrap(), "any");
 }
 
-/// M104
+/// Model: unknown-types
 async fn a_worker_without_what_its_handlers_ask_for_does_not_start(t: &TestClient) {
     let handler = |_: Greet, _: Cx, State(_): State<Vec<u8>>| async { anyhow::Ok(String::new()) };
     let job = t.client().submit(greet("a")).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_worker_without_what_its_handlers_ask_for_does_not_start(t: &TestClien
     t.assert_completed(&job, "").await;
 }
 
-/// M104
+/// Model: unknown-types
 async fn a_worker_needs_one_handler_for_each_type_it_runs(t: &TestClient) {
     let refused = Worker::new(t.client()).run().await.unwrap_err().to_string();
     assert_eq!(refused, "handler: is required");
@@ -118,7 +118,7 @@ impl Extract for Word {
     }
 }
 
-/// M43
+/// Model: error-categories
 async fn a_missing_state_is_told_by_name(t: &TestClient) {
     let handler = |_: Greet, Word(word): Word| async { anyhow::Ok(word) };
     let fine = t.client().submit(greet("a")).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_missing_state_is_told_by_name(t: &TestClient) {
     assert!(error.message.contains("Vec<u8>"), "{}", error.message);
 }
 
-/// M40, M43, M45
+/// Model: retry-defaults, error-categories, error-record
 async fn any_error_is_temporary_until_the_budget_is_spent(t: &TestClient) {
     let handler = |_: Greet| async { Err::<String, _>(anyhow::anyhow!("cause").context("attempt")) };
     let job = t.client().submit(greet("a")).retry(RetryPolicy::fixed()).await.unwrap();
@@ -154,7 +154,7 @@ async fn any_error_is_temporary_until_the_budget_is_spent(t: &TestClient) {
 #[error("the shop is closed")]
 struct Closed(#[source] Failure);
 
-/// M43
+/// Model: error-categories
 async fn a_failure_speaks_through_context_and_sources(t: &TestClient) {
     let beneath = |_: Greet| async {
         let failed: Result<String, Failure> = Err(Failure::permanent("gone", "no such user"));
@@ -182,7 +182,7 @@ async fn a_failure_speaks_through_context_and_sources(t: &TestClient) {
     }
 }
 
-/// M44
+/// Model: retry-after
 async fn a_failure_may_name_its_own_delay(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         if cx.attempt() == 1 {
@@ -199,7 +199,7 @@ async fn a_failure_may_name_its_own_delay(t: &TestClient) {
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "at last");
 }
 
-/// M6
+/// Model: crashes-and-poison
 async fn snoozing_is_no_failure(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         match cx.attempt() {
@@ -220,7 +220,7 @@ async fn snoozing_is_no_failure(t: &TestClient) {
     assert_eq!(t.job(job.id()).await.job.failures, 0);
 }
 
-/// M17
+/// Model: attempt-records
 async fn blocking_handlers_run_like_others(t: &TestClient) {
     let handler = |job: Greet, cx: Cx| -> anyhow::Result<String> {
         tokio::runtime::Handle::current().block_on(cx.log("from a thread"))?;
@@ -234,7 +234,7 @@ async fn blocking_handlers_run_like_others(t: &TestClient) {
     t.assert_state(bad.id(), JobState::Failed).await;
 }
 
-/// M43
+/// Model: error-categories
 async fn the_last_layer_is_the_outermost(t: &TestClient) {
     let (sender, mut received) = events();
     let said = sender.clone();
@@ -265,7 +265,7 @@ async fn the_last_layer_is_the_outermost(t: &TestClient) {
     t.assert_state(job.id(), JobState::Failed).await;
 }
 
-/// M43
+/// Model: error-categories
 async fn a_payload_of_another_shape_fails_for_good(t: &TestClient) {
     let job = t.client().submit(super::job_types::OtherGreet { names: vec![] }).await.unwrap();
     t.run_due(Worker::new(t.client()).handle(|_: Greet| async { anyhow::Ok(String::new()) })).await;
@@ -275,7 +275,7 @@ async fn a_payload_of_another_shape_fails_for_good(t: &TestClient) {
     assert!(error.message.contains("missing field `name`"), "{}", error.message);
 }
 
-/// M18
+/// Model: result-cost-and-progress
 async fn a_result_too_large_fails_for_good_and_says_so(t: &TestClient) {
     let handler = |job: Fill, cx: Cx| async move {
         cx.cost(7);
@@ -292,7 +292,7 @@ async fn a_result_too_large_fails_for_good_and_says_so(t: &TestClient) {
     assert_eq!(t.job(job.id()).await.job.cost_cents, 7);
 }
 
-/// M18
+/// Model: result-cost-and-progress
 async fn a_result_without_words_fails_for_good(t: &TestClient) {
     let handler = |_: Map| async { anyhow::Ok([((1, 2), 3)].into()) };
     let job = t.client().submit(Map).await.unwrap();
@@ -301,7 +301,7 @@ async fn a_result_without_words_fails_for_good(t: &TestClient) {
     assert_eq!(error_of(t, job.id()).await.code.as_deref(), Some("result_unwritable"));
 }
 
-/// M104
+/// Model: unknown-types
 async fn a_type_that_nobody_knows_waits(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let worker = Worker::new(t.client()).handle(|_: Fill| async { anyhow::Ok(String::new()) });
@@ -309,7 +309,7 @@ async fn a_type_that_nobody_knows_waits(t: &TestClient) {
     t.assert_state(job.id(), JobState::Scheduled).await;
 }
 
-/// M5, M17
+/// Model: counters-and-fences, attempt-records
 async fn a_job_knows_its_attempts(t: &TestClient) {
     let (sender, mut received) = events();
     let handler = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
@@ -334,7 +334,7 @@ async fn a_job_knows_its_attempts(t: &TestClient) {
     );
 }
 
-/// M18
+/// Model: result-cost-and-progress
 async fn progress_logs_and_costs_are_kept(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.progress(40.0, "soon").await?;

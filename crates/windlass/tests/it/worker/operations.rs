@@ -46,7 +46,7 @@ fn echoing(t: &TestClient) -> Worker {
     Worker::new(t.client()).handle(echo)
 }
 
-/// M50, M51
+/// Model: suspend-modes, repeated-actions
 async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     assert_eq!(job.resume().await.unwrap(), ActionResult::Unchanged);
@@ -55,13 +55,13 @@ async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestClien
     assert_eq!(t.run_due(echoing(t)).await, 0);
     assert_eq!(job.resume().await.unwrap(), ActionResult::Changed);
     assert_eq!(t.run_due(echoing(t)).await, 1);
-    // M1: it is final.
+    // Model: refused-changes. It is final.
     let how = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
     let Err(ActError::Refused(refused)) = job.suspend(how).await else { panic!("a final job is refused") };
     assert_eq!((refused.state, refused.action), (JobState::Completed, Action::Suspend));
 }
 
-/// M51
+/// Model: repeated-actions
 async fn the_strict_forms_name_what_was_already_so(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let id = job.id();
@@ -73,7 +73,7 @@ async fn the_strict_forms_name_what_was_already_so(t: &TestClient) {
     job.delete().await.unwrap_err();
 }
 
-/// M1
+/// Model: refused-changes
 async fn a_held_job_is_let_go_once(t: &TestClient) {
     let job = t.client().submit(greet("a")).hold().await.unwrap();
     assert_eq!(job.state().await.unwrap(), Some(JobState::Created));
@@ -85,7 +85,7 @@ async fn a_held_job_is_let_go_once(t: &TestClient) {
     assert_eq!(t.run_due(echoing(t)).await, 1);
 }
 
-/// M1, M2
+/// Model: refused-changes, final-states
 async fn cancelling_is_final_and_repeatable(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     assert_eq!(job.cancel().await.unwrap(), ActionResult::Changed);
@@ -98,7 +98,7 @@ async fn cancelling_is_final_and_repeatable(t: &TestClient) {
     assert!(matches!(done.signal("s", &1).await, Err(ActError::Refused(_))));
 }
 
-/// M16, M22
+/// Model: writable-fields, changing-priority
 async fn priority_and_labels_change_until_the_end(t: &TestClient) {
     let job = t.client().submit(greet("a")).tag("old", "1").await.unwrap();
     assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), ActionResult::Changed);
@@ -115,7 +115,7 @@ async fn priority_and_labels_change_until_the_end(t: &TestClient) {
     assert!(matches!(job.patch(patch).await, Err(ActError::Refused(_))));
 }
 
-/// M2
+/// Model: final-states
 async fn a_final_job_is_redriven_and_removed(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     assert!(matches!(job.redrive(Redrive::default()).await, Err(ActError::Refused(_))));
@@ -131,7 +131,7 @@ async fn a_final_job_is_redriven_and_removed(t: &TestClient) {
     assert!(matches!(job.result(Duration::ZERO).await, Err(ResultError::NotFound(_))));
 }
 
-/// M18
+/// Model: result-cost-and-progress
 async fn a_result_is_there_or_says_why_not(t: &TestClient) {
     let done = t.client().submit(greet("done")).await.unwrap();
     t.run_due(echoing(t)).await;
@@ -147,7 +147,7 @@ async fn a_result_is_there_or_says_why_not(t: &TestClient) {
     assert_eq!(error.code.as_deref(), Some("no"));
 }
 
-/// M18
+/// Model: result-cost-and-progress
 async fn a_result_of_another_kind_is_unreadable(t: &TestClient) {
     let job = t.client().submit(GreetInNumbers { name: "a".into() }).await.unwrap();
     t.run_due(echoing(t)).await;
@@ -155,7 +155,7 @@ async fn a_result_of_another_kind_is_unreadable(t: &TestClient) {
     assert_eq!(job.result_json(Duration::ZERO).await.unwrap(), br#""a""#);
 }
 
-/// M51, M54, M56
+/// Model: repeated-actions, queue-pause, processing-on-and-off
 async fn holds_of_every_scope_are_repeatable(t: &TestClient) {
     let q = t.client();
     let how = Pause::default;
@@ -183,7 +183,7 @@ async fn holds_of_every_scope_are_repeatable(t: &TestClient) {
     assert!(matches!(q.pause_queue("", how()).await, Err(ActError::Invalid(_))));
 }
 
-/// M57, M102
+/// Model: pause-reason-and-expiry, explained-waiting
 async fn a_held_job_says_why_it_does_not_run(t: &TestClient) {
     let job = t.client().submit(greet("a")).delay(secs(60)).await.unwrap();
     let how = Pause { reason: Some("night".into()), expires: Some(secs(100)), ..Pause::default() };
@@ -197,7 +197,7 @@ async fn a_held_job_says_why_it_does_not_run(t: &TestClient) {
     assert_eq!(t.run_due(echoing(t)).await, 1);
 }
 
-/// M34, M92, M110
+/// Model: setting-levels, audit-trail, concurrency-limits
 async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestClient) {
     let settings = TypeSettings { success_event: Some("GREETED".into()), ..TypeSettings::default() };
     assert_eq!(t.client().configure_type::<Greet>(settings.clone()).await.unwrap(), ActionResult::Changed);
@@ -212,7 +212,7 @@ async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestClient) {
     assert!(trail.iter().any(|record| record.name() == "GREETED"), "{trail:?}");
 }
 
-/// M92
+/// Model: audit-trail
 async fn a_reason_stays_with_what_was_cancelled(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     assert_eq!(job.cancel_because("sold out").await.unwrap(), ActionResult::Changed);
@@ -241,7 +241,7 @@ async fn actions_on_a_version_that_is_gone_are_refused(t: &TestClient) {
     job.if_match(end).delete().await.unwrap();
 }
 
-/// M51
+/// Model: repeated-actions
 async fn the_strict_forms_of_pauses_name_what_is_in_the_way(t: &TestClient) {
     let client = t.client();
     assert_eq!(client.resume_queue_strictly("mail").await, Err(ActError::NotPaused("queue mail".into())));

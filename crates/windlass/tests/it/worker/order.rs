@@ -1,4 +1,4 @@
-//! Steps beside each other: their order may differ from attempt to attempt, and only changed code is refused (M71).
+//! Steps beside each other: their order may differ from attempt to attempt, and only changed code is refused (Model: step-identity).
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ where
     t.run_for(secs(120), || Worker::new(t.client()).handle(handler.clone())).await
 }
 
-/// M71
+/// Model: step-identity
 async fn steps_that_are_joined_may_come_in_any_order(t: &TestClient) {
     for crash in ["a", "b"] {
         let both = |_: Greet, cx: Cx| async move {
@@ -77,7 +77,7 @@ async fn steps_that_are_joined_may_come_in_any_order(t: &TestClient) {
     }
 }
 
-/// M71
+/// Model: step-identity
 async fn a_branch_that_takes_its_time_is_waited_for(t: &TestClient) {
     let slow_and_quick = |_: Greet, cx: Cx| async move {
         let (a, b) = if cx.attempt() == 1 { (0, 9) } else { (9, 0) };
@@ -101,7 +101,7 @@ async fn a_branch_that_takes_its_time_is_waited_for(t: &TestClient) {
     t.assert_replayed(job.id(), "a", 1);
 }
 
-/// M71
+/// Model: step-identity
 async fn branches_of_several_steps_replay_from_any_point(t: &TestClient) {
     let branches = |_: Greet, cx: Cx| async move {
         let left = async {
@@ -125,7 +125,7 @@ async fn branches_of_several_steps_replay_from_any_point(t: &TestClient) {
     }
 }
 
-/// M71
+/// Model: step-identity
 async fn tasks_of_their_own_may_call_steps_in_any_order(t: &TestClient) {
     let in_turn = |_: Greet, cx: Cx| async move {
         for name in ["a", "b"] {
@@ -147,7 +147,7 @@ async fn tasks_of_their_own_may_call_steps_in_any_order(t: &TestClient) {
     t.assert_completed(&job, "AB").await;
 }
 
-/// M71
+/// Model: step-identity
 async fn a_task_that_nobody_awaits_yet_is_waited_for(t: &TestClient) {
     let early = |_: Greet, cx: Cx| async move {
         step(&cx, "a").await?;
@@ -169,7 +169,7 @@ async fn a_task_that_nobody_awaits_yet_is_waited_for(t: &TestClient) {
     t.assert_ran(job.id(), "a", 1);
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn a_step_that_failed_before_another_was_saved_runs_again(t: &TestClient) {
     let forgiving = |_: Greet, cx: Cx| async move {
         let flaky = cx.step("flaky", async {
@@ -186,7 +186,7 @@ async fn a_step_that_failed_before_another_was_saved_runs_again(t: &TestClient) 
     t.assert_ran(job.id(), "next", 1);
 }
 
-/// M71
+/// Model: step-identity
 async fn every_try_within_a_handler_replays_as_it_was(t: &TestClient) {
     let stubborn = |_: Greet, cx: Cx| async move {
         let mut tries = 0;
@@ -211,7 +211,7 @@ async fn every_try_within_a_handler_replays_as_it_was(t: &TestClient) {
     t.assert_replayed(job.id(), "try#4", 1);
 }
 
-/// M71
+/// Model: step-identity
 async fn a_step_given_up_half_way_stays_given_up(t: &TestClient) {
     let impatient = |_: Greet, cx: Cx| async move {
         let never = cx.step("ask", std::future::pending::<anyhow::Result<u32>>());
@@ -247,7 +247,7 @@ async fn half_done(t: &TestClient) -> Handle<Greet> {
     job
 }
 
-/// M71
+/// Model: step-identity
 async fn changed_code_is_found_beside_steps_that_ran_concurrently(t: &TestClient) {
     let renamed = |_: Greet, cx: Cx| async move {
         let (a, b) = tokio::try_join!(step(&cx, "a"), step(&cx, "b"))?;
@@ -262,7 +262,7 @@ async fn changed_code_is_found_beside_steps_that_ran_concurrently(t: &TestClient
     assert!(error.message.contains("`pay`") && error.message.contains("`c`"), "{}", error.message);
 }
 
-/// M71
+/// Model: step-identity
 async fn a_step_that_was_moved_or_removed_is_changed_code(t: &TestClient) {
     let before = |_: Greet, cx: Cx| async move {
         for name in ["a", "b", "c"] {
@@ -288,7 +288,7 @@ async fn a_step_that_was_moved_or_removed_is_changed_code(t: &TestClient) {
     }
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn hundreds_of_concurrent_steps_replay(t: &TestClient) {
     let wide = |job: Fill, cx: Cx| async move {
         let mut tasks = tokio::task::JoinSet::new();
@@ -310,7 +310,7 @@ async fn hundreds_of_concurrent_steps_replay(t: &TestClient) {
     t.assert_completed(&job, "300").await;
 }
 
-/// M71
+/// Model: step-identity
 #[tokio::test(start_paused = true)]
 async fn a_step_whose_turn_does_not_come_in_a_busy_handler_runs() {
     let bench = Bench::in_virtual_time();
@@ -332,7 +332,7 @@ async fn a_step_whose_turn_does_not_come_in_a_busy_handler_runs() {
     running.stop().await;
 }
 
-/// M71
+/// Model: step-identity
 #[tokio::test(start_paused = true)]
 async fn steps_behind_a_semaphore_may_come_in_any_order() {
     let bench = Bench::in_virtual_time();

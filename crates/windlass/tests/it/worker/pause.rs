@@ -122,7 +122,7 @@ async fn failures(bench: &Bench, id: JobId) -> u32 {
     bench.job(id).await.job.failures
 }
 
-/// M50, M70
+/// Model: suspend-modes, steps
 async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -140,7 +140,7 @@ async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
     assert_eq!(running.stop().await.released, 0);
 }
 
-/// M50, M55
+/// Model: suspend-modes, worker-pause
 async fn a_handler_is_told_why_it_is_to_stop(bench: &Bench) {
     let mut scene = Scene::new();
     let sender = scene.sender.clone();
@@ -172,7 +172,7 @@ async fn a_handler_is_told_why_it_is_to_stop(bench: &Bench) {
     running.stop().await;
 }
 
-/// M50, M53
+/// Model: suspend-modes, pending-suspension
 async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -190,7 +190,7 @@ async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
     running.stop().await;
 }
 
-/// M31, M101
+/// Model: leases-and-heartbeats, one-lease-at-a-time
 async fn a_cancelled_job_tells_its_handler_at_once(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -205,7 +205,7 @@ async fn a_cancelled_job_tells_its_handler_at_once(bench: &Bench) {
     running.stop().await;
 }
 
-/// M5, M58, M101
+/// Model: counters-and-fences, interrupted-writes, one-lease-at-a-time
 async fn a_handler_that_ignores_cancellation_is_fenced(bench: &Bench) {
     let mut scene = Scene::new();
     let running = Started::new(scene.worker(&bench.client).queue("default", 2).handle(rude));
@@ -226,7 +226,7 @@ async fn a_handler_that_ignores_cancellation_is_fenced(bench: &Bench) {
     running.stop().await;
 }
 
-/// M54
+/// Model: queue-pause
 async fn a_paused_queue_finishes_what_it_runs(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -243,7 +243,7 @@ async fn a_paused_queue_finishes_what_it_runs(bench: &Bench) {
     running.stop().await;
 }
 
-/// M54
+/// Model: queue-pause
 async fn an_aggressive_pause_of_a_queue_suspends_what_runs(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -263,7 +263,7 @@ async fn an_aggressive_pause_of_a_queue_suspends_what_runs(bench: &Bench) {
     running.stop().await;
 }
 
-/// M55
+/// Model: worker-pause
 async fn a_worker_paused_here_finishes_what_it_runs(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -284,7 +284,7 @@ async fn a_worker_paused_here_finishes_what_it_runs(bench: &Bench) {
     running.stop().await;
 }
 
-/// M6, M55
+/// Model: crashes-and-poison, worker-pause
 async fn a_worker_paused_aggressively_here_gives_back_what_it_runs(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -305,7 +305,7 @@ async fn a_worker_paused_aggressively_here_gives_back_what_it_runs(bench: &Bench
     running.stop().await;
 }
 
-/// M55
+/// Model: worker-pause
 async fn a_worker_paused_from_afar_finishes_what_it_runs(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -331,7 +331,7 @@ async fn a_worker_paused_from_afar_finishes_what_it_runs(bench: &Bench) {
     running.stop().await;
 }
 
-/// M6, M55
+/// Model: crashes-and-poison, worker-pause
 async fn a_worker_paused_aggressively_from_afar_gives_back_what_it_runs(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
@@ -349,14 +349,14 @@ async fn a_worker_paused_aggressively_from_afar_gives_back_what_it_runs(bench: &
     within(PROMPTLY, running.stop()).await;
 }
 
-/// M55
+/// Model: worker-pause
 async fn a_worker_that_is_not_there_cannot_be_paused(bench: &Bench) {
     let nobody = WorkerId::new(7);
     let refused = bench.client.pause_worker(nobody, Pause::default()).await.unwrap_err();
     assert!(matches!(refused, ActError::NoSuchWorker(id) if id == nobody), "{refused}");
 }
 
-/// M54, M56
+/// Model: queue-pause, processing-on-and-off
 #[tokio::test]
 async fn pauses_and_suspensions_survive_a_restart() {
     let bench = Bench::new(On::Sqlite);
@@ -386,7 +386,7 @@ async fn pauses_and_suspensions_survive_a_restart() {
     client.close();
 }
 
-/// M58
+/// Model: interrupted-writes
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_ignores_cancellation_loses_its_slot_after_its_grace() {
     let bench = Bench::in_virtual_time();

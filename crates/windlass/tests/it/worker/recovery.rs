@@ -45,7 +45,7 @@ mod fanning_out {
         a_parent_that_dies_when_resumed_is_resumed_again,
     );
 
-    /// M6, M64
+    /// Model: crashes-and-poison, child-groups
     async fn a_fan_out_with_crashes_resumes_its_parent_once(t: &TestClient) {
         let ((sender, mut received), count) = (events(), Count::default());
         let worker = || {
@@ -68,7 +68,7 @@ mod fanning_out {
         assert_eq!(count.load(Ordering::SeqCst) as u64, 3 * CHILDREN);
     }
 
-    /// M64
+    /// Model: child-groups
     async fn a_parent_that_dies_when_resumed_is_resumed_again(t: &TestClient) {
         let ((sender, mut received), count) = (events(), Count::default());
         let worker = || {
@@ -101,7 +101,7 @@ mod running {
         Ok(cx.attempt().to_string())
     }
 
-    /// M31
+    /// Model: leases-and-heartbeats
     async fn a_lost_lease_tells_its_handler_at_once(bench: &Bench) {
         let (sender, mut received) = events();
         let running = Started::new(bench.worker().with(sender).heartbeat_every(RARELY).handle(waiting));
@@ -118,7 +118,7 @@ mod running {
         running.stop().await;
     }
 
-    /// M31
+    /// Model: leases-and-heartbeats
     async fn a_worker_that_was_forgotten_goes_on_as_a_new_one(bench: &Bench) {
         let (sender, _heard) = events();
         let quick = |_: Greet| async { anyhow::Ok("done".to_owned()) };
@@ -152,7 +152,7 @@ async fn quick(job: Greet) -> anyhow::Result<String> {
     Ok(job.name)
 }
 
-/// M103: nobody keeps this store going, so nobody says that the delay is over; the worker looks for itself.
+/// Model: wake-ups. Nobody keeps this store going, so nobody says that the delay is over; the worker looks for itself.
 #[tokio::test(start_paused = true)]
 async fn a_lost_wake_up_is_covered_by_the_backstop() {
     let bench = Bench::in_silence();
@@ -167,7 +167,7 @@ async fn a_lost_wake_up_is_covered_by_the_backstop() {
     bench.verify().await;
 }
 
-/// M31: a worker that beats and lives keeps a long job, whatever its lease; one that fell silent does not.
+/// Model: leases-and-heartbeats. A worker that beats and lives keeps a long job, whatever its lease; one that fell silent does not.
 #[tokio::test(start_paused = true)]
 async fn a_long_job_is_kept_by_its_heartbeats() {
     let bench = Bench::in_virtual_time();
@@ -184,7 +184,7 @@ async fn a_long_job_is_kept_by_its_heartbeats() {
     bench.verify().await;
 }
 
-/// M103: two stores on one file, as two processes have them.
+/// Model: wake-ups. Two stores on one file, as two processes have them.
 #[tokio::test]
 async fn work_and_notifications_cross_from_one_store_to_another() {
     let bench = Bench::new(On::Sqlite);

@@ -29,7 +29,7 @@ async fn counted(job: Greet, State(runs): State<Count>) -> anyhow::Result<String
     Ok(job.name)
 }
 
-/// M80 M81: a day passes in milliseconds.
+/// Model: schedule-runs, schedule-actions. A day passes in milliseconds.
 async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestClient) {
     let runs = Count::default();
     let nightly = t
@@ -52,7 +52,7 @@ async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestClient) 
     assert_eq!((schedule.submitted, schedule.last_run), (3, Some(shown[2])));
 }
 
-/// M81
+/// Model: schedule-actions
 async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestClient) {
     t.client().schedule("hourly", Trigger::Every(HOUR), greet("hour")).await.unwrap();
     let hourly = t.client().schedule_named("hourly").unwrap();
@@ -70,7 +70,7 @@ async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestClient) 
     assert!(hourly.get().await.unwrap().is_none());
 }
 
-/// M35: a delay of the job itself is kept to the moment.
+/// Model: timer-precision. A delay of the job itself is kept to the moment.
 async fn a_job_of_a_schedule_waits_for_its_own_delay(t: &TestClient) {
     let draft = JobBuilder::new(&greet("later")).delay(Duration::from_secs(90));
     let hourly = t.client().schedule("hourly", Trigger::Every(HOUR), draft).await.unwrap();

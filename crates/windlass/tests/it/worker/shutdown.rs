@@ -56,7 +56,7 @@ async fn rude(
     Ok(cx.attempt().to_string())
 }
 
-/// M6, M31
+/// Model: crashes-and-poison, leases-and-heartbeats
 async fn a_drain_lets_handlers_finish(bench: &Bench) {
     let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = || bench.worker().with(sender.clone()).with(gate.clone()).handle(polite);
@@ -75,7 +75,7 @@ async fn a_drain_lets_handlers_finish(bench: &Bench) {
     assert_eq!(received.all(), [""; 0]);
 }
 
-/// M6
+/// Model: crashes-and-poison
 async fn a_handler_that_stops_when_told_is_given_back(bench: &Bench) {
     let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = || bench.worker().with(sender.clone()).with(gate.clone()).handle(polite);
@@ -93,7 +93,7 @@ async fn a_handler_that_stops_when_told_is_given_back(bench: &Bench) {
     other.stop().await;
 }
 
-/// M6
+/// Model: crashes-and-poison
 async fn a_handler_that_does_not_stop_is_given_back(bench: &Bench) {
     let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = || bench.worker().with(sender.clone()).with(gate.clone()).handle(rude);
@@ -111,7 +111,7 @@ async fn a_handler_that_does_not_stop_is_given_back(bench: &Bench) {
     other.stop().await;
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn a_worker_leaves_the_registry(bench: &Bench) {
     let running = Started::new(
         bench.worker().name("one").version("7").handle(|_: Greet| async { anyhow::Ok(String::new()) }),
@@ -125,7 +125,7 @@ async fn a_worker_leaves_the_registry(bench: &Bench) {
     assert!(!bench.client.store().config(&Caller::local()).await.unwrap().workers.contains_key(&id));
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn a_closed_store_ends_its_workers(bench: &Bench) {
     // A store of its own: the bench looks at its store afterwards.
     let on = On::of(&bench.address);
@@ -137,7 +137,7 @@ async fn a_closed_store_ends_its_workers(bench: &Bench) {
     assert!(matches!(ended, Err(WorkError::Store(StoreError::Stopped(_)))), "{ended:?}");
 }
 
-/// M6, M100
+/// Model: crashes-and-poison, at-least-once
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_worker_that_leaves_under_load_loses_no_outcome() {
     for round in 0..20_u32 {
@@ -182,7 +182,7 @@ impl Drop for Defer {
     }
 }
 
-/// M31: a handler that never yields, and one that blocks its thread, cannot delay the shutdown.
+/// Model: leases-and-heartbeats. A handler that never yields, and one that blocks its thread, cannot delay the shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_endless_loop_cannot_hang_the_shutdown() {
     let bench = Bench::new(On::Memory);
@@ -220,7 +220,7 @@ async fn an_endless_loop_cannot_hang_the_shutdown() {
     bench.verify().await;
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 #[tokio::test(start_paused = true)]
 async fn leases_are_kept_while_a_worker_drains() {
     let bench = Bench::in_virtual_time();
@@ -238,7 +238,7 @@ async fn leases_are_kept_while_a_worker_drains() {
     bench.verify().await;
 }
 
-/// M31: each stage lasts as long as configured, and no longer.
+/// Model: leases-and-heartbeats. Each stage lasts as long as configured, and no longer.
 #[tokio::test(start_paused = true)]
 async fn every_stage_has_its_limit() {
     let bench = Bench::in_virtual_time();

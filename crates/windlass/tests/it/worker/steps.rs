@@ -55,7 +55,7 @@ async fn two(_: Greet, cx: Cx, State(runs): State<Runs>) -> anyhow::Result<Strin
     Ok(format!("{a} {b}"))
 }
 
-/// M6, M70, M101
+/// Model: crashes-and-poison, steps, one-lease-at-a-time
 async fn every_step_runs_once_wherever_the_worker_dies(t: &TestClient) {
     let step = |name: &str| name.to_owned();
     let points = [
@@ -84,7 +84,7 @@ async fn every_step_runs_once_wherever_the_worker_dies(t: &TestClient) {
     }
 }
 
-/// M70
+/// Model: steps
 async fn success_and_permanent_failures_are_saved_and_nothing_else(t: &TestClient) {
     let handler = |_: Greet, cx: Cx, State(runs): State<Runs>| async move {
         let bad = cx.step("bad", async {
@@ -113,7 +113,7 @@ async fn success_and_permanent_failures_are_saved_and_nothing_else(t: &TestClien
     assert_eq!((runs.of("bad"), runs.of("flaky")), (1, 2));
 }
 
-/// M71
+/// Model: step-identity
 async fn a_name_called_again_is_another_step(t: &TestClient) {
     let handler = |_: Greet, cx: Cx, State(runs): State<Runs>| async move {
         let mut all = Vec::new();
@@ -150,7 +150,7 @@ async fn changed(_: Greet, cx: Cx, State(runs): State<Runs>) -> anyhow::Result<S
     Ok(format!("{new} {a}"))
 }
 
-/// M71
+/// Model: step-identity
 async fn changed_code_fails_with_a_clear_error(t: &TestClient) {
     let runs = Runs::default();
     let job = half_done(t, &runs).await;
@@ -162,7 +162,7 @@ async fn changed_code_fails_with_a_clear_error(t: &TestClient) {
     assert_eq!((runs.of("new"), runs.of("a")), (0, 1));
 }
 
-/// M71
+/// Model: step-identity
 async fn a_lenient_worker_runs_changed_code(t: &TestClient) {
     let runs = Runs::default();
     let job = half_done(t, &runs).await;
@@ -171,7 +171,7 @@ async fn a_lenient_worker_runs_changed_code(t: &TestClient) {
     assert_eq!((runs.of("new"), runs.of("a")), (1, 1));
 }
 
-/// M71
+/// Model: step-identity
 async fn a_saved_value_of_another_shape_is_changed_code(t: &TestClient) {
     let job = half_done(t, &Runs::default()).await;
     let handler = |_: Greet, cx: Cx| async move {
@@ -184,7 +184,7 @@ async fn a_saved_value_of_another_shape_is_changed_code(t: &TestClient) {
     assert_eq!(error.code.as_deref(), Some("steps_changed"));
 }
 
-/// M71
+/// Model: step-identity
 async fn names_of_the_context_itself_are_refused(t: &TestClient) {
     let handler = |job: Greet, cx: Cx| async move {
         cx.step(&job.name, async { anyhow::Ok(()) }).await?;
@@ -197,7 +197,7 @@ async fn names_of_the_context_itself_are_refused(t: &TestClient) {
     }
 }
 
-/// M12, M70
+/// Model: payload, steps
 async fn a_step_whose_value_cannot_be_kept_fails_for_good(t: &TestClient) {
     let large = |job: Fill, cx: Cx, State(runs): State<Runs>| async move {
         let fill = || async {
@@ -231,7 +231,7 @@ async fn counting(_: Greet, cx: Cx) -> anyhow::Result<String> {
     Ok(format!("{}", done + 1))
 }
 
-/// M73
+/// Model: checkpoints
 async fn checkpoints_outlive_attempts(t: &TestClient) {
     let job = t.client().submit(greet("x")).await.unwrap();
     t.run_due(Worker::new(t.client()).handle(counting)).await;
@@ -242,7 +242,7 @@ async fn checkpoints_outlive_attempts(t: &TestClient) {
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "3");
 }
 
-/// M58, M73
+/// Model: interrupted-writes, checkpoints
 async fn a_checkpoint_outlives_a_suspension(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         if let Some(saved) = cx.last_checkpoint::<String>()? {
@@ -267,7 +267,7 @@ async fn a_checkpoint_outlives_a_suspension(t: &TestClient) {
     assert_eq!(t.job(job.id()).await.job.failures, 0);
 }
 
-/// M2, M70
+/// Model: final-states, steps
 async fn a_redrive_goes_on_after_the_last_step_or_starts_over(t: &TestClient) {
     let handler = |_: Greet, cx: Cx, State(runs): State<Runs>| async move {
         cx.step("a", async { anyhow::Ok(runs.count("a")) }).await?;

@@ -31,7 +31,7 @@ step_by_step_on_every_engine!(
     a_parent_waits_without_a_slot,
 );
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_sleep_ends_when_its_first_run_said(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.sleep(secs(100)).await?;
@@ -63,7 +63,7 @@ async fn listening(_: Greet, cx: Cx) -> anyhow::Result<String> {
     Ok(words.join(" "))
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_wait_ends_when_its_first_run_said(t: &TestClient) {
     let job = t.client().submit(greet("x")).await.unwrap();
     t.run_due(Worker::new(t.client()).handle(listening).crash_at(CrashPoint::BeforeFinish)).await;
@@ -77,7 +77,7 @@ async fn a_wait_ends_when_its_first_run_said(t: &TestClient) {
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "");
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn signals_sent_early_are_kept_and_each_is_heard_once(t: &TestClient) {
     let job = t.client().submit(greet("x")).await.unwrap();
     job.signal("word", &"early").await.unwrap();
@@ -93,7 +93,7 @@ async fn signals_sent_early_are_kept_and_each_is_heard_once(t: &TestClient) {
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "early bird late");
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_signal_is_heard_again_after_a_crash(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let word = cx.wait_signal::<String>("word", None).await?;
@@ -110,7 +110,7 @@ async fn a_signal_is_heard_again_after_a_crash(t: &TestClient) {
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "first");
 }
 
-/// M43, M72
+/// Model: error-categories, sleeps-and-signals
 async fn a_signal_of_another_kind_is_an_error(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let number = cx.wait_signal::<u64>("number", None).await?;
@@ -176,7 +176,7 @@ async fn run_group(
     (at_once, received.all())
 }
 
-/// M64
+/// Model: child-groups
 async fn fail_fast_ends_with_the_first_bad_child(t: &TestClient) {
     let (now, later) = run_group(t, GroupStrategy::FailFast, &["slow", "bad", "fine"]).await;
     assert_eq!((now.len(), later.len()), (1, 0));
@@ -185,7 +185,7 @@ async fn fail_fast_ends_with_the_first_bad_child(t: &TestClient) {
     assert_eq!((now.len(), later), (0, vec!["true: slow, fine".to_owned()]));
 }
 
-/// M64
+/// Model: child-groups
 async fn collect_all_waits_for_every_child(t: &TestClient) {
     let (now, later) = run_group(t, GroupStrategy::CollectAll, &["slow", "bad", "fine"]).await;
     assert_eq!(now.len(), 0);
@@ -193,7 +193,7 @@ async fn collect_all_waits_for_every_child(t: &TestClient) {
     assert!(later[0].ends_with(": slow, failed, fine"), "{later:?}");
 }
 
-/// M64
+/// Model: child-groups
 async fn a_threshold_needs_only_so_many(t: &TestClient) {
     let (now, later) = run_group(t, GroupStrategy::Threshold(2), &["slow", "a", "bad", "b"]).await;
     assert_eq!((now.len(), later.len()), (1, 0));
@@ -203,7 +203,7 @@ async fn a_threshold_needs_only_so_many(t: &TestClient) {
     assert!(now[0].starts_with("false: "), "{now:?}");
 }
 
-/// M64
+/// Model: child-groups
 async fn a_group_of_none_is_decided(t: &TestClient) {
     let (now, _) = run_group(t, GroupStrategy::CollectAll, &[]).await;
     assert_eq!(now, ["true: "]);
@@ -224,7 +224,7 @@ async fn sum_twice(job: Add, cx: Cx) -> anyhow::Result<u64> {
     Ok(sums[0])
 }
 
-/// M64
+/// Model: child-groups
 async fn groups_follow_each_other_and_nest(t: &TestClient) {
     let job = t.client().submit(Add { numbers: (1..=8).collect() }).await.unwrap();
     t.run_due(Worker::new(t.client()).queue("default", 3).handle(sum_twice)).await;
@@ -244,7 +244,7 @@ async fn before_and_after(_: Add, cx: Cx) -> anyhow::Result<u64> {
     cx.step("after", async { anyhow::Ok(results.len() as u64) }).await
 }
 
-/// M64
+/// Model: child-groups
 async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestClient) {
     let points = [
         CrashPoint::BeforeStep("before".into()),
@@ -265,7 +265,7 @@ async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestClient) {
     }
 }
 
-/// M61, M64
+/// Model: dependency-limits, child-groups
 async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestClient) {
     let bad_child = |_: Greet, cx: Cx| async move {
         cx.spawn_all([JobBuilder::new(&greet("x")).priority(1000)], GroupStrategy::FailFast).await?;
@@ -284,7 +284,7 @@ async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestClient
     }
 }
 
-/// M64
+/// Model: child-groups
 async fn a_parent_waits_without_a_slot(t: &TestClient) {
     let (sender, mut received) = events();
     let how = How { strategy: GroupStrategy::CollectAll, names: vec!["a", "b"], sender };

@@ -71,7 +71,7 @@ pub(crate) struct SuspendBody {
     expires: Option<Expiry>,
 }
 
-/// What happens to a running attempt (M50).
+/// What happens to a running attempt.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SuspendWord {

@@ -10,7 +10,7 @@ use crate::store::engine::{EngineResult, Side};
 use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
-    /// Waiting jobs inherit the highest priority of their dependencies (M24).
+    /// Waiting jobs inherit the highest priority of their dependencies.
     pub(super) fn pass_on_priority(
         &mut self,
         job: Seq,

@@ -1,4 +1,4 @@
-//! Suspends the running jobs of a queue that was paused aggressively (M54).
+//! Suspends the running jobs of a queue that was paused aggressively.
 
 use super::{Consequences, Rest};
 use crate::job::{Event, JobRecord, JobState, SuspendMode, Suspension};

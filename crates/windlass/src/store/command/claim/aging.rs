@@ -1,4 +1,4 @@
-//! Aging (M23): in a lane whose jobs age, the first job of any rank may be next, because it has aged most. A claim
+//! Aging: in a lane whose jobs age, the first job of any rank may be next, because it has aged most. A claim
 //! compares the first jobs of all ranks of all lanes, up to [`limits::AGING_HEADS_PER_CLAIM`]. Beyond that, lanes take
 //! turns: those whose lower ranks were compared longest ago come first. The first job of a lane is always compared; if
 //! its lower ranks are not, they follow it in plain order.

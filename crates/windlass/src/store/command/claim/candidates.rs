@@ -1,5 +1,5 @@
-//! A claim's walk over all open lanes in claim order (M21): most urgent first, then longest eligible, then first
-//! submitted. Aging (M23, `aging.rs`) and fairness (M112) only change which head comes next; they rewrite no row.
+//! A claim's walk over all open lanes in claim order: most urgent first, then longest eligible, then first
+//! submitted. Aging (`aging.rs`) and fairness only change which head comes next; they rewrite no row.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -142,7 +142,7 @@ impl Search {
     }
 
     /// Called when more jobs are due than one commit moves, after the earliest were moved: also moves the most urgent
-    /// ones of the open lanes, so that this claim chooses among all due jobs (M21).
+    /// ones of the open lanes, so that this claim chooses among all due jobs.
     fn promote_most_urgent(&self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
         let lanes: Vec<Arc<Lane>> = self.scans.iter().map(|scan| scan.lane.clone()).collect();
         if lanes.is_empty() {

@@ -1,4 +1,4 @@
-//! Concurrency keys in a claim: the number of running jobs per key (M110), and its tokens (M111).
+//! Concurrency keys in a claim: the number of running jobs per key, and its tokens.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! Fairness: within one priority of a fair queue tenants take turns (M112). Only the tenant of the last turn is stored,
+//! Fairness: within one priority of a fair queue tenants take turns. Only the tenant of the last turn is stored,
 //! one per priority, so that nothing grows with the number of tenants.
 
 use std::collections::{BTreeMap, BTreeSet};

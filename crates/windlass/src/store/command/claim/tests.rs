@@ -24,7 +24,7 @@ async fn claim(store: &Store, worker: WorkerId, starts: usize) -> Vec<JobRecord>
     claimed.await.unwrap().jobs.into_iter().map(|claimed| claimed.job).collect()
 }
 
-/// M6: a job that crashes its worker before its start is recorded is not charged the first time. The second time it is,
+/// Model: crashes-and-poison. A job that crashes its worker before its start is recorded is not charged the first time. The second time it is,
 /// so that it is poison in the end and does not crash workers forever.
 #[tokio::test]
 async fn a_job_that_ends_its_workers_is_poison_although_it_is_claimed_ahead() {

@@ -71,7 +71,7 @@ impl Fixture {
     }
 }
 
-/// M111: keys that were used once must not be stored forever.
+/// Model: rate-limits. Keys that were used once must not be stored forever.
 #[tokio::test]
 async fn keys_that_have_rested_leave_nothing_behind() {
     let t = Fixture::new();
@@ -92,7 +92,7 @@ async fn keys_that_have_rested_leave_nothing_behind() {
     assert_eq!(t.store.tick().await.unwrap().next_at.map(|at| at > t.clock_now()), Some(true));
 }
 
-/// M110: a change that affects many waiting jobs is applied in bounded commits and reaches all of them.
+/// Model: concurrency-limits. A change that affects many waiting jobs is applied in bounded commits and reaches all of them.
 #[tokio::test]
 async fn a_changed_limit_reaches_every_key_however_many_jobs_wait() {
     let t = Fixture::new();

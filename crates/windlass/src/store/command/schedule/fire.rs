@@ -1,5 +1,5 @@
 //! Firing: the job of a due run is submitted, once per run, in the commit that advances the schedule. Any number of
-//! nodes may try at once; the second finds the schedule already advanced (M80).
+//! nodes may try at once; the second finds the schedule already advanced.
 
 use std::sync::Arc;
 

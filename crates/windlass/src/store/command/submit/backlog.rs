@@ -1,4 +1,4 @@
-//! Limits on the depth of a queue or tenant (M113), and on the number of queues, types and lanes per tenant.
+//! Limits on the depth of a queue or tenant, and on the number of queues, types and lanes per tenant.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Refuses a submission that would exceed the depth of a queue or tenant (M113).
+    /// Refuses a submission that would exceed the depth of a queue or tenant.
     pub(super) fn check_backlog(
         &self,
         tx: &mut WriteTx<'_>,

@@ -1,4 +1,4 @@
-//! The dependency graph of a submission: resolves lanes, names and dependencies, and enforces the depth limit (M61).
+//! The dependency graph of a submission: resolves lanes, names and dependencies, and enforces the depth limit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The depth of each job in the graph (M61).
+    /// The depth of each job in the graph.
     pub(super) fn depths(&self, tx: &mut WriteTx<'_>) -> Result<Vec<u32>, SubmitError> {
         let mut depths = vec![1; self.jobs.len()];
         for &index in &self.order {
@@ -82,7 +82,7 @@ pub(super) fn lanes(
     Ok(lanes)
 }
 
-/// The jobs in topological order: each comes after its dependencies (M61).
+/// The jobs in topological order: each comes after its dependencies.
 pub(super) fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result<Vec<usize>, SubmitError> {
     let in_batch = |(_, target): &(Need, Target)| match target {
         Target::InBatch(index) => Some(*index),
@@ -109,7 +109,7 @@ pub(super) fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError
     Ok(names)
 }
 
-/// Finds the dependencies of the batch. A job of another tenant is treated as missing (M61).
+/// Finds the dependencies of the batch. A job of another tenant is treated as missing.
 pub(super) fn resolve(
     tx: &mut WriteTx<'_>,
     jobs: &[NewJob],

@@ -107,7 +107,7 @@ impl Batch<'_> {
         self.add(tx, &job, spec, index)?;
         for need in needs {
             mark_dependency(tx, &need)?;
-            // A dependency that had already failed ends this job immediately (M61).
+            // A dependency that had already failed ends this job immediately.
             if need.need == Need::After && need.state.is_final() && need.state != JobState::Completed {
                 let event = Event::DependencyEnded { need: Need::After, state: need.state };
                 let _refused = tx.apply(seq, &event, &RecordActor::system())?;

@@ -1,4 +1,4 @@
-//! Keys of a submission: idempotency keys (M13), unique keys (M14) and concurrency keys (M110).
+//! Keys of a submission: idempotency keys, unique keys and concurrency keys.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ impl Duplicate {
 }
 
 impl Batch<'_> {
-    /// Finds earlier jobs with the same idempotency keys (M13).
+    /// Finds earlier jobs with the same idempotency keys.
     pub(super) fn find_duplicates(
         &self,
         tx: &mut WriteTx<'_>,
@@ -59,7 +59,7 @@ impl Batch<'_> {
         Ok(duplicates)
     }
 
-    /// Refuses unique keys held by a job that is not final (M14).
+    /// Refuses unique keys held by a job that is not final.
     pub(super) fn check_unique_keys(
         &self,
         tx: &mut WriteTx<'_>,

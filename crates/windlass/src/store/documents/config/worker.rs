@@ -24,7 +24,7 @@ pub struct Worker {
     pub concurrency: u32,
     /// The version of its program.
     pub version: Option<String>,
-    /// Whether it sends heartbeats, and so is considered lost when silent (M31).
+    /// Whether it sends heartbeats, and so is considered lost when silent.
     pub heartbeats: bool,
     /// When it registered.
     pub registered_at: Timestamp,
@@ -43,7 +43,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Whether it has been silent for so long that it counts as lost (M31).
+    /// Whether it has been silent for so long that it counts as lost.
     pub fn is_silent(&self, now: Timestamp) -> bool {
         self.heartbeats && self.silent_at() <= now
     }

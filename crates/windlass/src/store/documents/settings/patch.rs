@@ -303,7 +303,7 @@ impl From<TenantSettings> for TenantPatch {
 /// Changes to the settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SettingsPatch {
-    /// A queue's settings: for the caller's tenant, or for all tenants by an admin (M90).
+    /// A queue's settings: for the caller's tenant, or for all tenants by an admin.
     Queue(QueueName, QueuePatch),
     /// A type's settings; admins only.
     Type(JobType, TypePatch),

@@ -176,7 +176,7 @@ fn contents(engine: &MemoryEngine) -> String {
     .unwrap()
 }
 
-/// M3: a commit that fails halfway leaves nothing, however much of it was written already.
+/// Model: atomic-changes. A commit that fails halfway leaves nothing, however much of it was written already.
 #[test]
 fn work_that_panics_after_it_wrote_leaves_nothing() {
     let (engine, _) = engine();
@@ -198,7 +198,7 @@ fn work_that_panics_after_it_wrote_leaves_nothing() {
     write(&engine, add).expect("the engine goes on");
 }
 
-/// M96: job data is removed with its job, but not the key that another job has taken since.
+/// Model: retention. Job data is removed with its job, but not the key that another job has taken since.
 #[test]
 fn removing_a_job_takes_along_what_is_its_own() {
     let (engine, _) = engine();
@@ -228,7 +228,7 @@ fn removing_a_job_takes_along_what_is_its_own() {
     .unwrap();
 }
 
-/// M35: the indexes follow every change of a job.
+/// Model: timer-precision. The indexes follow every change of a job.
 #[test]
 fn a_job_is_found_where_its_record_says() {
     let (engine, _) = engine();
@@ -260,7 +260,7 @@ fn a_job_is_found_where_its_record_says() {
     assert_eq!(found(&engine), (0, None));
 }
 
-/// M7: a clock that is set back does not affect the store.
+/// Model: store-time. A clock that is set back does not affect the store.
 #[test]
 fn time_never_runs_backwards() {
     let (engine, clock) = engine();
@@ -282,7 +282,7 @@ fn a_closed_engine_refuses_everything() {
     assert!(matches!(read(&engine, |_| ()), Err(StoreError::Stopped(_))));
 }
 
-/// M93: audit records are numbered without gaps, also after a commit that failed.
+/// Model: audit-chain. Audit records are numbered without gaps, also after a commit that failed.
 #[test]
 fn audit_numbers_have_no_gap() {
     let mut tables = Tables::default();

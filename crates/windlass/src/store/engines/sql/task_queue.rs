@@ -249,7 +249,7 @@ mod tests {
         inbox
     }
 
-    /// M31
+    /// Model: leases-and-heartbeats
     #[test]
     fn a_heartbeat_does_not_share_its_commit_with_bulk_work() {
         let inbox = inbox(&[1], &[1, limits::BATCH_JOBS_MAX]);

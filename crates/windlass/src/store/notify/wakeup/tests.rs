@@ -57,7 +57,7 @@ async fn is_notified(listener: &mut Listener) -> bool {
     tokio::time::timeout(Duration::ZERO, listener.notified()).await.is_ok()
 }
 
-/// M55: the handlers of a worker that is paused aggressively are notified before other workers run their jobs for long.
+/// Model: worker-pause. The handlers of a worker that is paused aggressively are notified before other workers run their jobs for long.
 #[tokio::test]
 async fn a_worker_whose_jobs_are_taken_away_is_told_at_once() {
     let t = Fixture::new();
@@ -68,7 +68,7 @@ async fn a_worker_whose_jobs_are_taken_away_is_told_at_once() {
     assert!(is_notified(&mut interrupts).await);
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 #[tokio::test]
 async fn a_worker_whose_lease_is_lost_is_told_at_once() {
     let t = Fixture::new();
@@ -88,7 +88,7 @@ async fn an_attempt_that_ends_by_itself_interrupts_nobody() {
     assert!(!is_notified(&mut interrupts).await);
 }
 
-/// M103: a job that waits for a running limit does not need polling.
+/// Model: wake-ups. A job that waits for a running limit does not need polling.
 #[tokio::test]
 async fn a_place_that_becomes_free_wakes_those_who_wait_for_work() {
     for max_running in [None, Some(1)] {
@@ -129,7 +129,7 @@ async fn is_woken(work: &mut WorkListener) -> bool {
     tokio::time::timeout(Duration::ZERO, work.notified()).await.is_ok()
 }
 
-/// M103: a thousand idle workers do not query whenever anything is submitted.
+/// Model: wake-ups. A thousand idle workers do not query whenever anything is submitted.
 #[tokio::test]
 async fn only_those_who_wait_for_such_a_job_are_woken_by_it() {
     let t = Fixture::new();

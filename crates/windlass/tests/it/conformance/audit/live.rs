@@ -24,7 +24,7 @@ fn received(events: &mut Receiver<Arc<Record>>) -> Vec<Arc<Record>> {
     std::iter::from_fn(|| events.try_recv().ok()).collect()
 }
 
-/// M3 M92
+/// Model: atomic-changes, audit-trail
 async fn every_transition_is_shown_live_whatever_is_kept(t: &Fixture) {
     use AuditEvent::{Claimed, Completed, Promoted, Retried, Submitted};
     let mut events = t.store.live_events();
@@ -41,7 +41,7 @@ async fn every_transition_is_shown_live_whatever_is_kept(t: &Fixture) {
     assert_eq!(*shown[5], t.trail().await[0]);
 }
 
-/// M3
+/// Model: atomic-changes
 async fn what_is_kept_is_shown_with_its_number_in_the_order_of_commits(t: &Fixture) {
     t.audit_all("default").await;
     let mut events = t.store.live_events();
@@ -62,7 +62,7 @@ async fn what_is_kept_is_shown_with_its_number_in_the_order_of_commits(t: &Fixtu
     assert_eq!(shown, t.trail().await[before..], "the feed is the audit trail");
 }
 
-/// M1 M3
+/// Model: refused-changes, atomic-changes
 async fn a_refusal_and_a_no_op_are_not_events(t: &Fixture) {
     let placed = t.placed_as(JobState::Completed, NewJob { queue: queue("q"), ..new_job("report") }).await;
     let suspended = t.placed(JobState::Suspended).await;
@@ -75,7 +75,7 @@ async fn a_refusal_and_a_no_op_are_not_events(t: &Fixture) {
     assert!(received(&mut events).is_empty());
 }
 
-/// M3 M90
+/// Model: atomic-changes, tenant-isolation
 async fn a_commit_says_whose_jobs_it_changed(t: &Fixture) {
     let ann = caller("ann", Role::Operator, "blue");
     let bob = caller("bob", Role::Operator, "red");

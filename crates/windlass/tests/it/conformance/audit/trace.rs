@@ -1,4 +1,4 @@
-//! Which trace a record belongs to: the request's, the job's own, or one that is made for the call (M92).
+//! Which trace a record belongs to: the request's, the job's own, or one that is made for the call (Model: audit-trail).
 
 use windlass::audit::{AuditEvent, AuditLevel, Record};
 use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, RetryPolicy, ScheduleName};
@@ -89,7 +89,7 @@ async fn what_an_operator_does_carries_the_trace_of_the_request(t: &Fixture) {
     assert_eq!(t.trail().await.pop().unwrap().trace_id, theirs());
 }
 
-/// M92: a worker is removed, or paused so that its jobs go back.
+/// Model: audit-trail. A worker is removed, or paused so that its jobs go back.
 async fn jobs_that_are_taken_from_a_worker_carry_the_trace_of_the_request(t: &Fixture) {
     keep_all(t).await;
     let olga = Caller { trace_id: Some("aa".repeat(16)), ..Caller::new("olga", Role::Admin, None) };
@@ -110,7 +110,7 @@ async fn jobs_that_are_taken_from_a_worker_carry_the_trace_of_the_request(t: &Fi
     }
 }
 
-/// M92
+/// Model: audit-trail
 async fn a_triggered_run_carries_the_trace_of_the_request(t: &Fixture) {
     keep_all(t).await;
     let olga = Caller { trace_id: Some("aa".repeat(16)), ..Caller::new("olga", Role::Admin, None) };

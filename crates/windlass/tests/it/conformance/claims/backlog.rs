@@ -36,7 +36,7 @@ fn too_deep(error: SubmitError) -> (String, u64, u64) {
     (scope, depth, limit)
 }
 
-/// M113
+/// Model: backpressure
 async fn a_queue_holds_at_most_its_depth(t: &Fixture) {
     t.set_queue("mail", deep(3)).await;
     let mail = NewJob { queue: queue("mail"), ..new_job("send") };
@@ -52,7 +52,7 @@ async fn a_queue_holds_at_most_its_depth(t: &Fixture) {
     t.submit(mail).await;
 }
 
-/// M113
+/// Model: backpressure
 async fn a_tenant_holds_at_most_its_depth(t: &Fixture) {
     t.set_tenant("acme", TenantSettings { max_depth: Some(2), ..TenantSettings::default() }).await;
     let theirs = NewJob { tenant: Some(tenant("acme")), ..new_job("send") };
@@ -63,7 +63,7 @@ async fn a_tenant_holds_at_most_its_depth(t: &Fixture) {
     t.submit(new_job("send")).await;
 }
 
-/// M63 M113
+/// Model: batches, backpressure
 async fn a_batch_fits_as_a_whole_or_not_at_all(t: &Fixture) {
     t.set_queue("default", deep(10)).await;
     t.submit_all(vec![new_job("send"); 4]).await;
@@ -74,7 +74,7 @@ async fn a_batch_fits_as_a_whole_or_not_at_all(t: &Fixture) {
     t.submit_all(vec![new_job("send"); 6]).await;
 }
 
-/// M113
+/// Model: backpressure
 async fn every_unfinished_job_counts_and_no_final_one(t: &Fixture) {
     let worker = t.worker().await;
     t.set_queue("default", deep(4)).await;
@@ -94,7 +94,7 @@ async fn every_unfinished_job_counts_and_no_final_one(t: &Fixture) {
     t.refused(vec![new_job("send")]).await;
 }
 
-/// M13 M113
+/// Model: idempotency-key, backpressure
 async fn a_duplicate_does_not_count(t: &Fixture) {
     t.set_queue("default", deep(1)).await;
     let job = NewJob { idempotency_key: Some("once".into()), ..new_job("send") };
@@ -102,7 +102,7 @@ async fn a_duplicate_does_not_count(t: &Fixture) {
     assert!(t.submit_all(vec![job]).await[0].is_duplicate);
 }
 
-/// M90 M113
+/// Model: tenant-isolation, backpressure
 async fn a_tenants_own_depth_counts_its_own_jobs(t: &Fixture) {
     let operator = Caller::new("ops", Role::Operator, Some(tenant("acme")));
     t.store.configure(&operator, Settings::Queue(queue("default"), deep(1))).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_tenants_own_depth_counts_its_own_jobs(t: &Fixture) {
     t.submit(new_job("send")).await;
 }
 
-/// M2 M113
+/// Model: final-states, backpressure
 async fn a_redrive_over_the_depth_is_refused(t: &Fixture) {
     t.set_queue("default", deep(1)).await;
     let old = t.submit(new_job("send")).await.id;
@@ -129,7 +129,7 @@ async fn a_redrive_over_the_depth_is_refused(t: &Fixture) {
     t.store.redrive(&t.me, old, Redrive::default()).await.unwrap();
 }
 
-/// M113
+/// Model: backpressure
 async fn redriving_in_bulk_stops_at_the_depth(t: &Fixture) {
     for job in t.submit_all(vec![new_job("send"); 9]).await {
         t.cancel(job.job.id).await;
@@ -142,7 +142,7 @@ async fn redriving_in_bulk_stops_at_the_depth(t: &Fixture) {
     assert_eq!((counts[&JobState::Scheduled], counts[&JobState::Cancelled]), (4, 9));
 }
 
-/// M64 M113
+/// Model: child-groups, backpressure
 async fn children_over_the_depth_are_refused_and_their_parent_goes_on(t: &Fixture) {
     let (worker, parent) = t.running(new_job("send")).await;
     t.set_queue("default", deep(3)).await;

@@ -35,7 +35,7 @@ async fn complete_for(t: &Fixture, worker: WorkerId, claimed: &Claimed, cents: i
     assert!(matches!(answers[0], Finish::Applied(_)));
 }
 
-/// M102
+/// Model: explained-waiting
 async fn nothing_starts_once_the_budget_is_spent(t: &Fixture) {
     t.set_tenant("acme", budget(100, None)).await;
     let worker = t.worker().await;
@@ -78,7 +78,7 @@ async fn costs_before_the_budget_was_set_count(t: &Fixture) {
     assert!(t.claim(worker, 9).await.is_empty());
 }
 
-/// M102
+/// Model: explained-waiting
 async fn explain_names_budget_spending_and_end(t: &Fixture) {
     t.set_tenant("acme", budget(5, None)).await;
     let worker = t.worker().await;

@@ -44,7 +44,7 @@ on_every_engine!(
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// M21
+/// Model: claim-order
 async fn the_most_urgent_then_the_first_eligible_comes_first(t: &Fixture) {
     let random = Entropy::seeded(7);
     let pick = |n: usize| usize::try_from(random.bits() % n as u128).unwrap();
@@ -73,7 +73,7 @@ async fn the_most_urgent_then_the_first_eligible_comes_first(t: &Fixture) {
     assert_eq!(claimed, expected);
 }
 
-/// M21
+/// Model: claim-order
 async fn a_retried_job_keeps_its_place(t: &Fixture) {
     let (worker, first) = t.running(new_job("email.send")).await;
     t.advance(Duration::from_secs(1));
@@ -83,7 +83,7 @@ async fn a_retried_job_keeps_its_place(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 2).await, [first.job.id, second]);
 }
 
-/// M21 M72
+/// Model: claim-order, sleeps-and-signals
 async fn a_woken_job_keeps_its_place(t: &Fixture) {
     let (worker, first) = t.running(new_job("email.send")).await;
     t.advance(Duration::from_secs(1));
@@ -93,7 +93,7 @@ async fn a_woken_job_keeps_its_place(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 2).await, [first.job.id, second]);
 }
 
-/// M21
+/// Model: claim-order
 async fn a_delayed_job_counts_from_its_due_time(t: &Fixture) {
     let second = Duration::from_secs(1);
     let delayed = t.submit(NewJob { delay: Some(second * 10), ..new_job("email.send") }).await.id;
@@ -107,7 +107,7 @@ async fn a_delayed_job_counts_from_its_due_time(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 3).await, [early, delayed, late]);
 }
 
-/// M22
+/// Model: changing-priority
 async fn a_changed_priority_is_obeyed_by_the_next_claim(t: &Fixture) {
     let worker = t.worker().await;
     let receipts = t.submit_all(vec![new_job("email.send"); 4]).await;
@@ -121,7 +121,7 @@ async fn a_changed_priority_is_obeyed_by_the_next_claim(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 2).await, [all[0], all[3]], "back in its old place");
 }
 
-/// M1 M22
+/// Model: refused-changes, changing-priority
 async fn the_same_priority_again_changes_nothing(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await.id;
     t.act(job, JobAction::Priority(priority(70))).await;
@@ -134,7 +134,7 @@ async fn the_same_priority_again_changes_nothing(t: &Fixture) {
     assert_eq!((&context["previous_priority"], &context["new_priority"]), (&50.into(), &70.into()));
 }
 
-/// M1 M22
+/// Model: refused-changes, changing-priority
 async fn a_final_job_keeps_its_priority(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await.id;
     t.cancel(job).await;
@@ -147,7 +147,7 @@ async fn a_final_job_keeps_its_priority(t: &Fixture) {
     assert_eq!(t.everything().await, before);
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn a_worker_takes_from_its_queues_only(t: &Fixture) {
     let mut all = Vec::new();
     for name in ["mail", "slow", "default"] {
@@ -157,14 +157,14 @@ async fn a_worker_takes_from_its_queues_only(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 10).await, [all[0], all[2]]);
 }
 
-/// M104
+/// Model: unknown-types
 async fn a_worker_takes_its_types_only(t: &Fixture) {
     let receipts = t.submit_all(vec![new_job("a"), new_job("b"), new_job("c")]).await;
     let worker = t.worker_for(&[], &["c", "a"]).await;
     assert_eq!(t.claim_ids(worker, 10).await, [receipts[0].job.id, receipts[2].job.id]);
 }
 
-/// M104
+/// Model: unknown-types
 async fn a_request_narrows_what_was_registered(t: &Fixture) {
     let receipts = t.submit_all(vec![new_job("a"), new_job("b"), new_job("c")]).await;
     let worker = t.worker_for(&["default"], &["a", "b"]).await;
@@ -176,7 +176,7 @@ async fn a_request_narrows_what_was_registered(t: &Fixture) {
     assert!(t.store.claim(&t.me, &other_queue, Duration::ZERO).await.unwrap().jobs.is_empty());
 }
 
-/// M102 M104
+/// Model: explained-waiting, unknown-types
 async fn a_job_of_a_type_nobody_knows_waits_and_says_so(t: &Fixture) {
     let worker = t.worker_for(&[], &["a"]).await;
     let job = t.submit(new_job("unheard.of")).await.id;
@@ -191,7 +191,7 @@ async fn a_job_of_a_type_nobody_knows_waits_and_says_so(t: &Fixture) {
     assert_eq!(t.claim_one(knowing).await.job.id, job);
 }
 
-/// M21
+/// Model: claim-order
 async fn a_claim_takes_at_most_what_it_asks_for(t: &Fixture) {
     t.submit_all(vec![new_job("email.send"); 20]).await;
     let worker = t.worker().await;
@@ -204,7 +204,7 @@ async fn a_claim_takes_at_most_what_it_asks_for(t: &Fixture) {
     assert!(t.claim(worker, 1).await.is_empty());
 }
 
-/// M21
+/// Model: claim-order
 async fn a_claim_takes_at_most_a_thousand(t: &Fixture) {
     t.submit_all(vec![new_job("email.send"); 1_002]).await;
     let worker = t.worker().await;
@@ -212,7 +212,7 @@ async fn a_claim_takes_at_most_a_thousand(t: &Fixture) {
     assert_eq!(t.claim(worker, 1_000).await.len(), 2);
 }
 
-/// M41 M52
+/// Model: backoff, resume
 async fn a_job_is_never_claimed_before_its_time(t: &Fixture) {
     let worker = t.worker().await;
     let (delayed, at) = (Duration::from_secs(5), t.now().plus(Duration::from_secs(7)));
@@ -228,7 +228,7 @@ async fn a_job_is_never_claimed_before_its_time(t: &Fixture) {
     }
 }
 
-/// M21 M35
+/// Model: claim-order, timer-precision
 async fn a_claim_promotes_what_is_due(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.fail(worker, &claimed, Failure::temporary("again").with_retry_after(MINUTE)).await;
@@ -239,7 +239,7 @@ async fn a_claim_promotes_what_is_due(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 10).await, [claimed.job.id, delayed], "without any maintenance");
 }
 
-/// M101
+/// Model: one-lease-at-a-time
 async fn no_job_is_given_to_two_workers(t: &Fixture) {
     t.submit_all(vec![new_job("email.send"); 200]).await;
     let mut claims = Vec::new();
@@ -265,7 +265,7 @@ async fn no_job_is_given_to_two_workers(t: &Fixture) {
     assert_eq!(all.into_iter().collect::<HashSet<_>>().len(), 200);
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn a_tenants_worker_takes_that_tenants_jobs_only(t: &Fixture) {
     let theirs = t.submit(NewJob { tenant: Some(tenant("acme")), ..new_job("email.send") }).await.id;
     t.submit(NewJob { tenant: Some(tenant("umbrella")), ..new_job("email.send") }).await;
@@ -279,7 +279,7 @@ async fn a_tenants_worker_takes_that_tenants_jobs_only(t: &Fixture) {
     assert_eq!(error, WorkError::NoSuchWorker(worker), "nor is another tenant's worker there for them");
 }
 
-/// M31 M91
+/// Model: leases-and-heartbeats, roles
 async fn only_a_known_worker_claims(t: &Fixture) {
     t.submit(new_job("email.send")).await;
     let before = t.everything().await;
@@ -294,7 +294,7 @@ async fn only_a_known_worker_claims(t: &Fixture) {
     assert_eq!(t.everything().await, before);
 }
 
-/// M103
+/// Model: wake-ups
 async fn a_waiting_claim_is_woken_by_a_submission(t: &Fixture) {
     let worker = t.worker().await;
     let (store, me) = (t.store.clone(), t.me.clone());
@@ -306,7 +306,7 @@ async fn a_waiting_claim_is_woken_by_a_submission(t: &Fixture) {
     assert_eq!(answer.jobs[0].spec.payload, payload);
 }
 
-/// M9, M21: jobs with large payloads are handed out a few at a time, and all of them in the end.
+/// Model: bounded-commits, claim-order. Jobs with large payloads are handed out a few at a time, and all of them in the end.
 async fn a_claim_ends_before_it_holds_too_many_bytes(t: &Fixture) {
     let t =
         t.another(StoreOptions { payload_bytes_max: limits::PAYLOAD_BYTES_MAX, ..StoreOptions::default() });

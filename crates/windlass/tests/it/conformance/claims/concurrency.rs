@@ -51,7 +51,7 @@ pub(in crate::conformance) async fn submit_many(t: &Fixture, job: NewJob, count:
     t.submit_all(vec![job; count]).await.iter().map(|receipt| receipt.job.id).collect()
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn a_queue_runs_at_most_its_limit(t: &Fixture) {
     t.set_queue("mail", at_most(3)).await;
     let mail = NewJob { queue: queue("mail"), ..new_job("send") };
@@ -72,7 +72,7 @@ async fn a_queue_runs_at_most_its_limit(t: &Fixture) {
     assert_eq!(t.claim(two, 100).await.len(), 1);
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn a_type_runs_at_most_its_limit(t: &Fixture) {
     t.set_type("report", TypeSettings { max_running: Some(2), ..TypeSettings::default() }).await;
     for name in ["a", "b", "c"] {
@@ -84,7 +84,7 @@ async fn a_type_runs_at_most_its_limit(t: &Fixture) {
     assert!(t.claim(worker, 100).await.is_empty());
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn a_tenant_runs_at_most_its_limit(t: &Fixture) {
     t.set_tenant("acme", TenantSettings { max_running: Some(2), ..TenantSettings::default() }).await;
     for name in ["a", "b", "c"] {
@@ -96,7 +96,7 @@ async fn a_tenant_runs_at_most_its_limit(t: &Fixture) {
     assert!(t.claim(worker, 100).await.is_empty());
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn the_tightest_of_several_limits_counts(t: &Fixture) {
     t.set_queue("default", at_most(5)).await;
     t.set_type("report", TypeSettings { max_running: Some(3), ..TypeSettings::default() }).await;
@@ -116,7 +116,7 @@ async fn the_tightest_of_several_limits_counts(t: &Fixture) {
     assert!(t.claim(worker, 100).await.is_empty(), "a lower limit ends nothing and starts nothing");
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn a_key_runs_one_job_at_a_time(t: &Fixture) {
     let same = submit_many(t, key("account-1"), 3).await;
     let other = submit_many(t, key("account-2"), 1).await;
@@ -131,7 +131,7 @@ async fn a_key_runs_one_job_at_a_time(t: &Fixture) {
     }
 }
 
-/// M90 M110
+/// Model: tenant-isolation, concurrency-limits
 async fn a_key_counts_within_its_tenant(t: &Fixture) {
     submit_many(t, key("k"), 2).await;
     submit_many(t, NewJob { tenant: Some(tenant("acme")), ..key("k") }, 2).await;
@@ -139,7 +139,7 @@ async fn a_key_counts_within_its_tenant(t: &Fixture) {
     assert_eq!(t.claim(worker, 100).await.len(), 2);
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn a_key_counts_across_queues(t: &Fixture) {
     for name in ["a", "b", "c"] {
         submit_many(t, NewJob { queue: queue(name), ..key("k") }, 1).await;
@@ -148,7 +148,7 @@ async fn a_key_counts_across_queues(t: &Fixture) {
     assert_eq!(t.claim(worker, 100).await.len(), 1);
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn a_queue_may_allow_more_jobs_with_one_key(t: &Fixture) {
     t.set_queue("default", per_key(3)).await;
     submit_many(t, key("k"), 5).await;
@@ -158,7 +158,7 @@ async fn a_queue_may_allow_more_jobs_with_one_key(t: &Fixture) {
     assert!(t.claim(worker, 100).await.is_empty());
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn more_in_one_queue_does_not_exceed_less_in_another(t: &Fixture) {
     t.set_queue("wide", per_key(3)).await;
     let wide = NewJob { queue: queue("wide"), ..key("k") };
@@ -254,18 +254,18 @@ async fn every_way_frees(t: &Fixture, job: &NewJob) {
     }
 }
 
-/// M6 M110
+/// Model: crashes-and-poison, concurrency-limits
 async fn a_limit_is_freed_by_every_way_to_stop_running(t: &Fixture) {
     t.set_queue("default", at_most(1)).await;
     every_way_frees(t, &new_job("sync")).await;
 }
 
-/// M6 M110
+/// Model: crashes-and-poison, concurrency-limits
 async fn a_key_is_freed_by_every_way_to_stop_running(t: &Fixture) {
     every_way_frees(t, &key("k")).await;
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn a_raised_limit_counts_at_the_next_claim(t: &Fixture) {
     let worker = t.worker().await;
     let job = NewJob { tenant: Some(tenant("acme")), ..key("k") };
@@ -295,7 +295,7 @@ async fn a_raised_limit_counts_at_the_next_claim(t: &Fixture) {
     assert_eq!(t.claim(worker, 10).await.len(), 1);
 }
 
-/// M102 M110
+/// Model: explained-waiting, concurrency-limits
 async fn a_job_set_aside_says_who_has_its_key(t: &Fixture) {
     let jobs = submit_many(t, key("k"), 2).await;
     let worker = t.worker().await;
@@ -304,7 +304,7 @@ async fn a_job_set_aside_says_who_has_its_key(t: &Fixture) {
     assert_eq!((why.code, &why.details["jobs"][0]), ("concurrency_key_held", &jobs[0].to_string().into()));
 }
 
-/// M21 M22 M110
+/// Model: claim-order, changing-priority, concurrency-limits
 async fn an_urgent_job_set_aside_is_the_next_to_run(t: &Fixture) {
     let jobs = submit_many(t, key("k"), 4).await;
     let worker = t.worker().await;
@@ -315,12 +315,12 @@ async fn an_urgent_job_set_aside_is_the_next_to_run(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 10).await, [jobs[3]]);
 }
 
-/// M57 M110
+/// Model: pause-reason-and-expiry, concurrency-limits
 async fn a_paused_queue_does_not_keep_a_key_from_others(t: &Fixture) {
     many_set_aside(t, 2).await;
 }
 
-/// M57 M110
+/// Model: pause-reason-and-expiry, concurrency-limits
 async fn many_set_aside_in_a_paused_queue_do_not_keep_a_key_from_others(t: &Fixture) {
     many_set_aside(t, 600).await;
 }
@@ -336,7 +336,7 @@ async fn many_set_aside(t: &Fixture, count: usize) {
     assert_eq!(t.claim_ids(worker, 10).await, other);
 }
 
-/// M110
+/// Model: concurrency-limits
 async fn a_candidate_that_goes_away_leaves_its_turn_to_the_next(t: &Fixture) {
     let jobs = submit_many(t, key("k"), 5).await;
     let worker = t.worker().await;

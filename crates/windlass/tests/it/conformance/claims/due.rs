@@ -29,7 +29,7 @@ async fn later(t: &Fixture, after: Duration, job: NewJob) -> JobId {
     t.submit(NewJob { delay: Some(SOON + after), ..job }).await.id
 }
 
-/// M21, M35: the most urgent ones come first although they became due last, and within one priority in the order of time.
+/// Model: claim-order, timer-precision. The most urgent ones come first although they became due last, and within one priority in the order of time.
 async fn a_claim_takes_the_most_urgent_of_all_that_are_due(t: &Fixture) {
     flood(t, NewJob { priority: Some(priority(10)), ..new_job("bulk") }).await;
     let millis = Duration::from_millis;
@@ -55,7 +55,7 @@ async fn a_claim_takes_the_most_urgent_of_all_that_are_due(t: &Fixture) {
     assert_eq!(rest, FLOOD);
 }
 
-/// M21: who takes from one queue only does not wait until the jobs of another have been moved.
+/// Model: claim-order. Who takes from one queue only does not wait until the jobs of another have been moved.
 async fn a_flood_in_one_queue_does_not_hide_what_is_due_in_another(t: &Fixture) {
     flood(t, NewJob { priority: Some(priority(90)), ..new_job("bulk") }).await;
     let other = NewJob { queue: queue("other"), priority: Some(priority(1)), ..new_job("small") };
@@ -65,7 +65,7 @@ async fn a_flood_in_one_queue_does_not_hide_what_is_due_in_another(t: &Fixture) 
     assert_eq!(t.claim_one(worker).await.job.id, id);
 }
 
-/// M21, M54.
+/// Model: claim-order, queue-pause
 async fn a_paused_flood_does_not_hide_what_is_due_in_other_queues(t: &Fixture) {
     flood(t, NewJob { priority: Some(priority(90)), ..new_job("bulk") }).await;
     let other = NewJob { queue: queue("other"), priority: Some(priority(1)), ..new_job("small") };
@@ -76,7 +76,7 @@ async fn a_paused_flood_does_not_hide_what_is_due_in_other_queues(t: &Fixture) {
     assert_eq!(t.claim_one(worker).await.job.id, id);
 }
 
-/// M21, M40.
+/// Model: claim-order, retry-defaults
 async fn a_retry_that_is_due_is_found_in_a_flood(t: &Fixture) {
     let urgent = NewJob { priority: Some(priority(100)), ..new_job("urgent") };
     let (worker, claimed) = t.running(urgent).await;

@@ -45,7 +45,7 @@ async fn order(t: &Fixture, worker: WorkerId, limit: usize) -> String {
     claimed.iter().map(|claimed| claimed.job.lane.tenant.as_str()).collect()
 }
 
-/// M112
+/// Model: fairness
 async fn tenants_take_turns_in_a_fair_queue(t: &Fixture) {
     t.set_queue("default", fair()).await;
     let worker = t.worker().await;
@@ -55,7 +55,7 @@ async fn tenants_take_turns_in_a_fair_queue(t: &Fixture) {
     assert_eq!(order(t, worker, 100).await, "abcabcacaaa");
 }
 
-/// M112
+/// Model: fairness
 async fn one_tenants_many_jobs_delay_anothers_first_by_one_turn(t: &Fixture) {
     t.set_queue("default", fair()).await;
     let worker = t.worker().await;
@@ -71,7 +71,7 @@ async fn one_tenants_many_jobs_delay_anothers_first_by_one_turn(t: &Fixture) {
     assert!(next.contains(&late), "it waits for one turn at most");
 }
 
-/// M112
+/// Model: fairness
 async fn a_weight_gives_a_tenant_longer_turns(t: &Fixture) {
     t.set_queue("default", fair()).await;
     t.set_tenant("b", TenantSettings { weight: Some(3), ..TenantSettings::default() }).await;
@@ -86,7 +86,7 @@ async fn a_weight_gives_a_tenant_longer_turns(t: &Fixture) {
     assert_eq!(all, "abbbcabbbcacaca");
 }
 
-/// M112
+/// Model: fairness
 async fn turns_are_taken_within_one_priority(t: &Fixture) {
     t.set_queue("default", fair()).await;
     let worker = t.worker().await;
@@ -96,7 +96,7 @@ async fn turns_are_taken_within_one_priority(t: &Fixture) {
     assert_eq!(order(t, worker, 9).await, "bbbababab");
 }
 
-/// M112
+/// Model: fairness
 async fn turns_go_on_from_claim_to_claim(t: &Fixture) {
     t.set_queue("default", fair()).await;
     let worker = t.worker().await;
@@ -110,7 +110,7 @@ async fn turns_go_on_from_claim_to_claim(t: &Fixture) {
     assert_eq!(all, "abcabcabcabc");
 }
 
-/// M110 M112
+/// Model: concurrency-limits, fairness
 async fn a_tenant_at_its_limit_leaves_its_turn_to_the_others(t: &Fixture) {
     t.set_queue("default", fair()).await;
     t.set_tenant("a", TenantSettings { max_running: Some(2), ..TenantSettings::default() }).await;
@@ -121,7 +121,7 @@ async fn a_tenant_at_its_limit_leaves_its_turn_to_the_others(t: &Fixture) {
     assert_eq!(order(t, worker, 9).await, "ababbbb");
 }
 
-/// M21 M112
+/// Model: claim-order, fairness
 async fn a_fair_queue_keeps_its_place_among_others(t: &Fixture) {
     t.set_queue("default", fair()).await;
     let worker = t.worker().await;
@@ -135,7 +135,7 @@ async fn a_fair_queue_keeps_its_place_among_others(t: &Fixture) {
     assert_eq!(place, Some(3), "the queue's oldest jobs are older than the other's, in any turn");
 }
 
-/// M21
+/// Model: claim-order
 async fn without_fairness_the_first_submitted_is_first(t: &Fixture) {
     let worker = t.worker().await;
     for name in ["a", "b"] {
@@ -152,7 +152,7 @@ fn at(value: i64) -> NewJob {
     NewJob { priority: Some(priority(value)), ..new_job("send") }
 }
 
-/// M23
+/// Model: aging
 async fn a_waiting_job_rises_by_one_point_per_interval(t: &Fixture) {
     t.set_queue("default", aging(60)).await;
     let worker = t.worker().await;
@@ -165,7 +165,7 @@ async fn a_waiting_job_rises_by_one_point_per_interval(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 2).await, [old, higher], "level after five intervals, and older");
 }
 
-/// M23
+/// Model: aging
 async fn aging_stops_at_the_top(t: &Fixture) {
     t.set_queue("default", aging(1)).await;
     let worker = t.worker().await;
@@ -177,7 +177,7 @@ async fn aging_stops_at_the_top(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 9).await, [first, bulk, late]);
 }
 
-/// M21 M23
+/// Model: claim-order, aging
 async fn aging_keeps_the_order_within_a_priority(t: &Fixture) {
     t.set_queue("default", aging(10)).await;
     let worker = t.worker().await;
@@ -200,7 +200,7 @@ async fn aging_keeps_the_order_within_a_priority(t: &Fixture) {
     }
 }
 
-/// M23
+/// Model: aging
 async fn only_the_queue_that_says_so_ages(t: &Fixture) {
     t.set_queue("slow", aging(1)).await;
     let worker = t.worker().await;
@@ -259,7 +259,7 @@ fn ids(jobs: &[JobRecord]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
 }
 
-/// M23: exact as long as all that there is to compare is within the bound.
+/// Model: aging. Exact as long as all that there is to compare is within the bound.
 async fn aging_compares_every_priority_of_every_lane(t: &Fixture) {
     for bound in [LOWER, LOWER + 1, StoreOptions::default().aging_heads_per_claim] {
         let t = compares(t, bound).await;
@@ -270,7 +270,7 @@ async fn aging_compares_every_priority_of_every_lane(t: &Fixture) {
     }
 }
 
-/// M23 M112: tenants take turns within the priority that jobs have risen to.
+/// Model: aging, fairness. Tenants take turns within the priority that jobs have risen to.
 async fn aging_and_turns_go_together(t: &Fixture) {
     t.set_queue("default", QueueSettings { fair_by: Some(FairBy::Tenant), ..aging(10) }).await;
     let worker = t.worker().await;
@@ -283,7 +283,7 @@ async fn aging_and_turns_go_together(t: &Fixture) {
     assert_eq!(order(t, worker, 9).await, "bcabc");
 }
 
-/// M21 M23: every job is claimed once, and within a lane and a priority the order is kept.
+/// Model: claim-order, aging. Every job is claimed once, and within a lane and a priority the order is kept.
 async fn where_too_many_age_none_is_lost_and_lanes_keep_their_order(t: &Fixture) {
     for bound in [1, 7, LOWER - 1] {
         let t = compares(t, bound).await;
@@ -299,7 +299,7 @@ async fn where_too_many_age_none_is_lost_and_lanes_keep_their_order(t: &Fixture)
     }
 }
 
-/// M23: a job that has risen above all others is claimed when the turn of its lane comes, at the latest after as many claims
+/// Model: aging. A job that has risen above all others is claimed when the turn of its lane comes, at the latest after as many claims
 /// as it takes to compare all lanes.
 async fn where_too_many_age_the_oldest_is_claimed_in_its_lanes_turn(t: &Fixture) {
     for lane in [0, 5, 11] {

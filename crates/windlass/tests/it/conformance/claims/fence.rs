@@ -90,7 +90,7 @@ async fn nothing_is_written(t: &Fixture, worker: WorkerId, job: JobId, fence: Fe
     assert!(t.store.stats(&t.me).await.unwrap().costs.is_empty());
 }
 
-/// M5 M101
+/// Model: counters-and-fences, one-lease-at-a-time
 async fn a_stale_fence_changes_nothing(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let (job, old) = (claimed.job.id, claimed.job.fence);
@@ -104,7 +104,7 @@ async fn a_stale_fence_changes_nothing(t: &Fixture) {
     nothing_is_written(t, worker, job, again.job.fence).await;
 }
 
-/// M5 M101
+/// Model: counters-and-fences, one-lease-at-a-time
 async fn another_workers_fence_changes_nothing(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let other = t.worker().await;
@@ -112,7 +112,7 @@ async fn another_workers_fence_changes_nothing(t: &Fixture) {
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
 }
 
-/// M5
+/// Model: counters-and-fences
 async fn a_fence_not_given_out_changes_nothing(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     for fence in [Fence(0), claimed.job.fence.next(), Fence(u64::MAX)] {
@@ -122,7 +122,7 @@ async fn a_fence_not_given_out_changes_nothing(t: &Fixture) {
     nothing_is_written(t, worker, waiting.id, waiting.fence).await;
 }
 
-/// M5
+/// Model: counters-and-fences
 async fn a_fence_grows_and_is_never_used_again(t: &Fixture) {
     let worker = t.worker().await;
     let job = t.submit(new_job("email.send")).await.id;
@@ -141,7 +141,7 @@ async fn a_fence_grows_and_is_never_used_again(t: &Fixture) {
     assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
 }
 
-/// M5 M58 M101
+/// Model: counters-and-fences, interrupted-writes, one-lease-at-a-time
 async fn every_loss_of_a_lease_makes_the_fence_stale(t: &Fixture) {
     for way in ["lease", "timeout", "lifetime", "suspend", "cancel"] {
         let limit = |name: &str| (way == name).then_some(Duration::from_secs(5));
@@ -173,7 +173,7 @@ async fn every_loss_of_a_lease_makes_the_fence_stale(t: &Fixture) {
     }
 }
 
-/// M5 M31 M101
+/// Model: counters-and-fences, leases-and-heartbeats, one-lease-at-a-time
 async fn a_returning_worker_writes_nothing(t: &Fixture) {
     type Call = for<'a> fn(&'a Fixture, Claimed) -> futures::Call<'a>;
     let calls: [Call; 2] = [futures::note, futures::spawn];
@@ -208,7 +208,7 @@ mod futures {
     }
 }
 
-/// M5
+/// Model: counters-and-fences
 async fn one_stale_report_does_not_touch_the_others(t: &Fixture) {
     let worker = t.worker().await;
     t.submit_all(vec![new_job("email.send"); 3]).await;
@@ -228,7 +228,7 @@ async fn one_stale_report_does_not_touch_the_others(t: &Fixture) {
     assert_eq!((&answers[4], &answers[5]), (&Finish::Applied(JobState::Completed), &Finish::Stale));
 }
 
-/// M5 M90
+/// Model: counters-and-fences, tenant-isolation
 async fn another_tenants_worker_writes_nothing(t: &Fixture) {
     let (_, claimed) = t.running(new_job("email.send")).await;
     let acme = Caller::new("acme-worker", Role::Worker, Some(tenant("acme")));
@@ -247,7 +247,7 @@ async fn another_tenants_worker_writes_nothing(t: &Fixture) {
     assert_eq!(t.everything().await, before);
 }
 
-/// M5 M73
+/// Model: counters-and-fences, checkpoints
 async fn a_write_is_all_or_nothing(t: &Fixture) {
     let (_, claimed) = t.running(new_job("email.send")).await;
     let mut bad = notes();
@@ -265,7 +265,7 @@ async fn a_write_is_all_or_nothing(t: &Fixture) {
     assert_eq!(t.store.logs(&t.me, job.id, 0).await.unwrap().unwrap()[0].1.text, "hello");
 }
 
-/// M5 M8: a fence is below 2^53, carries the generation, and does not follow from the ones before.
+/// Model: counters-and-fences, store-generation. A fence is below 2^53, carries the generation, and does not follow from the ones before.
 async fn fences_carry_the_generation_and_random_bits(t: &Fixture) {
     let worker = t.worker().await;
     let count = t.submit_all(vec![new_job("email.send"); 20]).await.len();
@@ -286,7 +286,7 @@ async fn fences_carry_the_generation_and_random_bits(t: &Fixture) {
     assert!(span > 1 << 20, "fences lie within {span} of each other");
 }
 
-/// M8 M101: a worker that held a job before the generation changed writes nothing any more, and the job runs again without a
+/// Model: store-generation, one-lease-at-a-time. A worker that held a job before the generation changed writes nothing any more, and the job runs again without a
 /// failure being counted.
 async fn a_new_generation_fences_off_every_lease(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
@@ -313,7 +313,7 @@ async fn a_new_generation_fences_off_every_lease(t: &Fixture) {
     );
 }
 
-/// M91
+/// Model: roles
 async fn a_new_generation_is_an_administrators_business(t: &Fixture) {
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
         let caller = Caller::new("ann", role, Some(tenant("default")));

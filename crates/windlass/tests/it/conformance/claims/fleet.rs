@@ -23,7 +23,7 @@ on_every_engine!(no_limit_is_exceeded_at_any_instant_and_none_leaks);
 const WORKERS: u64 = 16;
 const JOBS: usize = 300;
 
-/// M110
+/// Model: concurrency-limits
 async fn no_limit_is_exceeded_at_any_instant_and_none_leaks(t: &Fixture) {
     let lease = PartialTimeouts { lease: Some(Duration::from_secs(2)), ..PartialTimeouts::default() };
     let mail = QueueSettings {

@@ -63,7 +63,7 @@ async fn outcomes(t: &Fixture, id: JobId) -> Vec<AttemptOutcome> {
     attempts.into_iter().filter_map(|attempt| attempt.record).map(|record| record.outcome).collect()
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn a_heartbeat_extends_the_lease(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     assert_eq!(claimed.job.lease.unwrap().expires_at, t.now().plus(LEASE));
@@ -76,7 +76,7 @@ async fn a_heartbeat_extends_the_lease(t: &Fixture) {
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed), "ten minutes later");
 }
 
-/// M31 M35
+/// Model: leases-and-heartbeats, timer-precision
 async fn a_lease_ends_at_its_own_time(t: &Fixture) {
     let worker = quiet_worker(t).await;
     let job = t.submit(new_job("email.send")).await.id;
@@ -91,7 +91,7 @@ async fn a_lease_ends_at_its_own_time(t: &Fixture) {
     assert!(records.iter().all(|record| record.event != AuditEvent::Exhausted), "{records:?}");
 }
 
-/// M31 M35
+/// Model: leases-and-heartbeats, timer-precision
 async fn a_lease_shorter_than_the_silence_ends_at_its_own_time(t: &Fixture) {
     for lease in [SECOND, SECOND * 29] {
         let (worker, claimed) =
@@ -107,7 +107,7 @@ async fn a_lease_shorter_than_the_silence_ends_at_its_own_time(t: &Fixture) {
     }
 }
 
-/// M31 M35
+/// Model: leases-and-heartbeats, timer-precision
 async fn a_silent_worker_loses_its_leases(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let (other, kept) = t.running(new_job("email.send")).await;
@@ -126,7 +126,7 @@ async fn a_silent_worker_loses_its_leases(t: &Fixture) {
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn a_worker_that_does_not_beat_keeps_the_full_lease(t: &Fixture) {
     let worker = quiet_worker(t).await;
     t.submit(new_job("email.send")).await;
@@ -136,7 +136,7 @@ async fn a_worker_that_does_not_beat_keeps_the_full_lease(t: &Fixture) {
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn a_worker_that_does_not_beat_is_not_forgotten_while_it_works(t: &Fixture) {
     let worker = quiet_worker(t).await;
     let hours = Some(SECOND * 3_600 * 5);
@@ -151,7 +151,7 @@ async fn a_worker_that_does_not_beat_is_not_forgotten_while_it_works(t: &Fixture
     assert_eq!(error, WorkError::NoSuchWorker(worker), "an idle one is, in the end");
 }
 
-/// M5 M31 M101
+/// Model: counters-and-fences, leases-and-heartbeats, one-lease-at-a-time
 async fn a_worker_that_comes_back_finds_its_leases_gone(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.advance(SECOND * 30);
@@ -166,7 +166,7 @@ async fn a_worker_that_comes_back_finds_its_leases_gone(t: &Fixture) {
     assert_eq!(t.complete(worker, &again).await, Finish::Applied(JobState::Completed));
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn every_sign_of_life_counts(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let hand = crate::fixture::hand(&claimed);
@@ -185,7 +185,7 @@ async fn seen_after(t: &Fixture, worker: WorkerId) -> Duration {
     t.now().since(config.workers[&worker].seen_at)
 }
 
-/// M103: an idle worker looks once a second, and an idle store writes next to nothing.
+/// Model: wake-ups. An idle worker looks once a second, and an idle store writes next to nothing.
 async fn looking_for_work_is_not_written_down_every_time(t: &Fixture) {
     let worker = t.worker().await;
     t.advance(SECOND * 9);
@@ -200,7 +200,7 @@ async fn looking_for_work_is_not_written_down_every_time(t: &Fixture) {
     assert_eq!(seen_after(t, worker).await, Duration::ZERO, "a lease counts from the claim");
 }
 
-/// M31: processes that are woken by each other's heartbeats would otherwise never be quiet again.
+/// Model: leases-and-heartbeats. Processes that are woken by each other's heartbeats would otherwise never be quiet again.
 async fn a_lease_that_was_just_extended_is_left_as_it_is(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let lease = claimed.job.lease.unwrap();
@@ -213,7 +213,7 @@ async fn a_lease_that_was_just_extended_is_left_as_it_is(t: &Fixture) {
     assert_eq!(extended.expires_at, lease.expires_at.plus(SECOND));
 }
 
-/// M6 M17 M43
+/// Model: crashes-and-poison, attempt-records, error-categories
 async fn a_lost_lease_counts_as_a_crash(t: &Fixture) {
     let (_, claimed) = t.running(new_job("email.send")).await;
     t.advance(SECOND * 30);
@@ -226,7 +226,7 @@ async fn a_lost_lease_counts_as_a_crash(t: &Fixture) {
     assert_eq!(outcomes(t, job.id).await, [AttemptOutcome::Lost]);
 }
 
-/// M6 M46
+/// Model: crashes-and-poison, exhaustion
 async fn a_job_that_crashes_its_workers_is_poison(t: &Fixture) {
     let retry = RetryPolicy { max_attempts: 100, ..RetryPolicy::fixed() };
     let job = t.submit(NewJob { retry: Some(retry), ..new_job("email.send") }).await.id;
@@ -246,7 +246,7 @@ async fn a_job_that_crashes_its_workers_is_poison(t: &Fixture) {
     assert_eq!(t.records(exhausted).await.len(), 1);
 }
 
-/// M6
+/// Model: crashes-and-poison
 async fn poison_is_counted_apart_from_other_failures(t: &Fixture) {
     let retry = RetryPolicy { max_attempts: 100, ..RetryPolicy::fixed() };
     let worker = t.worker().await;
@@ -270,7 +270,7 @@ async fn poison_is_counted_apart_from_other_failures(t: &Fixture) {
     assert_eq!(t.fail(worker, &claimed, panicked).await, Finish::Applied(JobState::DeadLetter));
 }
 
-/// M30 M35
+/// Model: execution-timeout, timer-precision
 async fn the_store_itself_ends_an_attempt_that_takes_too_long(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     assert_eq!(claimed.job.lease.unwrap().deadline_at, t.now().plus(SECOND * 1_800));
@@ -290,7 +290,7 @@ async fn the_store_itself_ends_an_attempt_that_takes_too_long(t: &Fixture) {
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale, "a later outcome is stale");
 }
 
-/// M30 M43
+/// Model: execution-timeout, error-categories
 async fn a_timeout_that_is_not_retried_fails_the_job(t: &Fixture) {
     let retry = Some(RetryPolicy { retry_on: vec![Category::System], ..RetryPolicy::standard() });
     let job = NewJob { retry, execution_timeout: Some(SECOND * 5), ..new_job("email.send") };
@@ -300,7 +300,7 @@ async fn a_timeout_that_is_not_retried_fails_the_job(t: &Fixture) {
     assert_eq!(t.state(claimed.job.id).await, JobState::Failed);
 }
 
-/// M30
+/// Model: execution-timeout
 async fn a_handler_may_shorten_its_time_and_not_lengthen_it(t: &Fixture) {
     let job = NewJob { execution_timeout: Some(SECOND * 60), ..new_job("email.send") };
     let (worker, claimed) = t.running(job).await;
@@ -319,7 +319,7 @@ async fn a_handler_may_shorten_its_time_and_not_lengthen_it(t: &Fixture) {
     assert_eq!(beat(t, worker, &claimed).await, Directive::Timeout);
 }
 
-/// M31 M50 M58
+/// Model: leases-and-heartbeats, suspend-modes, interrupted-writes
 async fn a_heartbeat_says_what_to_do(t: &Fixture) {
     let worker = t.worker().await;
     let job = NewJob { execution_timeout: Some(SECOND * 20), ..new_job("email.send") };
@@ -353,7 +353,7 @@ async fn a_heartbeat_says_what_to_do(t: &Fixture) {
     assert_eq!((pulse.directives[0].1, pulse.directives[2].1), (Directive::Timeout, Directive::Suspend));
 }
 
-/// M6 M17
+/// Model: crashes-and-poison, attempt-records
 async fn leaving_gives_jobs_back_without_counting(t: &Fixture) {
     let worker = t.worker().await;
     t.submit_all(vec![new_job("email.send"); 3]).await;
@@ -370,7 +370,7 @@ async fn leaving_gives_jobs_back_without_counting(t: &Fixture) {
     assert_eq!(error, WorkError::NoSuchWorker(worker));
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn a_worker_is_somebody_new_at_every_start(t: &Fixture) {
     let new = NewWorker { name: "mailer-1".into(), ..NewWorker::default() };
     let first = t.store.register(&t.me, new.clone()).await.unwrap();
@@ -381,7 +381,7 @@ async fn a_worker_is_somebody_new_at_every_start(t: &Fixture) {
     assert_eq!(t.complete(second.id, &claimed).await, Finish::Stale, "the same name is not the same worker");
 }
 
-/// M7
+/// Model: store-time
 async fn a_workers_clock_does_not_matter(t: &Fixture) {
     let hour = SECOND * 3_600;
     for (said, state) in [(t.now().minus(hour), JobState::Scheduled), (t.now().plus(hour), JobState::Waiting)]
@@ -394,7 +394,7 @@ async fn a_workers_clock_does_not_matter(t: &Fixture) {
     }
 }
 
-/// M31 M33 M35
+/// Model: leases-and-heartbeats, lifetime, timer-precision
 async fn maintenance_says_when_to_come_again(t: &Fixture) {
     let worker = quiet_worker(t).await;
     let start = t.now();
@@ -410,7 +410,7 @@ async fn maintenance_says_when_to_come_again(t: &Fixture) {
     assert_eq!(t.store.tick().await.unwrap().next_at, Some(start.plus(SECOND * 10)));
 }
 
-/// M103: what changes nothing is not committed, so that no other process is woken by it.
+/// Model: wake-ups. What changes nothing is not committed, so that no other process is woken by it.
 #[tokio::test]
 async fn a_repeated_sign_of_life_is_not_written() {
     let t = Fixture::new(crate::fixture::On::Sqlite);

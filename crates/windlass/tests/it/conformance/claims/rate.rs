@@ -51,7 +51,7 @@ fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// M111
+/// Model: rate-limits
 async fn a_queue_starts_a_burst_and_then_one_token_after_the_other(t: &Fixture) {
     t.set_queue("default", rate(4, 1_000)).await;
     let worker = t.worker().await;
@@ -68,7 +68,7 @@ async fn a_queue_starts_a_burst_and_then_one_token_after_the_other(t: &Fixture) 
     assert_eq!(t.claim_ids(worker, 10).await, all[7..11], "it never holds more than its count");
 }
 
-/// M111
+/// Model: rate-limits
 async fn a_throttled_job_stays_scheduled_and_uses_no_attempt(t: &Fixture) {
     t.set_queue("default", rate(1, 60_000)).await;
     let worker = t.worker().await;
@@ -81,7 +81,7 @@ async fn a_throttled_job_stays_scheduled_and_uses_no_attempt(t: &Fixture) {
     assert_eq!((waiting.state, waiting.attempt, waiting.fence.0), (JobState::Scheduled, 0, 0));
 }
 
-/// M111
+/// Model: rate-limits
 async fn a_type_has_a_rate_of_its_own(t: &Fixture) {
     t.set_type("send", TypeSettings { rate: Some(of(2, 1_000)), ..TypeSettings::default() }).await;
     let worker = t.worker().await;
@@ -93,7 +93,7 @@ async fn a_type_has_a_rate_of_its_own(t: &Fixture) {
     assert_eq!((sent, claimed.len()), (2, 5));
 }
 
-/// M111
+/// Model: rate-limits
 async fn the_tightest_of_several_rates_counts(t: &Fixture) {
     t.set_queue("default", rate(5, 1_000)).await;
     t.set_type("send", TypeSettings { rate: Some(of(2, 10_000)), ..TypeSettings::default() }).await;
@@ -104,7 +104,7 @@ async fn the_tightest_of_several_rates_counts(t: &Fixture) {
     assert_eq!(t.claim(worker, 9).await.len(), 3, "only what was started took tokens of the queue");
 }
 
-/// M90 M111
+/// Model: tenant-isolation, rate-limits
 async fn a_tenants_own_rate_counts_its_own_jobs(t: &Fixture) {
     let operator = Caller::new("ann", Role::Operator, Some(tenant("acme")));
     t.store.configure(&operator, Settings::Queue(queue("default"), rate(1, 1_000))).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_tenants_own_rate_counts_its_own_jobs(t: &Fixture) {
     assert_eq!((theirs, claimed.len()), (1, 4));
 }
 
-/// M111
+/// Model: rate-limits
 async fn every_start_takes_a_token_also_a_retry(t: &Fixture) {
     t.set_queue("default", rate(2, 100_000)).await;
     let worker = t.worker().await;
@@ -128,7 +128,7 @@ async fn every_start_takes_a_token_also_a_retry(t: &Fixture) {
     assert!(t.claim(worker, 9).await.is_empty());
 }
 
-/// M111
+/// Model: rate-limits
 async fn a_rate_is_kept_across_a_new_setting(t: &Fixture) {
     t.set_queue("default", rate(3, 10_000)).await;
     let worker = t.worker().await;
@@ -140,7 +140,7 @@ async fn a_rate_is_kept_across_a_new_setting(t: &Fixture) {
     assert_eq!(t.claim(worker, 20).await.len(), 15, "without a rate nothing is kept back");
 }
 
-/// M111
+/// Model: rate-limits
 async fn a_rate_does_not_hold_up_other_queues(t: &Fixture) {
     t.set_queue("slow", rate(1, 60_000)).await;
     let worker = t.worker().await;
@@ -151,7 +151,7 @@ async fn a_rate_does_not_hold_up_other_queues(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 9).await, others);
 }
 
-/// M102 M111
+/// Model: explained-waiting, rate-limits
 async fn explain_says_until_when_a_rate_keeps_a_job_back(t: &Fixture) {
     t.set_queue("default", rate(2, 10_000)).await;
     let worker = t.worker().await;
@@ -169,7 +169,7 @@ async fn explain_says_until_when_a_rate_keeps_a_job_back(t: &Fixture) {
     assert!(reasons.iter().all(|reason| reason.code != "rate_limited"), "{reasons:?}");
 }
 
-/// M35 M111
+/// Model: timer-precision, rate-limits
 async fn a_claim_says_how_long_it_is_throttled(t: &Fixture) {
     t.set_queue("default", rate(1, 400)).await;
     let worker = t.worker().await;
@@ -194,7 +194,7 @@ async fn starts(t: &Fixture, step: u64, count: u64) -> Vec<(u64, JobId)> {
     found
 }
 
-/// M111
+/// Model: rate-limits
 async fn each_key_has_a_rate_of_its_own(t: &Fixture) {
     t.set_queue("default", rate_per_key(2, 10_000, 9)).await;
     let worker = t.worker().await;
@@ -208,7 +208,7 @@ async fn each_key_has_a_rate_of_its_own(t: &Fixture) {
     assert_eq!((of_key("a"), of_key("b"), claimed.len()), (2, 2, 9), "a job without a key needs no token");
 }
 
-/// M111
+/// Model: rate-limits
 async fn a_throttled_key_takes_its_tokens_one_after_the_other(t: &Fixture) {
     t.set_queue("default", rate_per_key(2, 2_000, 99)).await;
     let all = submit_many(t, key("a"), 6).await;
@@ -218,7 +218,7 @@ async fn a_throttled_key_takes_its_tokens_one_after_the_other(t: &Fixture) {
     assert_eq!(found.iter().map(|(_, id)| *id).collect::<Vec<_>>(), all, "in the order of submission");
 }
 
-/// M111
+/// Model: rate-limits
 async fn a_key_that_saved_tokens_spends_them_at_once(t: &Fixture) {
     t.set_queue("default", rate_per_key(40, 40_000, 100)).await;
     let worker = t.worker().await;
@@ -236,7 +236,7 @@ async fn a_key_that_saved_tokens_spends_them_at_once(t: &Fixture) {
     assert_eq!(claimed, 80, "a whole bucket again, and no more");
 }
 
-/// M110 M111
+/// Model: concurrency-limits, rate-limits
 async fn a_throttled_key_still_runs_one_job_at_a_time(t: &Fixture) {
     t.set_queue("default", rate_per_key(2, 10_000, 1)).await;
     let worker = t.worker().await;
@@ -255,7 +255,7 @@ async fn a_throttled_key_still_runs_one_job_at_a_time(t: &Fixture) {
     t.claim_one(worker).await;
 }
 
-/// M111
+/// Model: rate-limits
 async fn a_key_whose_rate_is_removed_waits_no_longer(t: &Fixture) {
     t.set_queue("default", rate_per_key(1, 3_600_000, 99)).await;
     let worker = t.worker().await;
@@ -266,7 +266,7 @@ async fn a_key_whose_rate_is_removed_waits_no_longer(t: &Fixture) {
     assert_eq!(t.claim(worker, 9).await.len(), 4);
 }
 
-/// M102 M111
+/// Model: explained-waiting, rate-limits
 async fn explain_says_until_when_a_key_is_throttled(t: &Fixture) {
     t.set_queue("default", rate_per_key(1, 8_000, 9)).await;
     let worker = t.worker().await;
@@ -280,7 +280,7 @@ async fn explain_says_until_when_a_key_is_throttled(t: &Fixture) {
     }
 }
 
-/// M21 M111
+/// Model: claim-order, rate-limits
 async fn urgent_jobs_get_the_tokens_first(t: &Fixture) {
     t.set_queue("default", rate(1, 1_000)).await;
     let worker = t.worker().await;

@@ -13,7 +13,7 @@ use crate::fixture::{Fixture, on_every_engine, priority, queue};
 
 on_every_engine!(no_job_starves_and_no_limit_is_exceeded);
 
-/// M110
+/// Model: concurrency-limits
 async fn no_job_starves_and_no_limit_is_exceeded(t: &Fixture) {
     for seed in 0..6 {
         println!("seed {seed}");

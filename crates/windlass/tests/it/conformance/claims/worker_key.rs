@@ -38,7 +38,7 @@ async fn claimed_by(t: &Fixture, caller: &Caller) -> (WorkerId, Claimed) {
     (worker, t.store.claim(caller, &request, Duration::ZERO).await.unwrap().jobs.remove(0))
 }
 
-/// M91
+/// Model: roles
 async fn only_the_key_that_registered_a_worker_acts_for_it(t: &Fixture) {
     let owner = bearer('a', Role::Worker);
     let (worker, claimed) = claimed_by(t, &owner).await;
@@ -79,7 +79,7 @@ async fn only_the_key_that_registered_a_worker_acts_for_it(t: &Fixture) {
     assert_eq!(t.store.finish(&owner, worker, done()).await.unwrap(), [Finish::Applied(JobState::Completed)]);
 }
 
-/// M55 M91: a caller that may pause a worker may also remove it; its jobs are released.
+/// Model: worker-pause, roles. A caller that may pause a worker may also remove it; its jobs are released.
 async fn people_who_pause_workers_remove_them(t: &Fixture) {
     for person in [bearer('c', Role::Operator), bearer('d', Role::Admin), Caller::local()] {
         let (worker, claimed) = claimed_by(t, &bearer('a', Role::Worker)).await;
@@ -90,7 +90,7 @@ async fn people_who_pause_workers_remove_them(t: &Fixture) {
     }
 }
 
-/// M92: the actor is the worker, and the context has its key.
+/// Model: audit-trail. The actor is the worker, and the context has its key.
 async fn the_audit_trail_names_the_key_of_a_worker(t: &Fixture) {
     let owner = bearer('a', Role::Worker);
     let (worker, claimed) = claimed_by(t, &owner).await;

@@ -1,4 +1,4 @@
-//! Nothing that was sealed can be edited, removed, added or moved unseen (M93).
+//! Nothing that was sealed can be edited, removed, added or moved unseen (Model: audit-chain).
 
 use windlass::audit::Seal;
 use windlass::job::JobState;
@@ -36,13 +36,13 @@ async fn found_after(statements: &str) -> Vec<String> {
     findings(&t.store).await
 }
 
-/// M93
+/// Model: audit-chain
 #[tokio::test]
 async fn an_untouched_trail_is_as_it_was_sealed() {
     assert!(found_after("").await.is_empty());
 }
 
-/// M93
+/// Model: audit-chain
 #[tokio::test]
 async fn an_edit_of_any_column_of_any_sealed_record_is_found() {
     let columns = [
@@ -70,7 +70,7 @@ async fn an_edit_of_any_column_of_any_sealed_record_is_found() {
     assert!(findings(&t.store).await.is_empty(), "everything was put back");
 }
 
-/// M93
+/// Model: audit-chain
 #[tokio::test]
 async fn a_removed_record_leaves_a_gap() {
     let findings = found_after("DELETE FROM audit WHERE seq = 4").await;
@@ -79,7 +79,7 @@ async fn a_removed_record_leaves_a_gap() {
     assert!(findings.contains(&"record 1 is missing, 2 follows".to_owned()), "{findings:?}");
 }
 
-/// M93
+/// Model: audit-chain
 #[tokio::test]
 async fn a_gap_that_was_closed_by_renumbering_is_found() {
     let closed = "DELETE FROM audit WHERE seq = 4; UPDATE audit SET seq = -(seq - 1) WHERE seq > 4; \
@@ -89,7 +89,7 @@ async fn a_gap_that_was_closed_by_renumbering_is_found() {
     assert_eq!(findings, ["a record up to 8 is not as it was sealed", shortened]);
 }
 
-/// M93
+/// Model: audit-chain
 #[tokio::test]
 async fn two_records_that_changed_places_are_found() {
     let swapped = "UPDATE audit SET seq = -3 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE seq = 6; \
@@ -97,7 +97,7 @@ async fn two_records_that_changed_places_are_found() {
     assert_eq!(found_after(swapped).await, ["a record up to 8 is not as it was sealed"]);
 }
 
-/// M93
+/// Model: audit-chain
 #[tokio::test]
 async fn a_trail_that_was_cut_off_is_found() {
     let findings = found_after("DELETE FROM audit WHERE seq > 6").await;
@@ -107,7 +107,7 @@ async fn a_trail_that_was_cut_off_is_found() {
     assert_eq!(findings, ["records 1 to 8 were sealed and are missing", unsealed]);
 }
 
-/// M93
+/// Model: audit-chain
 #[tokio::test]
 async fn the_audit_trail_continues_after_a_forgery_and_it_is_still_found() {
     let t = sealed().await;
@@ -119,7 +119,7 @@ async fn the_audit_trail_continues_after_a_forgery_and_it_is_still_found() {
     assert!(!findings(&store).await.is_empty());
 }
 
-/// M93: the last records are missed although nothing had sealed them.
+/// Model: audit-chain. The last records are missed although nothing had sealed them.
 #[tokio::test]
 async fn a_record_that_was_not_sealed_yet_is_missed() {
     for gone in ["DELETE FROM audit WHERE seq = 10", "DELETE FROM audit WHERE seq > 8"] {
@@ -135,7 +135,7 @@ async fn a_record_that_was_not_sealed_yet_is_missed() {
 /// Deletes all seals; their kind is the sixth.
 const NO_SEALS: &str = "DELETE FROM documents WHERE kind = 6";
 
-/// M93: an audit trail whose seals are gone is neither sound nor sealed again as if nothing had been there.
+/// Model: audit-chain. An audit trail whose seals are gone is neither sound nor sealed again as if nothing had been there.
 #[tokio::test]
 async fn a_missing_seal_is_found_and_not_replaced() {
     let t = sealed().await;
@@ -147,7 +147,7 @@ async fn a_missing_seal_is_found_and_not_replaced() {
     assert_eq!(findings(&store).await, missing, "it is still found");
 }
 
-/// M93: without the separate head a forger would only have to delete one row.
+/// Model: audit-chain. Without the separate head a forger would only have to delete one row.
 #[tokio::test]
 async fn a_missing_head_is_found() {
     let t = sealed().await;
@@ -155,7 +155,7 @@ async fn a_missing_head_is_found() {
     assert_eq!(findings(&t.store).await, ["there is a seal up to record 8, but no head"]);
 }
 
-/// M93: an attacker with database access can rewrite audit trail and seals; a head stored externally shows it.
+/// Model: audit-chain. An attacker with database access can rewrite audit trail and seals; a head stored externally shows it.
 #[tokio::test]
 async fn a_head_stored_externally_shows_an_audit_trail_that_was_rewritten() {
     let t = sealed().await;
@@ -179,7 +179,7 @@ async fn a_head_stored_externally_shows_an_audit_trail_that_was_rewritten() {
     assert_eq!(against(&store, &beyond).await, ["the expected head is record 99, which does not exist"]);
 }
 
-/// M93 M94: seals are signed with the key of tickets, and one that is not signed does not follow one that is.
+/// Model: audit-chain, tickets. Seals are signed with the key of tickets, and one that is not signed does not follow one that is.
 #[tokio::test]
 async fn signed_seals_cannot_be_replaced_without_the_key() {
     let key = TicketKey::new([1, 2]);

@@ -64,7 +64,7 @@ async fn report_on(t: &Fixture, id: JobId) -> Vec<Snapshot> {
     t.store.list(&t.me, request).await.unwrap().jobs
 }
 
-/// M95: whichever way it ends.
+/// Model: callbacks. Whichever way it ends.
 async fn every_end_is_reported_once(t: &Fixture) {
     let (worker, completed) = t.running(with_callback()).await;
     t.complete(worker, &completed).await;
@@ -103,7 +103,7 @@ async fn every_end_is_reported_once(t: &Fixture) {
     assert!(report_on(t, plain).await.is_empty(), "it names no address");
 }
 
-/// M95
+/// Model: callbacks
 async fn a_report_says_what_became_of_the_job(t: &Fixture) {
     let mut job = with_callback();
     job.labels.correlation_id = Some("order-7".into());
@@ -128,7 +128,7 @@ async fn a_report_says_what_became_of_the_job(t: &Fixture) {
     assert_eq!(report.spec.labels.correlation_id.as_deref(), Some("order-7"));
 }
 
-/// M18 M95: byte for byte, as the worker wrote it.
+/// Model: result-cost-and-progress, callbacks. Byte for byte, as the worker wrote it.
 async fn a_report_carries_the_result_unless_it_is_large(t: &Fixture) {
     let large = format!("\"{}\"", "x".repeat(limits::CALLBACK_RESULT_BYTES_MAX));
     for (result, is_there) in [("{ \"sum\" : 1.0e2 }", true), (large.as_str(), false)] {
@@ -142,7 +142,7 @@ async fn a_report_carries_the_result_unless_it_is_large(t: &Fixture) {
     }
 }
 
-/// M95
+/// Model: callbacks
 async fn a_report_is_retried_over_days(t: &Fixture) {
     let id = t.submit(with_callback()).await.id;
     t.cancel(id).await;
@@ -170,7 +170,7 @@ async fn a_report_is_retried_over_days(t: &Fixture) {
     assert_eq!(t.get(again.id).await.spec.labels.callback_url.as_deref(), Some(URL));
 }
 
-/// M95
+/// Model: callbacks
 async fn the_end_of_a_report_is_not_reported(t: &Fixture) {
     let id = t.submit(with_callback()).await.id;
     t.cancel(id).await;
@@ -181,7 +181,7 @@ async fn the_end_of_a_report_is_not_reported(t: &Fixture) {
     assert_eq!(reports(t).await.len(), 1);
 }
 
-/// M16 M95
+/// Model: writable-fields, callbacks
 async fn a_report_goes_where_the_job_said_last(t: &Fixture) {
     let (moved, silent, late) = (
         t.submit(with_callback()).await.id,
@@ -202,7 +202,7 @@ async fn a_report_goes_where_the_job_said_last(t: &Fixture) {
     assert_eq!(urls, [Some("https://example.com/other".into()), Some(URL.into())]);
 }
 
-/// M95 M113
+/// Model: callbacks, backpressure
 async fn a_report_counts_for_no_limit_of_its_tenant(t: &Fixture) {
     let one = TenantSettings { max_depth: Some(2), max_running: Some(1), ..TenantSettings::default() };
     t.set_tenant("default", one).await;
@@ -219,7 +219,7 @@ async fn a_report_counts_for_no_limit_of_its_tenant(t: &Fixture) {
     assert_eq!(t.claim(worker, 10).await.len(), 3, "beside {}", running.job.id);
 }
 
-/// M104: a worker that takes anything does not mean these.
+/// Model: unknown-types. A worker that takes anything does not mean these.
 async fn only_those_who_ask_by_name_are_given_reports(t: &Fixture) {
     let id = t.submit(with_callback()).await.id;
     t.cancel(id).await;
@@ -231,7 +231,7 @@ async fn only_those_who_ask_by_name_are_given_reports(t: &Fixture) {
     assert_eq!(t.claim(by_type, 10).await.len(), 1);
 }
 
-/// M90 M91
+/// Model: tenant-isolation, roles
 async fn a_report_belongs_to_the_jobs_owner(t: &Fixture) {
     let (own, other) = (caller("sue", Role::Submitter, "blue"), caller("sam", Role::Submitter, "blue"));
     let receipts = t.store.submit(&own, vec![with_callback()], SubmitOptions::default()).await.unwrap();
@@ -245,13 +245,13 @@ async fn a_report_belongs_to_the_jobs_owner(t: &Fixture) {
     assert_eq!(t.store.get(&green, report.job.id).await.unwrap(), None);
 }
 
-/// M95: or a flood of them would count for no limit.
+/// Model: callbacks. Or a flood of them would count for no limit.
 async fn nobody_submits_reports_by_hand(t: &Fixture) {
     let refused = t.refused(vec![new_job(callback::TYPE)]).await;
     assert!(matches!(&refused, SubmitError::Invalid { invalid, .. } if invalid.field == "type"), "{refused}");
 }
 
-/// M95
+/// Model: callbacks
 async fn a_tenant_has_one_secret_to_sign_with(t: &Fixture) {
     let olga = caller("olga", Role::Operator, "blue");
     let blue = t.store.webhook_secrets(&olga, None).await.unwrap();
@@ -270,7 +270,7 @@ async fn a_tenant_has_one_secret_to_sign_with(t: &Fixture) {
     }
 }
 
-/// M95: the worker that delivers callbacks must not be sent anything else.
+/// Model: callbacks. The worker that delivers callbacks must not be sent anything else.
 async fn nothing_else_is_put_among_reports(t: &Fixture) {
     let among = NewJob { queue: crate::fixture::queue(callback::QUEUE), ..new_job("email.send") };
     let refused = t.refused(vec![among]).await;
@@ -284,7 +284,7 @@ async fn nothing_else_is_put_among_reports(t: &Fixture) {
     assert!(matches!(&refused, ActError::Invalid(invalid) if invalid.field == "push"), "{refused}");
 }
 
-/// M95 M110
+/// Model: callbacks, concurrency-limits
 async fn a_slow_receiver_holds_up_its_own_reports_only(t: &Fixture) {
     let end = async |url: &str| {
         let mut job = new_job("email.send");
@@ -308,7 +308,7 @@ async fn a_slow_receiver_holds_up_its_own_reports_only(t: &Fixture) {
     assert_eq!(t.claim(carrier, 100).await.len(), 1, "the next takes its place");
 }
 
-/// M95
+/// Model: callbacks
 async fn a_replaced_secret_signs_for_another_day(t: &Fixture) {
     let blue = || Some(tenant("blue"));
     let first = t.store.webhook_secrets(&t.me, blue()).await.unwrap().remove(0);

@@ -57,7 +57,7 @@ async fn tick_once(t: &Fixture) -> bool {
     t.store.tick().await.unwrap().has_more
 }
 
-/// M9, M62: neither the commit that ends a job nor any that continues changes more jobs than the bound.
+/// Model: bounded-commits, failed-dependencies. Neither the commit that ends a job nor any that continues changes more jobs than the bound.
 async fn a_commit_tells_a_bounded_number_of_dependents(t: &Fixture) {
     let t = bounded(t);
     let root = t.submit(new_job("root")).await.id;
@@ -79,7 +79,7 @@ async fn a_commit_tells_a_bounded_number_of_dependents(t: &Fixture) {
     t.verify().await;
 }
 
-/// M62: up to the bound everything happens in the same commit, and nothing is left to do.
+/// Model: failed-dependencies. Up to the bound everything happens in the same commit, and nothing is left to do.
 async fn a_small_cascade_is_one_commit(t: &Fixture) {
     let root = t.submit(new_job("root")).await.id;
     let waiting = dependents(t, root, 50).await;
@@ -96,7 +96,7 @@ async fn raised(t: &Fixture, jobs: &[JobId], to: i64) -> usize {
     found
 }
 
-/// M9, M24.
+/// Model: bounded-commits, inherited-priority
 async fn a_priority_is_passed_on_in_bounded_commits(t: &Fixture) {
     let t = bounded(t);
     let root = t.submit(NewJob { hold: true, ..new_job("root") }).await.id;
@@ -116,7 +116,7 @@ async fn a_priority_is_passed_on_in_bounded_commits(t: &Fixture) {
     t.verify().await;
 }
 
-/// M24: what counts is the priority when it is passed on, and a second change begins from the first dependent.
+/// Model: inherited-priority. What counts is the priority when it is passed on, and a second change begins from the first dependent.
 async fn a_priority_that_is_overtaken_by_another_ends_at_the_last_one(t: &Fixture) {
     let t = bounded(t);
     let root = t.submit(NewJob { hold: true, ..new_job("root") }).await.id;
@@ -133,7 +133,7 @@ async fn a_priority_that_is_overtaken_by_another_ends_at_the_last_one(t: &Fixtur
     t.verify().await;
 }
 
-/// M62: all jobs of one level are processed before those that wait for them.
+/// Model: failed-dependencies. All jobs of one level are processed before those that wait for them.
 async fn levels_are_told_one_after_the_other(t: &Fixture) {
     let t = bounded(t);
     let root = t.submit(new_job("root")).await.id;
@@ -158,7 +158,7 @@ async fn levels_are_told_one_after_the_other(t: &Fixture) {
     t.verify().await;
 }
 
-/// M61, M62: a job that is submitted after the end knows of it, and is not processed again by the cursor.
+/// Model: dependency-limits, failed-dependencies. A job that is submitted after the end knows of it, and is not processed again by the cursor.
 async fn a_dependent_submitted_meanwhile_is_told_once(t: &Fixture) {
     let t = bounded(t);
     let (worker, root) = t.running(new_job("root")).await;
@@ -177,7 +177,7 @@ async fn a_dependent_submitted_meanwhile_is_told_once(t: &Fixture) {
     t.verify().await;
 }
 
-/// M1: a dependent that was cancelled or suspended before its turn came follows the same rules.
+/// Model: refused-changes. A dependent that was cancelled or suspended before its turn came follows the same rules.
 async fn a_dependent_that_leaves_meanwhile_stays_as_it_is(t: &Fixture) {
     let t = bounded(t);
     let (worker, root) = t.running(new_job("root")).await;
@@ -195,7 +195,7 @@ async fn a_dependent_that_leaves_meanwhile_stays_as_it_is(t: &Fixture) {
     t.verify().await;
 }
 
-/// M60: two ends whose cascades are under way at once count once each.
+/// Model: dependencies. Two ends whose cascades are under way at once count once each.
 async fn a_dependent_of_several_cascades_waits_for_all_of_them(t: &Fixture) {
     let t = bounded(t);
     let worker = t.worker().await;
@@ -215,7 +215,7 @@ async fn a_dependent_of_several_cascades_waits_for_all_of_them(t: &Fixture) {
     t.verify().await;
 }
 
-/// M9, M64.
+/// Model: bounded-commits, child-groups
 async fn children_are_cancelled_in_bounded_commits(t: &Fixture) {
     let t = bounded(t);
     let (_, parent) = t.running(new_job("parent")).await;
@@ -235,7 +235,7 @@ async fn children_are_cancelled_in_bounded_commits(t: &Fixture) {
     t.verify().await;
 }
 
-/// M96: a job whose end has not been passed on to everybody is kept.
+/// Model: retention. A job whose end has not been passed on to everybody is kept.
 async fn the_root_stays_until_its_cascade_has_ended(t: &Fixture) {
     let retention = Duration::from_secs(3600);
     let cascade_jobs_per_commit = BOUND;
@@ -256,7 +256,7 @@ async fn explained(t: &Fixture, id: JobId) -> Vec<Reason> {
     t.store.explain(&t.me, id).await.unwrap().expect("the job is there")
 }
 
-/// M9, M102.
+/// Model: bounded-commits, explained-waiting
 async fn a_waiting_dependent_says_that_consequences_are_being_applied(t: &Fixture) {
     let t = bounded(t);
     let (worker, root) = t.running(new_job("root")).await;
@@ -280,7 +280,7 @@ async fn running_of(t: &Fixture, jobs: &[JobId]) -> usize {
     count_in(t, jobs, JobState::Running).await
 }
 
-/// M9, M31: workers that fall silent together are many leases, but no commit ends more of them than the bound.
+/// Model: bounded-commits, leases-and-heartbeats. Workers that fall silent together are many leases, but no commit ends more of them than the bound.
 async fn silent_workers_lose_their_leases_in_bounded_commits(t: &Fixture) {
     let t = bounded(t);
     let mut jobs = Vec::new();
@@ -304,7 +304,7 @@ async fn silent_workers_lose_their_leases_in_bounded_commits(t: &Fixture) {
     t.verify().await;
 }
 
-/// M31: only what it held when it fell silent is taken from it.
+/// Model: leases-and-heartbeats. Only what it held when it fell silent is taken from it.
 async fn a_worker_that_comes_back_keeps_what_it_claims_then(t: &Fixture) {
     let t = bounded(t);
     let worker = t.worker().await;
@@ -324,7 +324,7 @@ async fn a_worker_that_comes_back_keeps_what_it_claims_then(t: &Fixture) {
     t.verify().await;
 }
 
-/// M33: a job that a worker releases when it leaves does not count as a failure, also when it is done by later commits.
+/// Model: lifetime. A job that a worker releases when it leaves does not count as a failure, also when it is done by later commits.
 async fn a_worker_with_many_jobs_leaves_in_bounded_commits(t: &Fixture) {
     let t = bounded(t);
     let worker = t.worker().await;

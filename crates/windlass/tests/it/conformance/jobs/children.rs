@@ -75,7 +75,7 @@ fn states(group: &Group) -> Vec<JobState> {
     group.children.iter().map(|(child, _)| child.state).collect()
 }
 
-/// M64
+/// Model: child-groups
 async fn collect_all_waits_for_every_child_and_keeps_input_order_with_an_error_per_child(t: &Fixture) {
     let family = family(t).await;
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 3).await;
@@ -105,7 +105,7 @@ async fn collect_all_waits_for_every_child_and_keeps_input_order_with_an_error_p
     assert_eq!(errors, [None, Some("gone".to_owned()), None]);
 }
 
-/// M64 M5
+/// Model: child-groups, counters-and-fences
 async fn fail_fast_is_decided_by_the_first_bad_end_and_cancels_the_rest(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::FailFast, 4).await;
@@ -123,7 +123,7 @@ async fn fail_fast_is_decided_by_the_first_bad_end_and_cancels_the_rest(t: &Fixt
     assert_eq!(t.complete(family.children, &claimed[2]).await, Finish::Stale);
 }
 
-/// M64
+/// Model: child-groups
 async fn fail_fast_succeeds_when_all_complete(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::FailFast, 2).await;
@@ -135,7 +135,7 @@ async fn fail_fast_succeeds_when_all_complete(t: &Fixture) {
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
-/// M64
+/// Model: child-groups
 async fn a_threshold_is_decided_when_reached_and_cancels_the_rest(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::Threshold(2), 4).await;
@@ -153,7 +153,7 @@ async fn a_threshold_is_decided_when_reached_and_cancels_the_rest(t: &Fixture) {
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
-/// M64
+/// Model: child-groups
 async fn a_threshold_is_decided_when_it_can_no_longer_be_reached(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::Threshold(3), 4).await;
@@ -167,7 +167,7 @@ async fn a_threshold_is_decided_when_it_can_no_longer_be_reached(t: &Fixture) {
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
-/// M64
+/// Model: child-groups
 async fn an_empty_group_is_decided_at_once(t: &Fixture) {
     for strategy in [GroupStrategy::FailFast, GroupStrategy::CollectAll] {
         let family = family(t).await;
@@ -180,7 +180,7 @@ async fn an_empty_group_is_decided_at_once(t: &Fixture) {
     }
 }
 
-/// M64 M61
+/// Model: child-groups, dependency-limits
 async fn a_child_that_ends_at_once_counts_like_any_other(t: &Fixture) {
     let gone = t.placed(JobState::Failed).await.id;
     for strategy in [GroupStrategy::FailFast, GroupStrategy::Threshold(2), GroupStrategy::CollectAll] {
@@ -201,7 +201,7 @@ async fn a_child_that_ends_at_once_counts_like_any_other(t: &Fixture) {
     }
 }
 
-/// M64 M110
+/// Model: child-groups, concurrency-limits
 async fn a_parked_parent_holds_no_slot(t: &Fixture) {
     use windlass::store::command::settings::Settings;
     use windlass::store::documents::config::QueueSettings;
@@ -214,7 +214,7 @@ async fn a_parked_parent_holds_no_slot(t: &Fixture) {
     assert_eq!(t.claim_one(family.worker).await.job.id, other.id);
 }
 
-/// M64
+/// Model: child-groups
 async fn groups_nest_and_each_wakes_its_own_parent(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::CollectAll, 1).await;
@@ -231,7 +231,7 @@ async fn groups_nest_and_each_wakes_its_own_parent(t: &Fixture) {
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
-/// M64
+/// Model: child-groups
 async fn a_replay_finds_the_group_it_has_and_goes_on(t: &Fixture) {
     let family = family(t).await;
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 2).await;

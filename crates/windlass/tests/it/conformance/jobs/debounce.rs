@@ -88,7 +88,7 @@ async fn a_key_counts_within_its_tenant_and_type(t: &Fixture) {
     assert_eq!(payload(t, first).await, "1");
 }
 
-/// M12 M92
+/// Model: payload, audit-trail
 async fn each_replacement_is_in_the_audit_trail(t: &Fixture) {
     let (first, _) = submit(t, save(1, 60)).await;
     t.advance(secs(30));
@@ -120,7 +120,7 @@ async fn a_contradiction_is_refused(t: &Fixture) {
     assert_eq!(field(vec![NewJob { debounce: long, ..save(1, 1) }]).await, "debounce.delay");
 }
 
-/// M91
+/// Model: roles
 async fn nobody_replaces_the_job_of_another_who_may_not_manage_it(t: &Fixture) {
     let submitter = |name: &str| Caller::new(name, Role::Submitter, Some(tenant("default")));
     let (ann, bob) = (submitter("ann"), submitter("bob"));
@@ -132,7 +132,7 @@ async fn nobody_replaces_the_job_of_another_who_may_not_manage_it(t: &Fixture) {
     assert!(t.store.submit(&ann, vec![save(3, 60)], options).await.unwrap()[0].is_debounced);
 }
 
-/// M113
+/// Model: backpressure
 async fn a_debounced_submission_does_not_make_the_queue_deeper(t: &Fixture) {
     let one = windlass::store::documents::config::QueueSettings { max_depth: Some(1), ..Default::default() };
     t.set_queue("default", one).await;

@@ -28,7 +28,7 @@ on_every_engine!(
     every_attempt_has_an_identity_and_names_the_one_before,
 );
 
-/// M18
+/// Model: result-cost-and-progress
 async fn a_result_is_kept_byte_for_byte_and_a_job_without_one_says_so(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let result = br#"{ "pages" : 3.0, "name":"\u00e9" }"#.to_vec();
@@ -47,7 +47,7 @@ async fn a_result_is_kept_byte_for_byte_and_a_job_without_one_says_so(t: &Fixtur
     assert_eq!(t.store.result(&t.me, nobody).await.unwrap(), None);
 }
 
-/// M18
+/// Model: result-cost-and-progress
 async fn a_result_at_the_limit_is_kept_and_one_byte_more_is_rejected_while_the_lease_goes_on(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let (id, fence) = (claimed.job.id, claimed.job.fence);
@@ -62,7 +62,7 @@ async fn a_result_at_the_limit_is_kept_and_one_byte_more_is_rejected_while_the_l
     assert_eq!(kept.len(), limits::PAYLOAD_BYTES_DEFAULT);
 }
 
-/// M45
+/// Model: error-record
 async fn a_failed_attempt_keeps_its_error_and_a_success_clears_it_from_the_job(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let id = claimed.job.id;
@@ -78,7 +78,7 @@ async fn a_failed_attempt_keeps_its_error_and_a_success_clears_it_from_the_job(t
     assert_eq!(errors, [Some(error), None]);
 }
 
-/// M45
+/// Model: error-record
 async fn the_error_record_has_every_field_and_its_type_is_derived(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     t.advance(secs(5));
@@ -95,7 +95,7 @@ async fn the_error_record_has_every_field_and_its_type_is_derived(t: &Fixture) {
     assert_eq!((error.attempt, error.error_type(), error.retry_after), (2, "TERMINAL", None));
 }
 
-/// M45
+/// Model: error-record
 async fn a_long_message_is_cut_to_4_kib_at_the_boundary_of_a_character(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     // The euro sign has three bytes, and 4096 is not a multiple of three. The fields are public, so a message may come
@@ -106,7 +106,7 @@ async fn a_long_message_is_cut_to_4_kib_at_the_boundary_of_a_character(t: &Fixtu
     assert_eq!(error.message, "€".repeat(1365));
 }
 
-/// M5
+/// Model: counters-and-fences
 async fn a_permanent_first_failure_counts_no_retry(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let answer = t.fail(worker, &claimed, Failure::permanent("gone", "no such address")).await;
@@ -116,7 +116,7 @@ async fn a_permanent_first_failure_counts_no_retry(t: &Fixture) {
     assert_eq!((job.completed_at, job.lease), (Some(t.now()), None));
 }
 
-/// M5 M6
+/// Model: counters-and-fences, crashes-and-poison
 async fn a_release_is_no_failure_and_is_due_at_once(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let answer = t.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Released).await;
@@ -131,7 +131,7 @@ async fn a_release_is_no_failure_and_is_due_at_once(t: &Fixture) {
     assert_eq!(first.outcome, AttemptOutcome::Released);
 }
 
-/// M18
+/// Model: result-cost-and-progress
 async fn costs_add_up_per_job_and_per_tenant_and_type(t: &Fixture) {
     let worker = t.worker().await;
     let mut jobs = Vec::new();
@@ -162,7 +162,7 @@ async fn costs_add_up_per_job_and_per_tenant_and_type(t: &Fixture) {
     assert_eq!(costs.len(), 3);
 }
 
-/// M5 M18
+/// Model: counters-and-fences, result-cost-and-progress
 async fn a_batch_is_answered_in_order_and_a_bad_item_is_rejected_alone(t: &Fixture) {
     let worker = t.worker().await;
     t.submit_all((0..6).map(|_| new_job("report")).collect()).await;
@@ -197,7 +197,7 @@ async fn a_batch_is_answered_in_order_and_a_bad_item_is_rejected_alone(t: &Fixtu
     assert_eq!(t.complete(worker, &claimed[2]).await, Finish::Applied(JobState::Completed));
 }
 
-/// M5
+/// Model: counters-and-fences
 async fn a_thousand_outcomes_are_taken_and_one_more_is_refused_as_a_whole(t: &Fixture) {
     let worker = t.worker().await;
     let many = limits::OUTCOMES_PER_CALL_MAX;
@@ -221,7 +221,7 @@ async fn a_thousand_outcomes_are_taken_and_one_more_is_refused_as_a_whole(t: &Fi
     );
 }
 
-/// M5
+/// Model: counters-and-fences
 async fn a_repeated_or_stale_report_changes_nothing(t: &Fixture) {
     let (worker, first) = t.running(new_job("report")).await;
     let id = first.job.id;
@@ -250,7 +250,7 @@ async fn a_repeated_or_stale_report_changes_nothing(t: &Fixture) {
     assert_eq!(t.picture(id).await, before);
 }
 
-/// M17
+/// Model: attempt-records
 async fn every_attempt_has_an_identity_and_names_the_one_before(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let (id, started) = (claimed.job.id, t.now());
@@ -273,7 +273,7 @@ async fn every_attempt_has_an_identity_and_names_the_one_before(t: &Fixture) {
     assert_eq!(t.attempts(id).await[1].record.as_ref().unwrap().outcome, AttemptOutcome::Completed);
 }
 
-/// M17: a job that is given back again and again keeps every attempt, and says so.
+/// Model: attempt-records. A job that is given back again and again keeps every attempt, and says so.
 #[tokio::test]
 async fn any_number_of_attempts_is_kept_and_shown() {
     let t = Fixture::new(crate::fixture::On::Memory);

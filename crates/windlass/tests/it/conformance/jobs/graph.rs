@@ -69,7 +69,7 @@ async fn effective(t: &Fixture, id: JobId) -> i64 {
     i64::from(t.get(id).await.job.effective_priority())
 }
 
-/// M60
+/// Model: dependencies
 async fn a_job_waits_until_all_it_comes_after_are_completed(t: &Fixture) {
     let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
     let job = t.submit(after(&[a, b])).await;
@@ -83,7 +83,7 @@ async fn a_job_waits_until_all_it_comes_after_are_completed(t: &Fixture) {
     assert_eq!((job.state, job.eligible_at), (JobState::Scheduled, Some(t.now())));
 }
 
-/// M60
+/// Model: dependencies
 async fn a_job_waits_until_any_one_has_ended(t: &Fixture) {
     let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
     let job = t.submit(after_any(&[a, b])).await.id;
@@ -95,7 +95,7 @@ async fn a_job_waits_until_any_one_has_ended(t: &Fixture) {
     assert_eq!(t.get(job).await.job, before, "the others do not matter any more");
 }
 
-/// M60 M62
+/// Model: dependencies, failed-dependencies
 async fn a_bad_end_is_an_end_for_after_any(t: &Fixture) {
     for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
         let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
@@ -107,7 +107,7 @@ async fn a_bad_end_is_an_end_for_after_any(t: &Fixture) {
     }
 }
 
-/// M60
+/// Model: dependencies
 async fn both_kinds_of_dependency_must_be_met(t: &Fixture) {
     for any_first in [true, false] {
         let (all, any) = (t.submit(once()).await.id, t.submit(once()).await.id);
@@ -121,7 +121,7 @@ async fn both_kinds_of_dependency_must_be_met(t: &Fixture) {
     }
 }
 
-/// M60
+/// Model: dependencies
 async fn one_job_may_be_named_for_both_kinds(t: &Fixture) {
     for (state, expected) in
         [(JobState::Completed, JobState::Scheduled), (JobState::Failed, JobState::Failed)]
@@ -137,7 +137,7 @@ async fn one_job_may_be_named_for_both_kinds(t: &Fixture) {
     }
 }
 
-/// M60
+/// Model: dependencies
 async fn a_dependency_named_twice_counts_once(t: &Fixture) {
     let dependency = t.submit(once()).await.id;
     let job = t.submit(after(&[dependency, dependency])).await;
@@ -146,7 +146,7 @@ async fn a_dependency_named_twice_counts_once(t: &Fixture) {
     assert_eq!(t.state(job.id).await, JobState::Scheduled);
 }
 
-/// M60
+/// Model: dependencies
 async fn a_dependent_keeps_its_own_delay(t: &Fixture) {
     let dependency = t.submit(once()).await.id;
     let minute = Duration::from_secs(60);
@@ -158,7 +158,7 @@ async fn a_dependent_keeps_its_own_delay(t: &Fixture) {
     assert_eq!(t.state(job).await, JobState::Scheduled);
 }
 
-/// M61
+/// Model: dependency-limits
 async fn a_dependency_that_ended_well_is_met_at_once(t: &Fixture) {
     let dependency = t.submit(once()).await.id;
     end(t, dependency, JobState::Completed).await;
@@ -166,7 +166,7 @@ async fn a_dependency_that_ended_well_is_met_at_once(t: &Fixture) {
     assert_eq!(t.submit(after_any(&[dependency])).await.state, JobState::Scheduled);
 }
 
-/// M61 M62
+/// Model: dependency-limits, failed-dependencies
 async fn a_dependency_that_ended_badly_ends_the_dependent_at_once(t: &Fixture) {
     for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
         let dependency = t.submit(once()).await.id;
@@ -186,7 +186,7 @@ async fn a_dependency_that_ended_badly_ends_the_dependent_at_once(t: &Fixture) {
     }
 }
 
-/// M3 M62
+/// Model: atomic-changes, failed-dependencies
 async fn a_bad_end_reaches_all_dependents_in_the_same_commit(t: &Fixture) {
     for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
         let root = t.submit(once()).await.id;
@@ -205,7 +205,7 @@ async fn a_bad_end_reaches_all_dependents_in_the_same_commit(t: &Fixture) {
     }
 }
 
-/// M62
+/// Model: failed-dependencies
 async fn a_bad_end_reaches_held_and_suspended_dependents(t: &Fixture) {
     let root = t.submit(once()).await.id;
     let held = t.submit(NewJob { hold: true, ..after(&[root]) }).await.id;
@@ -215,7 +215,7 @@ async fn a_bad_end_reaches_held_and_suspended_dependents(t: &Fixture) {
     assert_eq!((t.state(held).await, t.state(suspended).await), (JobState::Failed, JobState::Failed));
 }
 
-/// M52 M60
+/// Model: resume, dependencies
 async fn an_end_is_remembered_by_a_suspended_dependent(t: &Fixture) {
     let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
     let both = t.submit(after(&[a, b])).await.id;
@@ -232,7 +232,7 @@ async fn an_end_is_remembered_by_a_suspended_dependent(t: &Fixture) {
     assert_eq!(t.act(held, JobAction::Submit).await.job.state, JobState::Scheduled);
 }
 
-/// M2 M62
+/// Model: final-states, failed-dependencies
 async fn a_dependent_that_was_cancelled_does_not_listen_any_more(t: &Fixture) {
     let root = t.submit(once()).await.id;
     let job = t.submit(after(&[root])).await.id;
@@ -241,7 +241,7 @@ async fn a_dependent_that_was_cancelled_does_not_listen_any_more(t: &Fixture) {
     assert_eq!(t.get(job).await.job, cancelled);
 }
 
-/// M61
+/// Model: dependency-limits
 async fn a_chain_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
     let mut last: JobRecord = t.submit(once()).await;
     for depth in 2..=100 {
@@ -254,7 +254,7 @@ async fn a_chain_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
     }
 }
 
-/// M61 M63
+/// Model: dependency-limits, batches
 async fn a_chain_in_one_batch_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
     let chain = |length: usize| -> Vec<NewJob> {
         (0..length)
@@ -274,7 +274,7 @@ async fn a_chain_in_one_batch_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
     }
 }
 
-/// M61
+/// Model: dependency-limits
 async fn a_job_waits_for_at_most_a_thousand(t: &Fixture) {
     let receipts = t.submit_all(vec![once(); 1_001]).await;
     let all: Vec<JobId> = receipts.iter().map(|receipt| receipt.job.id).collect();
@@ -291,7 +291,7 @@ async fn a_job_waits_for_at_most_a_thousand(t: &Fixture) {
     assert_eq!(t.state(job.id).await, JobState::Cancelled);
 }
 
-/// M61
+/// Model: dependency-limits
 async fn jobs_that_would_wait_for_themselves_are_refused(t: &Fixture) {
     let any =
         |name: &str, of: &str| NewJob { after_any: vec![Dependency::Named(of.into())], ..named(name, &[]) };
@@ -308,7 +308,7 @@ async fn jobs_that_would_wait_for_themselves_are_refused(t: &Fixture) {
     }
 }
 
-/// M60 M61
+/// Model: dependencies, dependency-limits
 async fn an_unknown_id_is_refused(t: &Fixture) {
     let known = t.submit(once()).await.id;
     let unknown = JobId::new(t.now(), 7);
@@ -322,7 +322,7 @@ async fn an_unknown_id_is_refused(t: &Fixture) {
     }
 }
 
-/// M61 M90
+/// Model: dependency-limits, tenant-isolation
 async fn another_tenants_job_looks_like_an_unknown_one(t: &Fixture) {
     let theirs = t.submit(NewJob { tenant: Some(tenant("umbrella")), ..once() }).await.id;
     let unknown = JobId::new(t.now(), 7);
@@ -337,7 +337,7 @@ async fn another_tenants_job_looks_like_an_unknown_one(t: &Fixture) {
     assert_eq!(t.everything().await, before);
 }
 
-/// M61 M63 M90
+/// Model: dependency-limits, batches, tenant-isolation
 async fn a_name_of_another_tenants_job_looks_like_an_unknown_one(t: &Fixture) {
     let theirs = NewJob { tenant: Some(tenant("umbrella")), ..named("first", &[]) };
     let error = t.refused(vec![theirs, named("second", &["first"])]).await;
@@ -345,7 +345,7 @@ async fn a_name_of_another_tenants_job_looks_like_an_unknown_one(t: &Fixture) {
     assert_eq!((index, invalid.problem), (1, FieldProblem::NoSuchJob("@first".into())));
 }
 
-/// M24
+/// Model: inherited-priority
 async fn a_dependent_is_as_urgent_as_what_it_waits_for(t: &Fixture) {
     let root = t.submit(NewJob { priority: Some(priority(90)), ..once() }).await.id;
     let low = t.submit(NewJob { priority: Some(priority(10)), ..after(&[root]) }).await;
@@ -362,7 +362,7 @@ async fn a_dependent_is_as_urgent_as_what_it_waits_for(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 3).await, [urgent, low.id, other]);
 }
 
-/// M3 M22 M24
+/// Model: atomic-changes, changing-priority, inherited-priority
 async fn raising_a_dependency_raises_all_that_wait_for_it(t: &Fixture) {
     let root = t.submit(NewJob { priority: Some(priority(10)), ..once() }).await.id;
     let low = |job: NewJob| NewJob { priority: Some(priority(20)), ..job };
@@ -379,7 +379,7 @@ async fn raising_a_dependency_raises_all_that_wait_for_it(t: &Fixture) {
     }
 }
 
-/// M24
+/// Model: inherited-priority
 async fn lowering_a_dependency_lowers_what_it_had_raised(t: &Fixture) {
     let root = t.submit(NewJob { priority: Some(priority(90)), ..once() }).await.id;
     let other = t.submit(NewJob { priority: Some(priority(70)), ..once() }).await.id;

@@ -1,4 +1,4 @@
-//! Keys: the same idempotency key is the same job (M13); a unique key belongs to one unfinished job at a time (M14).
+//! Keys: the same idempotency key is the same job (Model: idempotency-key); a unique key belongs to one unfinished job at a time (Model: unique-key).
 
 mod removed;
 
@@ -54,7 +54,7 @@ async fn receipt(t: &Fixture, job: NewJob) -> Receipt {
     t.submit_all(vec![job]).await.remove(0)
 }
 
-/// M13
+/// Model: idempotency-key
 async fn the_same_key_is_the_same_job(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
     assert!(!first.is_duplicate);
@@ -66,7 +66,7 @@ async fn the_same_key_is_the_same_job(t: &Fixture) {
     assert_eq!(t.get(first.job.id).await.spec.idempotency_key.as_deref(), Some("order-1"));
 }
 
-/// M13
+/// Model: idempotency-key
 async fn a_final_job_still_answers_for_its_key(t: &Fixture) {
     let (worker, claimed) = t.running(keyed("order-1")).await;
     t.complete(worker, &claimed).await;
@@ -75,7 +75,7 @@ async fn a_final_job_still_answers_for_its_key(t: &Fixture) {
     assert_eq!((again.job.id, again.job.state), (claimed.job.id, JobState::Completed));
 }
 
-/// M13
+/// Model: idempotency-key
 async fn after_the_window_the_key_is_new(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
     t.advance(just_before(DAY));
@@ -92,7 +92,7 @@ async fn after_the_window_the_key_is_new(t: &Fixture) {
     assert_eq!((third.is_duplicate, third.job.id), (true, second.job.id));
 }
 
-/// M13
+/// Model: idempotency-key
 async fn the_window_can_be_set_for_a_job_and_for_the_store(t: &Fixture) {
     let hour = Duration::from_secs(3600);
     let t = t.another(StoreOptions { idempotency_window: hour * 2, ..StoreOptions::default() });
@@ -106,7 +106,7 @@ async fn the_window_can_be_set_for_a_job_and_for_the_store(t: &Fixture) {
     t.verify().await;
 }
 
-/// M13 M90
+/// Model: idempotency-key, tenant-isolation
 async fn a_key_counts_within_its_tenant_and_type(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
     let other_type = NewJob { job_type: crate::fixture::job_type("refund"), ..keyed("order-1") };
@@ -118,7 +118,7 @@ async fn a_key_counts_within_its_tenant_and_type(t: &Fixture) {
     assert_eq!((same.is_duplicate, same.job.id), (true, first.job.id), "the queue does not count");
 }
 
-/// M13
+/// Model: idempotency-key
 async fn another_payload_under_the_same_key_is_told(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
     let other = NewJob { payload: Payload::json("{}"), ..keyed("order-1") };
@@ -128,7 +128,7 @@ async fn another_payload_under_the_same_key_is_told(t: &Fixture) {
     assert_eq!(kept, keyed("order-1").payload, "the first payload stays");
 }
 
-/// M13
+/// Model: idempotency-key
 async fn strictness_refuses_another_payload(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
     let strict = SubmitOptions { strict: true };
@@ -141,7 +141,7 @@ async fn strictness_refuses_another_payload(t: &Fixture) {
     assert_eq!(t.everything().await, before);
 }
 
-/// M13 M63
+/// Model: idempotency-key, batches
 async fn a_duplicate_within_one_batch_is_one_job(t: &Fixture) {
     let other = NewJob { payload: Payload::json("{}"), ..keyed("a") };
     let receipts = t.submit_all(vec![keyed("a"), keyed("b"), keyed("a"), other]).await;
@@ -153,7 +153,7 @@ async fn a_duplicate_within_one_batch_is_one_job(t: &Fixture) {
     assert_eq!(t.everything().await.jobs.len(), 2);
 }
 
-/// M13 M61 M63
+/// Model: idempotency-key, dependency-limits, batches
 async fn a_duplicate_may_be_waited_for(t: &Fixture) {
     // The chain is as deep as allowed, so that a job that waits for its end must be refused, by id or by name.
     let mut last = t.submit(new_job("step")).await.id;
@@ -172,7 +172,7 @@ async fn a_duplicate_may_be_waited_for(t: &Fixture) {
     assert_eq!(t.get(receipts[1].job.id).await.spec.after, [receipts[2].job.id]);
 }
 
-/// M13 M61
+/// Model: idempotency-key, dependency-limits
 async fn a_duplicate_cannot_hide_a_cycle(t: &Fixture) {
     let first = NewJob { idempotency_key: Some("first".into()), ..named("first", &["second"]) };
     let twin = NewJob { idempotency_key: Some("first".into()), ..named("twin", &[]) };
@@ -181,7 +181,7 @@ async fn a_duplicate_cannot_hide_a_cycle(t: &Fixture) {
     assert!(matches!(invalid.problem, FieldProblem::Cycle(_)), "{invalid}");
 }
 
-/// M13
+/// Model: idempotency-key
 async fn sixty_four_callers_at_once_get_one_job(t: &Fixture) {
     let callers: Vec<_> = (0..64)
         .map(|_| {
@@ -200,7 +200,7 @@ async fn sixty_four_callers_at_once_get_one_job(t: &Fixture) {
     assert_eq!(t.everything().await.jobs.len(), 1);
 }
 
-/// M13 M96
+/// Model: idempotency-key, retention
 async fn a_key_outlives_the_job_that_had_it_before(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await.job.id;
     t.cancel(first).await;
@@ -219,7 +219,7 @@ async fn a_key_outlives_the_job_that_had_it_before(t: &Fixture) {
     assert_eq!((fourth.is_duplicate, fourth.is_deleted, fourth.job.id), (true, true, second));
 }
 
-/// M13 M96
+/// Model: idempotency-key, retention
 async fn an_earlier_job_may_outlive_the_latest_with_its_key(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await.job.id;
     t.advance(DAY);
@@ -229,7 +229,7 @@ async fn an_earlier_job_may_outlive_the_latest_with_its_key(t: &Fixture) {
     assert_eq!(t.state(first).await, JobState::Scheduled, "an earlier job may stay, and all is sound");
 }
 
-/// M2 M13
+/// Model: final-states, idempotency-key
 async fn a_redriven_job_leaves_the_idempotency_key_behind(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await.job.id;
     t.cancel(first).await;
@@ -238,7 +238,7 @@ async fn a_redriven_job_leaves_the_idempotency_key_behind(t: &Fixture) {
     assert_eq!(receipt(t, keyed("order-1")).await.job.id, first);
 }
 
-/// M13 M14
+/// Model: idempotency-key, unique-key
 async fn keys_have_a_longest_length(t: &Fixture) {
     let (fits, too_long) = ("ü".repeat(256), "k".repeat(257));
     t.submit_all(vec![keyed(&fits), unique(&fits)]).await;
@@ -256,7 +256,7 @@ async fn holder_of(t: &Fixture, key: &str) -> JobId {
     holder
 }
 
-/// M14
+/// Model: unique-key
 async fn every_unfinished_state_holds_the_unique_key(t: &Fixture) {
     let worker = t.worker_for(&[], &["sync"]).await;
     let dependency = t.submit(new_job("other")).await.id;
@@ -288,7 +288,7 @@ async fn every_unfinished_state_holds_the_unique_key(t: &Fixture) {
     }
 }
 
-/// M14
+/// Model: unique-key
 async fn every_final_state_frees_the_unique_key(t: &Fixture) {
     let worker = t.worker().await;
     let endings = [
@@ -308,7 +308,7 @@ async fn every_final_state_frees_the_unique_key(t: &Fixture) {
     t.submit(unique("k")).await;
 }
 
-/// M14 M90
+/// Model: unique-key, tenant-isolation
 async fn a_unique_key_counts_within_its_tenant_and_type(t: &Fixture) {
     let holder = t.submit(unique("k")).await.id;
     t.submit(NewJob { tenant: Some(tenant("acme")), ..unique("k") }).await;
@@ -319,7 +319,7 @@ async fn a_unique_key_counts_within_its_tenant_and_type(t: &Fixture) {
     assert_eq!(error, SubmitError::UniqueKeyTaken { index: 0, key: "k".into(), holder });
 }
 
-/// M14 M63
+/// Model: unique-key, batches
 async fn a_unique_key_appears_once_in_a_batch(t: &Fixture) {
     let error = t.refused(vec![unique("k"), new_job("sync"), unique("k")]).await;
     let SubmitError::Invalid { index, invalid } = error else { panic!("{error}") };
@@ -327,7 +327,7 @@ async fn a_unique_key_appears_once_in_a_batch(t: &Fixture) {
     assert!(matches!(invalid.problem, FieldProblem::Contradiction(_)));
 }
 
-/// M14 M33
+/// Model: unique-key, lifetime
 async fn a_lifetime_that_is_over_frees_the_unique_key_at_once(t: &Fixture) {
     let old = t.submit(NewJob { lifetime: Some(DAY), ..unique("k") }).await;
     t.advance(DAY);
@@ -336,7 +336,7 @@ async fn a_lifetime_that_is_over_frees_the_unique_key_at_once(t: &Fixture) {
     assert_eq!(t.state(old.id).await, JobState::DeadLetter);
 }
 
-/// M14 M61
+/// Model: unique-key, dependency-limits
 async fn a_job_that_ends_at_once_frees_its_unique_key(t: &Fixture) {
     let dependency = t.submit(new_job("sync")).await.id;
     t.cancel(dependency).await;
@@ -346,7 +346,7 @@ async fn a_job_that_ends_at_once_frees_its_unique_key(t: &Fixture) {
     assert_eq!(next.state, JobState::Scheduled);
 }
 
-/// M2 M14
+/// Model: final-states, unique-key
 async fn a_redrive_needs_its_unique_key(t: &Fixture) {
     let old = t.submit(unique("k")).await.id;
     t.cancel(old).await;
@@ -360,7 +360,7 @@ async fn a_redrive_needs_its_unique_key(t: &Fixture) {
     assert_eq!(holder_of(t, "k").await, again.id);
 }
 
-/// M14
+/// Model: unique-key
 async fn deleting_an_earlier_holder_leaves_the_unique_key_alone(t: &Fixture) {
     let first = t.submit(unique("k")).await.id;
     t.cancel(first).await;
@@ -369,7 +369,7 @@ async fn deleting_an_earlier_holder_leaves_the_unique_key_alone(t: &Fixture) {
     assert_eq!(holder_of(t, "k").await, second);
 }
 
-/// M13 M14
+/// Model: idempotency-key, unique-key
 async fn an_idempotent_duplicate_does_not_conflict_with_its_own_unique_key(t: &Fixture) {
     let job = NewJob { idempotency_key: Some("once".into()), ..unique("k") };
     let receipts = t.submit_all(vec![job.clone(), job.clone()]).await;

@@ -29,7 +29,7 @@ on_every_engine!(
     a_redrive_is_told_by_both_jobs,
 );
 
-/// M10
+/// Model: identity
 async fn ids_are_random_uuids_that_the_system_assigns(t: &Fixture) {
     let receipts = t.submit_all(vec![new_job("email.send"); 100]).await;
     let ids: HashSet<String> = receipts.iter().map(|receipt| receipt.job.id.to_string()).collect();
@@ -41,7 +41,7 @@ async fn ids_are_random_uuids_that_the_system_assigns(t: &Fixture) {
     }
 }
 
-/// M11
+/// Model: type-and-queue-names
 async fn the_longest_names_are_kept(t: &Fixture) {
     let long = format!("n{}", "_.:-9Zz".repeat(40)).chars().take(255).collect::<String>();
     let job = NewJob { queue: queue(&long), tenant: Some(tenant(&long)), ..new_job(&long) };
@@ -53,7 +53,7 @@ async fn the_longest_names_are_kept(t: &Fixture) {
     assert_eq!(t.claim_one(worker).await.job.id, job.id);
 }
 
-/// M12
+/// Model: payload
 async fn a_payload_reads_back_byte_for_byte(t: &Fixture) {
     let nested = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
     let all_bytes: Vec<u8> = (0..=255).collect();
@@ -87,7 +87,7 @@ fn bytes(size: usize) -> NewJob {
     NewJob { payload: Payload::bytes(vec![b'x'; size], "text/plain"), ..new_job("email.send") }
 }
 
-/// M12
+/// Model: payload
 async fn a_payload_at_the_limit_is_taken_and_one_past_it_is_not(t: &Fixture) {
     let limit = 1 << 20;
     let job = t.submit(bytes(limit)).await;
@@ -96,7 +96,7 @@ async fn a_payload_at_the_limit_is_taken_and_one_past_it_is_not(t: &Fixture) {
     assert_eq!(error, SubmitError::PayloadTooLarge { index: 1, size: limit + 1, limit });
 }
 
-/// M12
+/// Model: payload
 async fn the_limit_of_payloads_can_be_set(t: &Fixture) {
     let t = t.another(StoreOptions { payload_bytes_max: 16 << 20, ..StoreOptions::default() });
     let job = t.submit(bytes(16 << 20)).await;
@@ -126,7 +126,7 @@ fn too_large() -> Vec<(&'static str, JobMetadata)> {
     ]
 }
 
-/// M16
+/// Model: writable-fields
 async fn labels_are_kept_up_to_their_limits(t: &Fixture) {
     let job = t.submit(NewJob { labels: largest(), ..new_job("email.send") }).await;
     assert_eq!(t.get(job.id).await.spec.labels, largest());
@@ -142,7 +142,7 @@ async fn labels_are_kept_up_to_their_limits(t: &Fixture) {
     assert_eq!(t.get(plain.id).await.spec.labels, largest());
 }
 
-/// M16
+/// Model: writable-fields
 async fn labels_past_their_limits_are_refused(t: &Fixture) {
     for (field, labels) in too_large() {
         let error = t.refused(vec![new_job("email.send"), NewJob { labels, ..new_job("email.send") }]).await;
@@ -151,7 +151,7 @@ async fn labels_past_their_limits_are_refused(t: &Fixture) {
     }
 }
 
-/// M16 M22
+/// Model: writable-fields, changing-priority
 async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
     let tags = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
     let labels = JobMetadata { tags, correlation_id: Some("order-7".into()), callback_url: None };
@@ -172,7 +172,7 @@ async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
     assert_eq!(t.get(job.id).await.spec.payload, new_job("email.send").payload);
 }
 
-/// M95
+/// Model: callbacks
 async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
     let before = t.everything().await;
@@ -193,7 +193,7 @@ async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
     t.submit(NewJob { labels, ..new_job("email.send") }).await;
 }
 
-/// M95
+/// Model: callbacks
 async fn a_callback_to_an_allowed_network_is_taken(t: &Fixture) {
     let networks = vec!["127.0.0.0/8".parse().unwrap()];
     let targets = TargetPolicy { networks, allows_http: true, ports: None };
@@ -203,7 +203,7 @@ async fn a_callback_to_an_allowed_network_is_taken(t: &Fixture) {
     t.refused(vec![NewJob { labels: to("http://10.0.0.1/"), ..new_job("email.send") }]).await;
 }
 
-/// M1 M16
+/// Model: refused-changes, writable-fields
 async fn a_patch_past_the_limits_changes_nothing(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
     let before = t.everything().await;
@@ -221,7 +221,7 @@ async fn a_patch_past_the_limits_changes_nothing(t: &Fixture) {
     }
 }
 
-/// M1 M16
+/// Model: refused-changes, writable-fields
 async fn a_final_job_cannot_be_patched(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.complete(worker, &claimed).await;
@@ -235,7 +235,7 @@ async fn a_final_job_cannot_be_patched(t: &Fixture) {
     assert_eq!(t.everything().await, before);
 }
 
-/// M5 M15
+/// Model: counters-and-fences, read-only-fields
 async fn facts_tell_the_life_of_a_job(t: &Fixture) {
     let second = Duration::from_secs(1);
     let start = t.now();
@@ -269,7 +269,7 @@ async fn facts_tell_the_life_of_a_job(t: &Fixture) {
     assert_eq!(job.details.error, None, "a success clears the error");
 }
 
-/// M2 M15
+/// Model: final-states, read-only-fields
 async fn a_redrive_is_told_by_both_jobs(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.complete(worker, &claimed).await;

@@ -1,4 +1,4 @@
-//! What an attempt saves on its way. At this level a step is the name that the worker gives it (M71): the store keeps what
+//! What an attempt saves on its way. At this level a step is the name that the worker gives it (Model: step-identity): the store keeps what
 //! it gets under that name, and counting the occurrences of one name is the business of the worker's context.
 
 mod signal;
@@ -36,7 +36,7 @@ fn checkpoint(step: &str, value: impl Into<Vec<u8>>) -> AttemptWrite {
     AttemptWrite::Checkpoint { step: step.to_owned(), value: value.into() }
 }
 
-/// M70 M71 M73
+/// Model: steps, step-identity, checkpoints
 async fn a_checkpoint_is_replaced_by_name_and_handed_over_at_the_next_claim(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("import")).await;
     assert!(claimed.checkpoints.is_empty());
@@ -53,7 +53,7 @@ async fn a_checkpoint_is_replaced_by_name_and_handed_over_at_the_next_claim(t: &
     assert_eq!(again.job.details.checkpoints, 2);
 }
 
-/// M70 M73
+/// Model: steps, checkpoints
 async fn checkpoints_survive_a_retry_a_release_and_a_lost_lease(t: &Fixture) {
     let worker = t.steady_worker().await;
     t.submit(new_job("import")).await;
@@ -74,7 +74,7 @@ async fn checkpoints_survive_a_retry_a_release_and_a_lost_lease(t: &Fixture) {
     assert_eq!((claimed.job.attempt, claimed.job.crashes), (4, 1));
 }
 
-/// M73 M50
+/// Model: checkpoints, suspend-modes
 async fn checkpoints_survive_a_suspension_and_cannot_be_written_during_it(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("import")).await;
     t.checkpoint(&claimed, "one", "1").await;
@@ -88,7 +88,7 @@ async fn checkpoints_survive_a_suspension_and_cannot_be_written_during_it(t: &Fi
     assert_eq!(saved(&t.claim_one(worker).await), [("one", "1")]);
 }
 
-/// M2 M73
+/// Model: final-states, checkpoints
 async fn checkpoints_go_along_with_a_redrive_unless_it_starts_over(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("import")).await;
     t.checkpoint(&claimed, "one", "1").await;
@@ -105,7 +105,7 @@ async fn checkpoints_go_along_with_a_redrive_unless_it_starts_over(t: &Fixture) 
     assert_eq!(t.checkpoints(id).await, [("one".to_owned(), "1".to_owned())], "the old job stays as it was");
 }
 
-/// M5
+/// Model: counters-and-fences
 async fn a_stale_hand_writes_nothing(t: &Fixture) {
     let (worker, first) = t.running(new_job("import")).await;
     let id = first.job.id;
@@ -136,7 +136,7 @@ async fn a_stale_hand_writes_nothing(t: &Fixture) {
     assert_eq!(t.checkpoints(id).await, [("one".to_owned(), "1".to_owned())]);
 }
 
-/// M70
+/// Model: steps
 async fn notes_are_all_written_or_none(t: &Fixture) {
     let (_, claimed) = t.running(new_job("import")).await;
     let before = t.picture(claimed.job.id).await;
@@ -152,7 +152,7 @@ async fn notes_are_all_written_or_none(t: &Fixture) {
     assert_eq!(t.checkpoints(claimed.job.id).await, [("one".to_owned(), "2".to_owned())]);
 }
 
-/// M70
+/// Model: steps
 async fn names_and_values_are_taken_up_to_their_limits(t: &Fixture) {
     let (_, claimed) = t.running(new_job("import")).await;
     let longest = "é".repeat(limits::STEP_NAME_CHARS_MAX);
@@ -172,7 +172,7 @@ async fn names_and_values_are_taken_up_to_their_limits(t: &Fixture) {
     assert!(t.picture(claimed.job.id).await == before);
 }
 
-/// M70
+/// Model: steps
 async fn ten_thousand_checkpoints_are_kept_and_one_more_is_refused(t: &Fixture) {
     let (_, claimed) = t.running(new_job("import")).await;
     let many = limits::CHECKPOINTS_MAX;
@@ -191,7 +191,7 @@ async fn ten_thousand_checkpoints_are_kept_and_one_more_is_refused(t: &Fixture) 
     assert_eq!(t.checkpoints(job.id).await.len(), many);
 }
 
-/// M18
+/// Model: result-cost-and-progress
 async fn progress_and_log_lines_are_kept_and_progress_starts_over(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("import")).await;
     let id = claimed.job.id;

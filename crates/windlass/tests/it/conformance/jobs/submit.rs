@@ -36,7 +36,7 @@ on_every_engine!(
     nobody_submits_for_another_tenant,
 );
 
-/// M11 M15 M20 M30 M31 M33 M40
+/// Model: type-and-queue-names, read-only-fields, priority-values, execution-timeout, leases-and-heartbeats, lifetime, retry-defaults
 async fn a_job_without_wishes_gets_the_defaults(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
     assert_eq!(job.state, JobState::Scheduled);
@@ -50,7 +50,7 @@ async fn a_job_without_wishes_gets_the_defaults(t: &Fixture) {
     assert_eq!(t.get(job.id).await.job, job, "what was answered is what is stored");
 }
 
-/// M21 M63
+/// Model: claim-order, batches
 async fn a_batch_keeps_its_order(t: &Fixture) {
     let types: Vec<String> = (0..50).map(|n| format!("type.{}", (n * 7) % 50)).collect();
     let receipts = t.submit_all(types.iter().map(|name| new_job(name)).collect()).await;
@@ -61,13 +61,13 @@ async fn a_batch_keeps_its_order(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 50).await, expected, "submission order decides among equals");
 }
 
-/// M63
+/// Model: batches
 async fn an_empty_batch_is_answered_with_nothing(t: &Fixture) {
     assert!(t.submit_all(Vec::new()).await.is_empty());
     assert!(t.everything().await.jobs.is_empty());
 }
 
-/// M63
+/// Model: batches
 async fn one_bad_job_in_the_middle_refuses_the_whole_batch(t: &Fixture) {
     let unknown = Dependency::Named("nobody".into());
     let bad = [
@@ -89,7 +89,7 @@ async fn one_bad_job_in_the_middle_refuses_the_whole_batch(t: &Fixture) {
     }
 }
 
-/// M63
+/// Model: batches
 async fn ten_thousand_jobs_are_one_batch(t: &Fixture) {
     let receipts = t.submit_all(vec![new_job("email.send"); 10_000]).await;
     assert_eq!(receipts.len(), 10_000);
@@ -98,14 +98,14 @@ async fn ten_thousand_jobs_are_one_batch(t: &Fixture) {
     assert_eq!(stats.states[&JobState::Scheduled], 10_000);
 }
 
-/// M63
+/// Model: batches
 async fn one_job_more_than_ten_thousand_is_refused(t: &Fixture) {
     let error = t.refused(vec![new_job("email.send"); 10_001]).await;
     let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
     assert_eq!(invalid.problem, FieldProblem::TooLong { length: 10_001, limit: 10_000 });
 }
 
-/// M60 M63
+/// Model: dependencies, batches
 async fn a_whole_graph_is_one_call(t: &Fixture) {
     let batch = vec![
         named("fetch", &[]),
@@ -131,7 +131,7 @@ async fn a_whole_graph_is_one_call(t: &Fixture) {
     assert_eq!(t.state(jobs[3].id).await, JobState::Completed);
 }
 
-/// M21 M63
+/// Model: claim-order, batches
 async fn a_graph_may_name_what_comes_later(t: &Fixture) {
     let receipts = t
         .submit_all(vec![named("last", &["middle"]), named("middle", &["first"]), named("first", &[])])
@@ -150,14 +150,14 @@ async fn a_graph_may_name_what_comes_later(t: &Fixture) {
     }
 }
 
-/// M63
+/// Model: batches
 async fn a_name_stands_for_one_job_of_its_batch(t: &Fixture) {
     let error = t.refused(vec![named("twin", &[]), named("twin", &[])]).await;
     let SubmitError::Invalid { index, invalid } = error else { panic!("{error}") };
     assert_eq!((index, invalid.problem), (1, FieldProblem::NameTwice("twin".into())));
 }
 
-/// M60 M61
+/// Model: dependencies, dependency-limits
 async fn a_name_does_not_outlive_its_batch(t: &Fixture) {
     t.submit(named("first", &[])).await;
     let error = t.refused(vec![named("second", &["first"])]).await;
@@ -165,7 +165,7 @@ async fn a_name_does_not_outlive_its_batch(t: &Fixture) {
     assert_eq!(invalid.problem, FieldProblem::NoSuchJob("@first".into()));
 }
 
-/// M1
+/// Model: refused-changes
 async fn a_held_job_waits_until_it_is_submitted(t: &Fixture) {
     let worker = t.worker().await;
     let job = t.submit(NewJob { hold: true, ..new_job("email.send") }).await;
@@ -179,7 +179,7 @@ async fn a_held_job_waits_until_it_is_submitted(t: &Fixture) {
     assert_eq!(t.claim_one(worker).await.job.id, job.id);
 }
 
-/// M1 M60
+/// Model: refused-changes, dependencies
 async fn a_held_job_goes_where_its_facts_say(t: &Fixture) {
     let other = t.submit(new_job("email.send")).await;
     let pending = t.submit(NewJob { hold: true, ..after(&[other.id]) }).await;
@@ -189,7 +189,7 @@ async fn a_held_job_goes_where_its_facts_say(t: &Fixture) {
     assert_eq!(t.act(delayed.id, JobAction::Submit).await.job.state, JobState::Delayed);
 }
 
-/// M1
+/// Model: refused-changes
 async fn only_a_held_job_can_be_submitted_by_name(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
     let before = t.everything().await;
@@ -201,7 +201,7 @@ async fn only_a_held_job_can_be_submitted_by_name(t: &Fixture) {
     assert_eq!(t.everything().await, before);
 }
 
-/// M1
+/// Model: refused-changes
 async fn delay_and_run_at_exclude_each_other(t: &Fixture) {
     let both = NewJob {
         delay: Some(Duration::from_secs(1)),
@@ -221,7 +221,7 @@ fn attempts(max_attempts: u32) -> RetryPolicy {
     RetryPolicy { max_attempts, ..RetryPolicy::standard() }
 }
 
-/// M34
+/// Model: setting-levels
 async fn the_most_specific_setting_wins(t: &Fixture) {
     let timeouts = limits(1_000).applied_to(Timeouts::default());
     let policy = Policy { retry: attempts(10), timeouts, crashes_max: 7 };
@@ -266,7 +266,7 @@ async fn the_most_specific_setting_wins(t: &Fixture) {
     t.verify().await;
 }
 
-/// M34 M90
+/// Model: setting-levels, tenant-isolation
 async fn a_tenants_own_queue_settings_win_over_everybodys(t: &Fixture) {
     let operator = Caller::new("ops", Role::Operator, Some(tenant("acme")));
     let own =
@@ -285,7 +285,7 @@ async fn a_tenants_own_queue_settings_win_over_everybodys(t: &Fixture) {
     assert_eq!((others.priority, others.policy.timeouts.lease), (Priority::NORMAL, Duration::from_secs(50)));
 }
 
-/// M34
+/// Model: setting-levels
 async fn settings_count_from_the_next_submission_on(t: &Fixture) {
     let before = t.submit(new_job("report")).await;
     t.set_type("report", TypeSettings { retry: Some(attempts(9)), ..TypeSettings::default() }).await;
@@ -294,7 +294,7 @@ async fn settings_count_from_the_next_submission_on(t: &Fixture) {
     assert_eq!(later.policy.retry.max_attempts, 9);
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn a_job_belongs_to_its_callers_tenant(t: &Fixture) {
     let acme = Caller::new("acme-app", Role::Submitter, Some(tenant("acme")));
     let umbrella = Caller::new("umbrella-app", Role::Submitter, Some(tenant("umbrella")));
@@ -306,7 +306,7 @@ async fn a_job_belongs_to_its_callers_tenant(t: &Fixture) {
     assert!(t.store.get(&umbrella, receipt.job.id).await.unwrap().is_none(), "for others it does not exist");
 }
 
-/// M90 M91
+/// Model: tenant-isolation, roles
 async fn nobody_submits_for_another_tenant(t: &Fixture) {
     let before = t.everything().await;
     let own = new_job("email.send");

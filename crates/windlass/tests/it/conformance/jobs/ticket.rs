@@ -69,7 +69,7 @@ fn flip(text: &mut String) {
     text.insert(0, char::from(u8::try_from(first).unwrap() ^ 1));
 }
 
-/// M94
+/// Model: tickets
 async fn a_job_that_was_not_touched_runs(t: &Fixture) {
     let t = ticketed(t);
     let (worker, claimed) = t.running(new_job("email.send")).await;
@@ -84,7 +84,7 @@ async fn a_job_that_was_not_touched_runs(t: &Fixture) {
     t.verify().await;
 }
 
-/// M94: every field.
+/// Model: tickets. Every field.
 async fn a_changed_ticket_is_refused(t: &Fixture) {
     let t = ticketed(t);
     let changes: [fn(&mut JobRecord, &mut Spec); 12] = [
@@ -107,7 +107,7 @@ async fn a_changed_ticket_is_refused(t: &Fixture) {
     t.verify().await;
 }
 
-/// M94: everything that the ticket speaks of.
+/// Model: tickets. Everything that the ticket speaks of.
 async fn a_changed_job_is_refused(t: &Fixture) {
     let t = ticketed(t);
     let moved: [fn(&mut JobRecord, &mut Spec); 13] = [
@@ -141,7 +141,7 @@ async fn a_changed_job_is_refused(t: &Fixture) {
     t.verify().await;
 }
 
-/// M92 M94
+/// Model: audit-trail, tickets
 async fn a_refusal_is_final_audited_and_in_nobodys_way(t: &Fixture) {
     let t = ticketed(t);
     t.set_queue("default", QueueSettings { audit: Some(AuditLevel::Operators), ..QueueSettings::default() })
@@ -160,7 +160,7 @@ async fn a_refusal_is_final_audited_and_in_nobodys_way(t: &Fixture) {
     assert!(records[0].context.contains("ticket_invalid") && records[0].context.contains("no ticket"));
 }
 
-/// M94
+/// Model: tickets
 async fn an_expired_ticket_is_refused(t: &Fixture) {
     let short = TicketOptions { lifetime: Some(secs(60)), ..TicketOptions::new(key(1)) };
     let t = t.another(signing(short));
@@ -179,7 +179,7 @@ async fn an_expired_ticket_is_refused(t: &Fixture) {
     t.verify().await;
 }
 
-/// M52 M94: the lifetime stood still, and the ticket with it, however the job is resumed.
+/// Model: resume, tickets. The lifetime stood still, and the ticket with it, however the job is resumed.
 async fn a_resume_issues_a_new_ticket(t: &Fixture) {
     let t = ticketed(t);
     let job = NewJob { lifetime: Some(secs(60)), ..new_job("email.send") };
@@ -202,7 +202,7 @@ async fn a_resume_issues_a_new_ticket(t: &Fixture) {
     t.verify().await;
 }
 
-/// M94: what an operator changes is signed again, unless it had been tampered with before.
+/// Model: tickets. What an operator changes is signed again, unless it had been tampered with before.
 async fn a_change_of_labels_issues_a_new_ticket(t: &Fixture) {
     let t = ticketed(t);
     let relabel = || {
@@ -219,7 +219,7 @@ async fn a_change_of_labels_issues_a_new_ticket(t: &Fixture) {
     t.verify().await;
 }
 
-/// M94
+/// Model: tickets
 async fn a_debounced_submission_does_not_make_good_what_was_tampered_with(t: &Fixture) {
     let t = ticketed(t);
     let save = |key: &str| {
@@ -238,7 +238,7 @@ async fn a_debounced_submission_does_not_make_good_what_was_tampered_with(t: &Fi
     t.verify().await;
 }
 
-/// M2 M94
+/// Model: final-states, tickets
 async fn a_redrive_issues_a_new_ticket(t: &Fixture) {
     let short = TicketOptions { lifetime: Some(secs(60)), ..TicketOptions::new(key(1)) };
     let t = t.another(signing(short));
@@ -253,7 +253,7 @@ async fn a_redrive_issues_a_new_ticket(t: &Fixture) {
     t.verify().await;
 }
 
-/// M94: neither by a resume nor by a redrive.
+/// Model: tickets. Neither by a resume nor by a redrive.
 async fn what_was_tampered_with_is_not_made_good(t: &Fixture) {
     let t = ticketed(t);
     let forge = |_: &mut JobRecord, spec: &mut Spec| spec.payload = Payload::json(r#"{"to":"x@y.z"}"#);
@@ -275,7 +275,7 @@ async fn what_was_tampered_with_is_not_made_good(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 10).await, [again]);
 }
 
-/// M94: a key is replaced by trusting the one before for a while.
+/// Model: tickets. A key is replaced by trusting the one before for a while.
 async fn a_ticket_of_another_key_is_refused_unless_it_is_trusted(t: &Fixture) {
     for (options, runs) in [
         (TicketOptions::new(key(2)), false),
@@ -297,7 +297,7 @@ async fn a_ticket_of_another_key_is_refused_unless_it_is_trusted(t: &Fixture) {
     }
 }
 
-/// M94: off by default.
+/// Model: tickets. Off by default.
 async fn without_tickets_nothing_is_asked_for(t: &Fixture) {
     let id = t.submit(new_job("email.send")).await.id;
     assert_eq!(t.get(id).await.job.details.ticket, None);

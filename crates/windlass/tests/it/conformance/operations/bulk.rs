@@ -56,7 +56,7 @@ async fn a_bulk_action_can_be_done_in_parts(t: &Fixture) {
     assert!("nonsense".parse::<BulkCursor>().is_err());
 }
 
-/// M1
+/// Model: refused-changes
 async fn each_action_counts_what_it_matched_and_what_it_changed(t: &Fixture) {
     let in_queue = |name: &str| Filter { queue: Some(queue(name)), ..Filter::default() };
     let job = |hold| NewJob { queue: queue("mine"), hold, ..new_job("report") };
@@ -82,7 +82,7 @@ async fn each_action_counts_what_it_matched_and_what_it_changed(t: &Fixture) {
     assert_eq!(bulk(t, &in_queue("nowhere"), cancel()).await, (0, 0));
 }
 
-/// M1
+/// Model: refused-changes
 async fn a_dry_run_counts_and_changes_nothing(t: &Fixture) {
     let id = t.submit(new_job("report")).await.id;
     t.submit(NewJob { queue: queue("other"), ..new_job("report") }).await;
@@ -93,7 +93,7 @@ async fn a_dry_run_counts_and_changes_nothing(t: &Fixture) {
     assert_eq!(t.picture(id).await, before);
 }
 
-/// M3
+/// Model: atomic-changes
 async fn more_jobs_than_one_commit_takes_are_all_done(t: &Fixture) {
     let many = limits::BULK_JOBS_PER_COMMIT * 2 + 1;
     t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
@@ -109,7 +109,7 @@ async fn more_jobs_than_one_commit_takes_are_all_done(t: &Fixture) {
     assert_eq!(count(t, JobState::Cancelled).await, 0);
 }
 
-/// M2
+/// Model: final-states
 async fn a_bulk_redrive_leaves_alone_what_it_submitted(t: &Fixture) {
     let many = limits::BULK_JOBS_PER_COMMIT + 1;
     t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
@@ -119,7 +119,7 @@ async fn a_bulk_redrive_leaves_alone_what_it_submitted(t: &Fixture) {
     assert_eq!(count(t, JobState::Scheduled).await, many as u64);
 }
 
-/// M90 M91
+/// Model: tenant-isolation, roles
 async fn a_bulk_action_never_leaves_the_callers_tenant_or_own_jobs(t: &Fixture) {
     let ann = caller("ann", Role::Submitter, "blue");
     let bob = caller("bob", Role::Submitter, "blue");
@@ -144,7 +144,7 @@ async fn a_bulk_action_never_leaves_the_callers_tenant_or_own_jobs(t: &Fixture) 
     assert_eq!(t.store.bulk(&operator, &Filter::default(), cancel()).await.unwrap().changed, 2);
 }
 
-/// M91
+/// Model: roles
 async fn a_role_that_may_not_manage_jobs_does_nothing_in_bulk(t: &Fixture) {
     let id = t.submit(new_job("report")).await.id;
     let before = t.picture(id).await;

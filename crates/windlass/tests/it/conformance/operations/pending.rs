@@ -32,7 +32,7 @@ fn context(record: &Record) -> Value {
     serde_json::from_str(&record.context).expect("a context is JSON")
 }
 
-/// M53
+/// Model: pending-suspension
 async fn a_suspension_that_was_asked_for_is_shown_until_it_takes_effect(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     let asked_at = t.now();
@@ -61,7 +61,7 @@ async fn a_suspension_that_was_asked_for_is_shown_until_it_takes_effect(t: &Fixt
     );
 }
 
-/// M53
+/// Model: pending-suspension
 async fn a_suspension_whose_end_came_before_it_took_effect_is_dropped(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     let briefly = Suspend { expires: Some(secs(5)), ..Suspend::graceful() };
@@ -72,7 +72,7 @@ async fn a_suspension_whose_end_came_before_it_took_effect_is_dropped(t: &Fixtur
     assert_eq!((job.state, &job.details.suspend_requested), (JobState::Retrying, &None));
 }
 
-/// M51 M53
+/// Model: repeated-actions, pending-suspension
 async fn asking_for_a_suspension_again_is_refused_in_the_strict_form(t: &Fixture) {
     let id = t.placed(JobState::Running).await.id;
     t.store.act(&olga(), id, gracefully("deploy")).await.unwrap();
@@ -81,7 +81,7 @@ async fn asking_for_a_suspension_again_is_refused_in_the_strict_form(t: &Fixture
     assert!(!t.store.act(&olga(), id, gracefully("again")).await.unwrap().is_changed);
 }
 
-/// M53 M92
+/// Model: pending-suspension, audit-trail
 async fn a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt(t: &Fixture) {
     let ends = [
         Some(Outcome::Failed(Failure::temporary("busy"))),
@@ -115,7 +115,7 @@ async fn a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt(t:
     }
 }
 
-/// M51 M53
+/// Model: repeated-actions, pending-suspension
 async fn a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_audit_trail(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     t.act(placed.id, gracefully("deploy")).await;
@@ -135,7 +135,7 @@ async fn a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_
     assert_eq!(t.events_of(placed.id).await, [AuditEvent::SuspendRequested, AuditEvent::Completed]);
 }
 
-/// M54 M55 M56 M92
+/// Model: queue-pause, worker-pause, processing-on-and-off, audit-trail
 async fn every_pause_and_its_end_are_recorded_with_the_mode(t: &Fixture) {
     let worker = t.worker().await;
     t.submit(new_job("email.send")).await;

@@ -16,7 +16,7 @@ on_every_engine!(
     of_many_redrives_with_a_unique_key_one_succeeds,
 );
 
-/// M2
+/// Model: final-states
 async fn any_final_job_is_redriven_as_often_as_wanted(t: &Fixture) {
     for state in JobState::FINAL {
         let placed = t.placed(state).await;
@@ -36,7 +36,7 @@ async fn any_final_job_is_redriven_as_often_as_wanted(t: &Fixture) {
     }
 }
 
-/// M2 M1
+/// Model: final-states, refused-changes
 async fn a_job_that_is_not_final_is_not_redriven(t: &Fixture) {
     for state in JobState::ALL.into_iter().filter(|state| !state.is_final()) {
         let placed = t.placed(state).await;
@@ -47,7 +47,7 @@ async fn a_job_that_is_not_final_is_not_redriven(t: &Fixture) {
     }
 }
 
-/// M2
+/// Model: final-states
 async fn a_redriven_job_is_the_same_work_with_a_new_life(t: &Fixture) {
     let labels = JobMetadata { correlation_id: Some("order-7".into()), ..JobMetadata::default() };
     let job = NewJob {
@@ -75,7 +75,7 @@ async fn a_redriven_job_is_the_same_work_with_a_new_life(t: &Fixture) {
     assert_eq!(t.claim_one(worker).await.job.id, new.id);
 }
 
-/// M2 M13
+/// Model: final-states, idempotency-key
 async fn the_idempotency_key_stays_with_the_old_job(t: &Fixture) {
     let job = NewJob { idempotency_key: Some("once".into()), ..new_job("report") };
     let old = t.submit(job.clone()).await;
@@ -87,7 +87,7 @@ async fn the_idempotency_key_stays_with_the_old_job(t: &Fixture) {
     assert_eq!(again.job.id, old.id);
 }
 
-/// M2 M14
+/// Model: final-states, unique-key
 async fn the_unique_key_goes_along_and_is_respected(t: &Fixture) {
     let job = NewJob { unique_key: Some("only".into()), ..new_job("report") };
     let old = t.submit(job).await.id;
@@ -101,7 +101,7 @@ async fn the_unique_key_goes_along_and_is_respected(t: &Fixture) {
     t.store.redrive(&t.me, old, Redrive::default()).await.unwrap();
 }
 
-/// M14 M3
+/// Model: unique-key, atomic-changes
 async fn of_many_redrives_with_a_unique_key_one_succeeds(t: &Fixture) {
     let old = t.submit(NewJob { unique_key: Some("only".into()), ..new_job("report") }).await.id;
     t.cancel(old).await;

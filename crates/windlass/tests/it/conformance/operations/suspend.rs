@@ -47,7 +47,7 @@ fn resume() -> JobAction {
     JobAction::Resume { reason: None }
 }
 
-/// M50
+/// Model: suspend-modes
 async fn an_idle_job_is_suspended_from_every_state_in_every_mode(t: &Fixture) {
     for (state, mode) in IDLE.into_iter().flat_map(|state| MODES.map(|mode| (state, mode))) {
         let placed = t.placed(state).await;
@@ -63,7 +63,7 @@ async fn an_idle_job_is_suspended_from_every_state_in_every_mode(t: &Fixture) {
     }
 }
 
-/// M50 M1
+/// Model: suspend-modes, refused-changes
 async fn a_running_job_is_not_suspended_when_only_idle_ones_may_be(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     is_refused(t, placed.id, suspend(SuspendMode::IdleOnly), Action::Suspend).await;
@@ -73,7 +73,7 @@ async fn a_running_job_is_not_suspended_when_only_idle_ones_may_be(t: &Fixture) 
     );
 }
 
-/// M50
+/// Model: suspend-modes
 async fn a_graceful_suspension_lets_the_attempt_end_by_itself(t: &Fixture) {
     let ends = [
         (Outcome::Completed { result: None }, JobState::Completed),
@@ -106,7 +106,7 @@ async fn a_graceful_suspension_lets_the_attempt_end_by_itself(t: &Fixture) {
     assert_eq!(answer, Finish::Applied(JobState::DeadLetter));
 }
 
-/// M50 M51
+/// Model: suspend-modes, repeated-actions
 async fn a_graceful_suspension_can_be_withdrawn(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     t.act(placed.id, suspend(SuspendMode::Graceful)).await;
@@ -117,7 +117,7 @@ async fn a_graceful_suspension_can_be_withdrawn(t: &Fixture) {
     assert_eq!(answer, Finish::Applied(JobState::Retrying));
 }
 
-/// M50 M5 M6
+/// Model: suspend-modes, counters-and-fences, crashes-and-poison
 async fn an_aggressive_suspension_cuts_the_attempt_off(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     let claimed = placed.claimed.unwrap();
@@ -138,7 +138,7 @@ async fn an_aggressive_suspension_cuts_the_attempt_off(t: &Fixture) {
     assert_eq!(t.claim_one(placed.worker).await.job.attempt, 2);
 }
 
-/// M51
+/// Model: repeated-actions
 async fn suspending_twice_and_resuming_in_vain_change_nothing(t: &Fixture) {
     for mode in MODES {
         let placed = t.placed(JobState::Suspended).await;
@@ -149,7 +149,7 @@ async fn suspending_twice_and_resuming_in_vain_change_nothing(t: &Fixture) {
     }
 }
 
-/// M51
+/// Model: repeated-actions
 async fn the_strict_form_names_what_was_found(t: &Fixture) {
     let suspended = t.placed(JobState::Suspended).await.id;
     let scheduled = t.placed(JobState::Scheduled).await.id;
@@ -163,7 +163,7 @@ async fn the_strict_form_names_what_was_found(t: &Fixture) {
     assert!(t.store.act_strictly(&t.me, scheduled, suspend(SuspendMode::IdleOnly)).await.unwrap().is_changed);
 }
 
-/// M1 M53
+/// Model: refused-changes, pending-suspension
 async fn a_final_job_is_refused_in_every_mode(t: &Fixture) {
     for state in JobState::FINAL {
         let placed = t.placed(state).await;
@@ -180,7 +180,7 @@ async fn a_final_job_is_refused_in_every_mode(t: &Fixture) {
     );
 }
 
-/// M52
+/// Model: resume
 async fn a_resumed_job_goes_where_its_facts_say(t: &Fixture) {
     for state in IDLE {
         let placed = t.placed(state).await;
@@ -195,7 +195,7 @@ async fn a_resumed_job_goes_where_its_facts_say(t: &Fixture) {
     }
 }
 
-/// M52
+/// Model: resume
 async fn a_resume_drops_the_backoff_but_not_the_users_delay(t: &Fixture) {
     let placed = t.placed(JobState::Retrying).await;
     t.act(placed.id, suspend(SuspendMode::IdleOnly)).await;
@@ -211,7 +211,7 @@ async fn a_resume_drops_the_backoff_but_not_the_users_delay(t: &Fixture) {
     assert_eq!(t.act(delayed.id, resume()).await.job.state, JobState::Scheduled, "its time came meanwhile");
 }
 
-/// M52 M62
+/// Model: resume, failed-dependencies
 async fn dependencies_that_end_during_a_suspension_are_counted(t: &Fixture) {
     let worker = t.worker().await;
     for (ends_well, after) in [(true, JobState::Scheduled), (false, JobState::Failed)] {
@@ -232,7 +232,7 @@ async fn dependencies_that_end_during_a_suspension_are_counted(t: &Fixture) {
     }
 }
 
-/// M57
+/// Model: pause-reason-and-expiry
 async fn a_suspension_ends_automatically(t: &Fixture) {
     let placed = t.placed(JobState::Scheduled).await;
     let expires = Some(secs(60));
@@ -254,7 +254,7 @@ async fn a_suspension_ends_automatically(t: &Fixture) {
     assert_eq!(t.state(placed.id).await, JobState::Scheduled);
 }
 
-/// M58
+/// Model: interrupted-writes
 async fn a_checkpoint_and_an_aggressive_suspension_do_not_mix(t: &Fixture) {
     for round in 0..20 {
         let placed = t.placed(JobState::Running).await;

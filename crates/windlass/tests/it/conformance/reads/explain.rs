@@ -1,4 +1,4 @@
-//! Why a job does not run: every reason at once, the first of them in the snapshot (M102).
+//! Why a job does not run: every reason at once, the first of them in the snapshot (Model: explained-waiting).
 
 use serde_json::json;
 use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, JobType, NewJob};
@@ -45,7 +45,7 @@ async fn only(t: &Fixture, id: JobId) -> Reason {
     reasons.remove(0)
 }
 
-/// M102
+/// Model: explained-waiting
 async fn a_job_that_is_about_to_run_runs_or_is_final_has_no_reason(t: &Fixture) {
     for state in [JobState::Scheduled, JobState::Running].into_iter().chain(JobState::FINAL) {
         assert!(codes(t, t.placed(state).await.id).await.is_empty(), "{state}");
@@ -54,7 +54,7 @@ async fn a_job_that_is_about_to_run_runs_or_is_final_has_no_reason(t: &Fixture) 
     assert_eq!(t.store.explain(&t.me, nobody).await.unwrap(), None);
 }
 
-/// M102
+/// Model: explained-waiting
 async fn a_suspension_and_a_hold_say_who_and_until_when(t: &Fixture) {
     let placed = t.placed(JobState::Scheduled).await;
     let suspend = Suspend { reason: Some("wait".into()), expires: Some(secs(60)), ..Suspend::default() };
@@ -68,7 +68,7 @@ async fn a_suspension_and_a_hold_say_who_and_until_when(t: &Fixture) {
     assert_eq!(only(t, t.placed(JobState::Created).await.id).await.code, "held");
 }
 
-/// M102
+/// Model: explained-waiting
 async fn a_job_that_is_not_due_says_until_when(t: &Fixture) {
     for state in [JobState::Delayed, JobState::Retrying] {
         let placed = t.placed(state).await;
@@ -79,7 +79,7 @@ async fn a_job_that_is_not_due_says_until_when(t: &Fixture) {
     }
 }
 
-/// M102
+/// Model: explained-waiting
 async fn a_parked_job_says_what_it_waits_for(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("parent")).await;
     t.park(worker, &claimed, Park::For(secs(60))).await;
@@ -100,7 +100,7 @@ async fn a_parked_job_says_what_it_waits_for(t: &Fixture) {
     assert_eq!((reason.code, reason.details), ("waiting", json!({"group": 1})));
 }
 
-/// M102
+/// Model: explained-waiting
 async fn unmet_dependencies_are_counted_and_named(t: &Fixture) {
     t.worker().await;
     let first = t.submit_all((0..12).map(|_| new_job("first")).collect()).await;
@@ -114,7 +114,7 @@ async fn unmet_dependencies_are_counted_and_named(t: &Fixture) {
     assert_eq!(named.len(), 10, "a page of text is enough");
 }
 
-/// M102 M54 M56
+/// Model: explained-waiting, queue-pause, processing-on-and-off
 async fn a_pause_says_who_since_when_and_why(t: &Fixture) {
     let worker = t.worker().await;
     let job = t.submit(new_job("report")).await;
@@ -142,7 +142,7 @@ async fn a_pause_says_who_since_when_and_why(t: &Fixture) {
     }
 }
 
-/// M102 M104
+/// Model: explained-waiting, unknown-types
 async fn a_job_that_no_live_worker_takes_says_so(t: &Fixture) {
     let job = t.submit(new_job("report")).await;
     assert_eq!(only(t, job.id).await.code, "no_worker");
@@ -158,7 +158,7 @@ async fn a_job_that_no_live_worker_takes_says_so(t: &Fixture) {
     assert_eq!(only(t, job.id).await.code, "no_worker", "the only one has fallen silent");
 }
 
-/// M102 M110
+/// Model: explained-waiting, concurrency-limits
 async fn limits_that_are_used_up_are_named(t: &Fixture) {
     let job_type = JobType::new("report").unwrap();
     let one = Some(1);
@@ -180,7 +180,7 @@ async fn limits_that_are_used_up_are_named(t: &Fixture) {
     assert!(codes(t, job.id).await.is_empty());
 }
 
-/// M102 M110
+/// Model: explained-waiting, concurrency-limits
 async fn a_concurrency_key_says_who_holds_it(t: &Fixture) {
     let keyed = || NewJob { concurrency_key: Some("one".into()), ..new_job("report") };
     let (worker, holder) = t.running(keyed()).await;
@@ -196,7 +196,7 @@ async fn a_concurrency_key_says_who_holds_it(t: &Fixture) {
     assert!(codes(t, second.id).await.is_empty());
 }
 
-/// M102
+/// Model: explained-waiting
 async fn every_reason_is_told_at_once_and_the_first_is_why(t: &Fixture) {
     let first = t.submit(new_job("first")).await.id;
     let job = NewJob {

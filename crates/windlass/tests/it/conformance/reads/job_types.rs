@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, caller, job_type, new_job, on_every_engine, secs, 
 
 on_every_engine!(every_type_shows_its_jobs_rates_pause_and_settings, a_type_of_another_tenant_is_not_shown);
 
-/// M56
+/// Model: processing-on-and-off
 async fn every_type_shows_its_jobs_rates_pause_and_settings(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("mail")).await;
     t.advance(secs(3));
@@ -38,7 +38,7 @@ async fn every_type_shows_its_jobs_rates_pause_and_settings(t: &Fixture) {
     assert_eq!(looks[2].depth[&JobState::Running], 0, "all states are named");
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn a_type_of_another_tenant_is_not_shown(t: &Fixture) {
     t.submit(NewJob { tenant: Some(tenant("blue")), ..new_job("report") }).await;
     t.submit(NewJob { tenant: Some(tenant("red")), ..new_job("mail") }).await;

@@ -37,7 +37,7 @@ async fn ids(t: &Fixture, filter: Filter, order: Order) -> Vec<JobId> {
     t.store.list(&t.me, request).await.unwrap().jobs.into_iter().map(|found| found.job.id).collect()
 }
 
-/// M90 M16
+/// Model: tenant-isolation, writable-fields
 async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
     let ann = caller("ann", windlass::store::caller::Role::Submitter, "blue");
     let mut tagged = new_job("tagged");
@@ -97,7 +97,7 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
     }
 }
 
-/// M102
+/// Model: explained-waiting
 async fn jobs_by_state_are_found_in_every_state(t: &Fixture) {
     for state in JobState::ALL {
         let id = t.placed_as(state, new_job("mine")).await.id;
@@ -109,7 +109,7 @@ async fn jobs_by_state_are_found_in_every_state(t: &Fixture) {
     }
 }
 
-/// M21
+/// Model: claim-order
 async fn each_order_is_as_it_says(t: &Fixture) {
     let mut jobs = Vec::new();
     for priority in [Priority::LOW, Priority::HIGH, Priority::NORMAL, Priority::HIGH] {
@@ -125,7 +125,7 @@ async fn each_order_is_as_it_says(t: &Fixture) {
     assert_eq!(claimed, in_order([1, 3, 2, 0]), "the list said what would be claimed");
 }
 
-/// M102
+/// Model: explained-waiting
 async fn nothing_is_missed_or_repeated_while_jobs_come_and_go(t: &Fixture) {
     for order in [Order::Newest, Order::Oldest, Order::Claim] {
         let own = queue(&format!("{order:?}"));
@@ -166,7 +166,7 @@ async fn nothing_is_missed_or_repeated_while_jobs_come_and_go(t: &Fixture) {
     assert!("".parse::<Cursor>().is_err());
 }
 
-/// M102
+/// Model: explained-waiting
 async fn a_page_holds_between_one_and_five_hundred_jobs(t: &Fixture) {
     let many = limits::PAGE_JOBS_MAX + 1;
     t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
@@ -203,7 +203,7 @@ async fn a_small_queue_is_found_at_once(t: &Fixture, small: &[JobId]) {
     }
 }
 
-/// M102: however few of many jobs fit, a page looks at no more than a bounded number of them.
+/// Model: explained-waiting. However few of many jobs fit, a page looks at no more than a bounded number of them.
 async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
     let ann = caller("ann", windlass::store::caller::Role::Submitter, "default");
     let own = async |count| {
@@ -266,7 +266,7 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
     assert_eq!((page.jobs[0].job.id, page.next), (last, None));
 }
 
-/// M90: a look at large jobs does not take all memory, and misses none of them.
+/// Model: tenant-isolation. A look at large jobs does not take all memory, and misses none of them.
 async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(t: &Fixture) {
     let large =
         NewJob { payload: Payload::json(format!("\"{}\"", "x".repeat(1_000_000))), ..new_job("large") };
@@ -290,7 +290,7 @@ async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(t: &Fixture) {
     assert_eq!((found.len(), pages), (count / 10 * 10, 2));
 }
 
-/// M2 M90
+/// Model: final-states, tenant-isolation
 async fn what_was_redriven_is_listed_and_counted_apart(t: &Fixture) {
     let mut dead = Vec::new();
     for _ in 0..3 {
@@ -316,7 +316,7 @@ async fn what_was_redriven_is_listed_and_counted_apart(t: &Fixture) {
     }
 }
 
-/// M2 M90
+/// Model: final-states, tenant-isolation
 async fn what_was_redriven_is_listed_page_by_page(t: &Fixture) {
     let mut all: Vec<(JobId, JobState, bool)> = Vec::new();
     for n in 0..30 {
@@ -369,7 +369,7 @@ async fn what_was_redriven_is_listed_page_by_page(t: &Fixture) {
     assert_eq!(ids(t, running, Order::Oldest).await, []);
 }
 
-/// M31
+/// Model: leases-and-heartbeats
 async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture) {
     let worker = t.worker().await;
     // More than a page looks at where each must be looked up.
@@ -422,7 +422,7 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
     );
 }
 
-/// M31 M90
+/// Model: leases-and-heartbeats, tenant-isolation
 async fn running_jobs_are_counted_by_worker(t: &Fixture) {
     let (first, second) = (t.worker().await, t.worker().await);
     let mut foreign = new_job("report");
@@ -440,7 +440,7 @@ async fn running_jobs_are_counted_by_worker(t: &Fixture) {
     assert_eq!(own.workers.into_values().sum::<u64>(), 1, "a tenant counts its own");
 }
 
-/// M54
+/// Model: queue-pause
 async fn ready_jobs_that_a_pause_holds_are_counted_once(t: &Fixture) {
     let mut foreign = new_job("mail");
     foreign.tenant = Some(tenant("blue"));

@@ -37,7 +37,7 @@ async fn is_there(store: &Store, me: &Caller, id: JobId) -> bool {
     store.get(me, id).await.unwrap().is_some()
 }
 
-/// M96
+/// Model: retention
 async fn each_final_state_is_kept_for_its_time(t: &Fixture) {
     let mut placed = Vec::new();
     for state in JobState::FINAL {
@@ -60,7 +60,7 @@ async fn each_final_state_is_kept_for_its_time(t: &Fixture) {
     }
 }
 
-/// M96: it counts at once, is recorded, and is an administrator's to change.
+/// Model: retention. It counts at once, is recorded, and is an administrator's to change.
 async fn the_retention_of_a_store_can_be_changed(t: &Fixture) {
     let (failed, cancelled) = (t.placed(JobState::Failed).await.id, t.placed(JobState::Cancelled).await.id);
     let before = t.store.retention(&t.me).await.unwrap();
@@ -87,7 +87,7 @@ async fn the_retention_of_a_store_can_be_changed(t: &Fixture) {
     assert_eq!(t.records(query).await.len(), 2);
 }
 
-/// M92 M96: what the first process was started with becomes the store's, in one commit with its record.
+/// Model: audit-trail, retention. What the first process was started with becomes the store's, in one commit with its record.
 async fn the_first_retention_of_a_store_is_recorded(t: &Fixture) {
     let query =
         RecordQuery { event: Some(AuditEvent::RetentionConfigured), limit: 10, ..RecordQuery::default() };
@@ -113,7 +113,7 @@ async fn one_retention_counts_for_all_processes_on_postgres() {
     one_retention_counts_for_all_processes(On::Postgres).await;
 }
 
-/// M96: a process that was started with a shorter retention removes nothing that the store keeps.
+/// Model: retention. A process that was started with a shorter retention removes nothing that the store keeps.
 async fn one_retention_counts_for_all_processes(on: On) {
     let month = StoreOptions { retention: secs(30 * DAY), ..StoreOptions::default() };
     let t = Fixture::with(on, month, 1);
@@ -132,7 +132,7 @@ async fn one_retention_counts_for_all_processes(on: On) {
     other.close();
 }
 
-/// M96
+/// Model: retention
 async fn a_job_that_others_still_wait_with_is_kept(t: &Fixture) {
     let worker = t.steady_worker().await;
     let first = t.submit(new_job("first")).await.id;
@@ -149,7 +149,7 @@ async fn a_job_that_others_still_wait_with_is_kept(t: &Fixture) {
     assert!(!is_there(&t.store, &t.me, first).await);
 }
 
-/// M60: deleting follows the same rule as pruning.
+/// Model: dependencies. Deleting follows the same rule as pruning.
 async fn a_dependency_is_not_deleted_before_its_dependents_have_ended(t: &Fixture) {
     let worker = t.steady_worker().await;
     let first = t.submit(new_job("first")).await.id;
@@ -168,7 +168,7 @@ async fn a_dependency_is_not_deleted_before_its_dependents_have_ended(t: &Fixtur
     assert!(!is_there(&t.store, &t.me, first).await);
 }
 
-/// M96
+/// Model: retention
 async fn more_jobs_than_one_commit_takes_are_all_removed(t: &Fixture) {
     let many = limits::BULK_JOBS_PER_COMMIT + 1;
     let jobs = t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
@@ -204,7 +204,7 @@ async fn rich(t: &Fixture) -> JobId {
     claimed.job.id
 }
 
-/// M96 M13
+/// Model: retention, idempotency-key
 async fn what_hangs_on_a_job_goes_with_it_and_the_audit_stays(t: &Fixture) {
     let id = rich(t).await;
     let events = t.events_of(id).await;
@@ -220,7 +220,7 @@ async fn what_hangs_on_a_job_goes_with_it_and_the_audit_stays(t: &Fixture) {
     assert_ne!(t.submit(again).await.id, id);
 }
 
-/// M96
+/// Model: retention
 #[tokio::test]
 async fn no_row_of_a_removed_job_is_left_in_the_file() {
     let t = Fixture::new(On::Sqlite);
@@ -257,7 +257,7 @@ async fn ended(t: &Fixture, job_type: &str, name: &str, is_well: bool) -> JobId 
     id
 }
 
-/// M96: the type's before the queue's before the server's, for each state by itself.
+/// Model: retention. The type's before the queue's before the server's, for each state by itself.
 async fn each_type_queue_and_state_has_its_own_time(t: &Fixture) {
     t.set_queue("short", QueueSettings { retention: keep(1, None), ..QueueSettings::default() }).await;
     t.set_queue("long", QueueSettings { retention: keep(90, Some(60)), ..QueueSettings::default() }).await;
@@ -290,7 +290,7 @@ async fn each_type_queue_and_state_has_its_own_time(t: &Fixture) {
     }
 }
 
-/// M96
+/// Model: retention
 async fn a_change_of_retention_counts_for_jobs_that_ended_before(t: &Fixture) {
     let id = ended(t, "report", "mail", true).await;
     t.advance(secs(DAY));
@@ -303,7 +303,7 @@ async fn a_change_of_retention_counts_for_jobs_that_ended_before(t: &Fixture) {
     assert!(!is_there(&t.store, &t.me, id).await);
 }
 
-/// M96: what was walked over once is looked at again when a job ends in its midst, and not otherwise.
+/// Model: retention. What was walked over once is looked at again when a job ends in its midst, and not otherwise.
 async fn a_job_that_ends_among_kept_ones_is_removed_at_its_time(t: &Fixture) {
     t.set_queue("long", QueueSettings { retention: keep(365, None), ..QueueSettings::default() }).await;
     t.set_queue("gone", QueueSettings { retention: keep(0, None), ..QueueSettings::default() }).await;

@@ -1,4 +1,4 @@
-//! Who may do what, as a table (M91).
+//! Who may do what, as a table (Model: roles).
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
     }
 }
 
-/// M91
+/// Model: roles
 async fn each_role_may_do_what_the_table_says(t: &Fixture) {
     for (verb, allowed) in TABLE {
         for role in ROLES {
@@ -165,7 +165,7 @@ async fn each_role_may_do_what_the_table_says(t: &Fixture) {
     }
 }
 
-/// M91
+/// Model: roles
 async fn every_role_may_look(t: &Fixture) {
     let Things { ended, .. } = things(t).await;
     for role in ROLES {

@@ -1,4 +1,4 @@
-//! Another tenant's job looks exactly like one that does not exist (M90).
+//! Another tenant's job looks exactly like one that does not exist (Model: tenant-isolation).
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn stranger() -> Caller {
     caller("eve", Role::Operator, "red")
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn no_look_shows_another_tenants_job(t: &Fixture) {
     let (worker, claimed) = t.running(blue()).await;
     let report =
@@ -79,7 +79,7 @@ async fn no_look_shows_another_tenants_job(t: &Fixture) {
     );
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn no_action_reaches_another_tenants_job(t: &Fixture) {
     let live = t.placed_as(JobState::Running, blue()).await.id;
     let ended = t.placed_as(JobState::Completed, blue()).await.id;
@@ -107,7 +107,7 @@ async fn no_action_reaches_another_tenants_job(t: &Fixture) {
     assert_eq!([t.picture(live).await, t.picture(ended).await], before);
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn no_worker_touches_another_tenants_job(t: &Fixture) {
     let placed = t.placed_as(JobState::Running, blue()).await;
     let claimed = placed.claimed.unwrap();
@@ -134,7 +134,7 @@ async fn no_worker_touches_another_tenants_job(t: &Fixture) {
     assert_eq!(t.picture(placed.id).await, before);
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn a_pause_or_setting_counts_for_the_own_tenant_only(t: &Fixture) {
     let eve = stranger();
     let worker = t.worker().await;
@@ -155,7 +155,7 @@ async fn a_pause_or_setting_counts_for_the_own_tenant_only(t: &Fixture) {
     assert!(t.claim(worker, 10).await.is_empty());
 }
 
-/// M90 M55
+/// Model: tenant-isolation, worker-pause
 async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
     let robot = caller("robot", Role::Worker, "blue");
     let theirs = t.store.register(&robot, NewWorker::default()).await.unwrap().id;
@@ -174,7 +174,7 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
     assert!(t.store.pause(&eve, Target::Worker(mine), Pause::default()).await.unwrap());
 }
 
-/// M90 M91
+/// Model: tenant-isolation, roles
 async fn nobody_submits_for_another_tenant(t: &Fixture) {
     for role in [Role::Operator, Role::Submitter] {
         let who = caller("eve", role, "red");

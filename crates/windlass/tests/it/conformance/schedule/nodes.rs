@@ -67,7 +67,7 @@ async fn runs(t: &Fixture) -> Vec<Timestamp> {
     runs
 }
 
-/// M80: the nodes' clocks differ, and each of them is the first now and then.
+/// Model: schedule-runs. The nodes' clocks differ, and each of them is the first now and then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_nodes_submit_one_job_per_run() {
     for on in [On::Memory, On::Sqlite, On::Postgres] {
@@ -102,7 +102,7 @@ async fn five_nodes_on(on: On) {
     t.store.close();
 }
 
-/// M80: all nodes are down for a while; then the first that comes back does what the policy says, alone.
+/// Model: schedule-runs. All nodes are down for a while; then the first that comes back does what the policy says, alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_downtime_the_runs_are_those_the_policy_names() {
     for on in SHARED {
@@ -138,7 +138,7 @@ async fn downtime_on(on: On) {
     }
 }
 
-/// M80: a clock that was set back runs nothing again, one that was set ahead is downtime.
+/// Model: schedule-runs. A clock that was set back runs nothing again, one that was set ahead is downtime.
 #[tokio::test]
 async fn a_clock_that_jumps_runs_nothing_twice() {
     for on in SHARED {
@@ -172,7 +172,7 @@ async fn jumping_on(on: On) {
     t.store.close();
 }
 
-/// M80 M100: a schedule is where it was when the store is opened again.
+/// Model: schedule-runs, at-least-once. A schedule is where it was when the store is opened again.
 #[tokio::test]
 async fn a_schedule_survives_a_restart() {
     for on in SHARED {

@@ -28,7 +28,7 @@ on_every_engine!(
     a_schedule_that_is_not_allowed_is_refused,
 );
 
-/// M81
+/// Model: schedule-actions
 async fn the_next_five_runs_are_shown(t: &Fixture) {
     put(t, "nightly", cron("0 2 * * *", "UTC")).await;
     let shown: Vec<String> = get(t, "nightly").await.next_runs().iter().map(ToString::to_string).collect();
@@ -36,7 +36,7 @@ async fn the_next_five_runs_are_shown(t: &Fixture) {
     assert_eq!(shown, expected);
 }
 
-/// M81
+/// Model: schedule-actions
 async fn putting_the_same_changes_nothing(t: &Fixture) {
     let first = put(t, "often", every(60)).await;
     assert!(first.is_new && first.is_changed);
@@ -47,7 +47,7 @@ async fn putting_the_same_changes_nothing(t: &Fixture) {
     assert_eq!((again.schedule, t.everything().await), (first.schedule, before));
 }
 
-/// M81
+/// Model: schedule-actions
 async fn an_edit_keeps_the_past_and_counts_from_now(t: &Fixture) {
     let start = t.now();
     put(t, "often", every(60)).await;
@@ -63,7 +63,7 @@ async fn an_edit_keeps_the_past_and_counts_from_now(t: &Fixture) {
     assert_eq!(edited.updated_at, t.now());
 }
 
-/// M81
+/// Model: schedule-actions
 async fn a_paused_schedule_leaves_its_runs_out_for_good(t: &Fixture) {
     let start = t.now();
     put(t, "often", NewSchedule { missed: CatchUp::All, ..every(60) }).await;
@@ -89,7 +89,7 @@ async fn a_paused_schedule_leaves_its_runs_out_for_good(t: &Fixture) {
     assert_eq!(jobs(t).await[0].run_at, start.plus(secs(180)));
 }
 
-/// M57 M81
+/// Model: pause-reason-and-expiry, schedule-actions
 async fn a_pause_ends_automatically(t: &Fixture) {
     let start = t.now();
     put(t, "often", NewSchedule { missed: CatchUp::All, ..every(60) }).await;
@@ -107,7 +107,7 @@ async fn a_pause_ends_automatically(t: &Fixture) {
     assert_eq!(get(t, "often").await.next_runs()[0], start.plus(secs(240)));
 }
 
-/// M81
+/// Model: schedule-actions
 async fn a_schedule_is_triggered_by_hand(t: &Fixture) {
     let start = t.now();
     put(t, "often", every(60)).await;
@@ -122,7 +122,7 @@ async fn a_schedule_is_triggered_by_hand(t: &Fixture) {
     assert_eq!(schedule.last_job, Some(second.id));
 }
 
-/// M81
+/// Model: schedule-actions
 async fn a_deleted_schedule_runs_no_more(t: &Fixture) {
     put(t, "often", every(60)).await;
     t.advance(secs(60));
@@ -138,7 +138,7 @@ async fn a_deleted_schedule_runs_no_more(t: &Fixture) {
     assert_eq!(put(t, "often", every(60)).await.schedule.submitted, 0);
 }
 
-/// M92
+/// Model: audit-trail
 async fn every_change_is_audited(t: &Fixture) {
     put(t, "often", every(60)).await;
     put(t, "often", every(90)).await;
@@ -160,7 +160,7 @@ async fn every_change_is_audited(t: &Fixture) {
     assert!(records.iter().all(|record| record.actor_id == "local" && record.context.contains("often")));
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn tenants_do_not_see_each_others_schedules(t: &Fixture) {
     let (blue, green) = (caller("bo", Role::Operator, "blue"), caller("gil", Role::Operator, "green"));
     for who in [&blue, &green] {
@@ -195,7 +195,7 @@ async fn tenants_do_not_see_each_others_schedules(t: &Fixture) {
     assert!(jobs(t).await.iter().all(|job| job.lane.tenant == tenant("blue")));
 }
 
-/// M91
+/// Model: roles
 async fn only_operators_handle_schedules(t: &Fixture) {
     t.store.put_schedule(&caller("olga", Role::Operator, "default"), named("own"), every(60)).await.unwrap();
     for role in [Role::Submitter, Role::Worker, Role::Viewer] {
@@ -211,7 +211,7 @@ async fn only_operators_handle_schedules(t: &Fixture) {
     }
 }
 
-/// M80: with the field that is wrong.
+/// Model: schedule-runs. With the field that is wrong.
 async fn a_schedule_that_is_not_allowed_is_refused(t: &Fixture) {
     let with = |job: NewJob| NewSchedule { job, ..every(60) };
     let past = ScheduleSpec::At(t.now());

@@ -124,7 +124,7 @@ async fn jump(nodes: &[Store], load: &Load, clock: &Path, address: &str, dice: &
     goes_on(nodes, load, true).await;
 }
 
-/// M7, M31, M33, M96
+/// Model: store-time, leases-and-heartbeats, lifetime, retention
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_clock_that_jumps_at_random_under_load_destroys_nothing() {
     let jumps = std::env::var("WINDLASS_CLOCK_JUMPS").ok().and_then(|value| value.parse().ok());

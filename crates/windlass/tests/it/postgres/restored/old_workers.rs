@@ -241,7 +241,7 @@ async fn old_workers_write_nothing(how: PutBack, seed: u64) {
     scene.nodes.iter().for_each(Store::close);
 }
 
-/// M5, M8, M101
+/// Model: counters-and-fences, store-generation, one-lease-at-a-time
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_from_before_write_nothing_into_a_database_whose_files_were_put_back() {
     for seed in 0..2 {
@@ -250,7 +250,7 @@ async fn workers_from_before_write_nothing_into_a_database_whose_files_were_put_
     }
 }
 
-/// M5, M8, M101
+/// Model: counters-and-fences, store-generation, one-lease-at-a-time
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_from_before_write_nothing_into_a_restored_dump() {
     for seed in 0..2 {

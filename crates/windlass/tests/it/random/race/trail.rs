@@ -73,7 +73,7 @@ impl Replay {
         }
     }
 
-    /// M57, M110: a claim starts nothing that is paused and nothing over a limit.
+    /// Model: pause-reason-and-expiry, concurrency-limits. A claim starts nothing that is paused and nothing over a limit.
     fn check_claim(&self, seq: u64, id: JobId) {
         let job = &self.jobs[&id];
         let queue = job.lane.queue.as_str();

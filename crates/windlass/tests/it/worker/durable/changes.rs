@@ -34,7 +34,7 @@ async fn submit(t: &TestClient) -> Handle<Greet> {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// M71
+/// Model: step-identity
 async fn a_removed_sleep_is_changed_code(t: &TestClient) {
     let before = |_: Greet, cx: Cx| async move {
         cx.sleep(secs(60)).await?;
@@ -63,7 +63,7 @@ async fn a_removed_sleep_is_changed_code(t: &TestClient) {
     t.assert_ran(job.id(), "a", 0);
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_sleep_that_counts_down_to_a_moment_is_the_same_sleep(t: &TestClient) {
     let end = t.now().plus(secs(3600));
     let until = move |_: Greet, cx: Cx| async move {
@@ -81,7 +81,7 @@ async fn a_sleep_that_counts_down_to_a_moment_is_the_same_sleep(t: &TestClient) 
     t.assert_completed(&job, "awake").await;
 }
 
-/// M71, M72
+/// Model: step-identity, sleeps-and-signals
 async fn a_named_sleep_may_vary(t: &TestClient) {
     let varying = |_: Greet, cx: Cx| async move {
         cx.sleep_named("pause", secs(u64::from(cx.attempt()) * 10)).await?;
@@ -101,7 +101,7 @@ async fn filled(job: Fill) -> anyhow::Result<String> {
     Ok(job.bytes.to_string())
 }
 
-/// M64, M71
+/// Model: child-groups, step-identity
 async fn a_removed_group_is_changed_code(t: &TestClient) {
     let before = |_: Add, cx: Cx| async move {
         let names = cx.spawn_all(["a", "b"].map(greet), GroupStrategy::FailFast).await?.all()?;
@@ -119,7 +119,7 @@ async fn a_removed_group_is_changed_code(t: &TestClient) {
     t.assert_failed(job.id(), "steps_changed").await;
 }
 
-/// M64, M71
+/// Model: child-groups, step-identity
 async fn a_named_group_finds_its_children(t: &TestClient) {
     let named = |_: Add, cx: Cx| async move {
         // The first attempt asks for fewer, and its children stay.
@@ -133,7 +133,7 @@ async fn a_named_group_finds_its_children(t: &TestClient) {
     t.assert_completed(&job, 1).await;
 }
 
-/// M71
+/// Model: step-identity
 async fn a_new_step_before_a_saved_one_is_found_after_tries(t: &TestClient) {
     let before = |_: Greet, cx: Cx| async move {
         for number in 0..4 {
@@ -155,7 +155,7 @@ async fn a_new_step_before_a_saved_one_is_found_after_tries(t: &TestClient) {
     t.assert_ran(job.id(), "x", 0);
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn signals_whose_names_have_numbers_are_kept_apart(t: &TestClient) {
     let listening = |_: Greet, cx: Cx| async move {
         let first: Option<String> = cx.wait_signal("a", None).await?;
@@ -181,7 +181,7 @@ async fn either(_: Greet, cx: Cx) -> anyhow::Result<String> {
     Ok(received.join(" "))
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn the_first_of_several_signals_wakes(t: &TestClient) {
     let worker = || Worker::new(t.client()).handle(either);
     let job = submit(t).await;
@@ -195,7 +195,7 @@ async fn the_first_of_several_signals_wakes(t: &TestClient) {
     t.assert_completed(&job, "y1 x2 y3").await;
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn waits_in_a_select_are_all_waited_for(t: &TestClient) {
     let selecting = |_: Greet, cx: Cx| async move {
         let first = tokio::select! {
@@ -226,7 +226,7 @@ async fn waits_in_a_select_are_all_waited_for(t: &TestClient) {
     }
 }
 
-/// M64, M72
+/// Model: child-groups, sleeps-and-signals
 async fn a_group_and_a_sleep_wait_beside_each_other(t: &TestClient) {
     let slow = |_: Fill, cx: Cx| async move {
         cx.sleep(secs(600)).await?;
@@ -253,7 +253,7 @@ async fn a_group_and_a_sleep_wait_beside_each_other(t: &TestClient) {
     t.assert_completed(&quick, "1").await;
 }
 
-/// M33, M72
+/// Model: lifetime, sleeps-and-signals
 async fn a_sleep_longer_than_the_lifetime_is_refused(t: &TestClient) {
     let month = |_: Greet, cx: Cx| async move {
         cx.sleep(DAY * 30).await?;
@@ -270,7 +270,7 @@ async fn a_sleep_longer_than_the_lifetime_is_refused(t: &TestClient) {
     t.assert_completed(&job, "a month later").await;
 }
 
-/// M71
+/// Model: step-identity
 async fn a_long_name_is_refused_before_the_work(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.step(&"x".repeat(300), async { anyhow::Ok(()) }).await?;
@@ -282,7 +282,7 @@ async fn a_long_name_is_refused_before_the_work(t: &TestClient) {
     assert!(t.steps(job.id()).is_empty());
 }
 
-/// M14, M64
+/// Model: unique-key, child-groups
 async fn children_behind_a_unique_key_say_so(t: &TestClient) {
     let parent = |_: Greet, cx: Cx| async move {
         let child = JobBuilder::new(&Fill { bytes: 1 }).unique("only");
@@ -297,7 +297,7 @@ async fn children_behind_a_unique_key_say_so(t: &TestClient) {
     holder.cancel().await.unwrap();
 }
 
-/// M72
+/// Model: sleeps-and-signals
 #[tokio::test(start_paused = true)]
 async fn a_step_and_a_sleep_beside_each_other_are_both_given_their_time() {
     let bench = Bench::in_virtual_time();
@@ -322,7 +322,7 @@ async fn a_step_and_a_sleep_beside_each_other_are_both_given_their_time() {
     running.stop().await;
 }
 
-/// M72
+/// Model: sleeps-and-signals
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_only_listens_parks() {
     let bench = Bench::in_virtual_time();

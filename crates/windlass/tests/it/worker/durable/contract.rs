@@ -253,7 +253,7 @@ fn crash_of(row: &str) -> Option<CrashPoint> {
     }
 }
 
-/// M70, M71, M72
+/// Model: steps, step-identity, sleeps-and-signals
 #[tokio::test(start_paused = true)]
 async fn every_row_of_the_contract_holds() {
     let rows = rows();

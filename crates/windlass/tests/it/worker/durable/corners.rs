@@ -35,7 +35,7 @@ impl Drop for Bomb {
     }
 }
 
-/// M6
+/// Model: crashes-and-poison
 #[tokio::test]
 async fn an_error_that_panics_when_it_is_shown_or_dropped_is_a_panic() {
     let t = TestClient::new();
@@ -56,7 +56,7 @@ async fn an_error_that_panics_when_it_is_shown_or_dropped_is_a_panic() {
     }
 }
 
-/// M64
+/// Model: child-groups
 #[tokio::test]
 async fn a_group_that_failed_fast_names_the_child_that_failed() {
     let t = TestClient::new();
@@ -78,7 +78,7 @@ async fn a_group_that_failed_fast_names_the_child_that_failed() {
     assert!(error.message.contains("as its name says"), "{}", error.message);
 }
 
-/// M32
+/// Model: answer-time
 #[tokio::test]
 async fn waiting_for_ever_is_allowed() {
     let t = TestClient::new();
@@ -108,7 +108,7 @@ async fn no_slots_are_refused_and_the_last_number_counts() {
     running.await.unwrap().unwrap();
 }
 
-/// M102
+/// Model: explained-waiting
 #[tokio::test(start_paused = true)]
 async fn a_job_behind_a_busy_or_paused_worker_says_so() {
     let bench = Bench::in_virtual_time();

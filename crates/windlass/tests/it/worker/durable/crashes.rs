@@ -45,7 +45,7 @@ async fn body(_: Greet) -> anyhow::Result<String> {
     panic!("in the body")
 }
 
-/// M6
+/// Model: crashes-and-poison
 #[tokio::test]
 async fn a_panic_anywhere_is_a_crash_and_three_are_poison() {
     let t = TestClient::new();
@@ -72,7 +72,7 @@ async fn a_panic_anywhere_is_a_crash_and_three_are_poison() {
     crashes_counted(&t, id, || t.run_due(worker().handle(|_: Trap| async { anyhow::Ok(()) }))).await;
 }
 
-/// M6
+/// Model: crashes-and-poison
 #[tokio::test]
 async fn a_panic_while_a_parked_handler_is_dropped_changes_nothing() {
     let t = TestClient::new();
@@ -89,7 +89,7 @@ async fn a_panic_while_a_parked_handler_is_dropped_changes_nothing() {
     t.assert_state(job.id(), JobState::Completed).await;
 }
 
-/// M30
+/// Model: execution-timeout
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_takes_too_long_is_cancelled_and_counts_as_timed_out() {
     let bench = Bench::in_virtual_time();
@@ -114,7 +114,7 @@ async fn a_handler_that_takes_too_long_is_cancelled_and_counts_as_timed_out() {
     running.stop().await;
 }
 
-/// M30
+/// Model: execution-timeout
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_shorten_its_time_but_not_lengthen_it() {
     let bench = Bench::in_virtual_time();

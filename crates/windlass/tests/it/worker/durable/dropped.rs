@@ -1,5 +1,5 @@
 //! Calls that a handler drops: because it was told to stop, because it waited for something else, or because of an event
-//! that comes only once (M70, M71).
+//! that comes only once (Model: steps, step-identity).
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn turns(count: usize) {
     }
 }
 
-/// M6, M70, M71
+/// Model: crashes-and-poison, steps, step-identity
 async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
     let (sender, mut received) = events();
     let cleaning = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
@@ -90,7 +90,7 @@ async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
     again.stop().await;
 }
 
-/// M6, M72
+/// Model: crashes-and-poison, sleeps-and-signals
 async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
     let (sender, mut received) = events();
     let cleaning = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
@@ -140,7 +140,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
     again.stop().await;
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn a_saved_step_is_not_given_up_while_another_is_slow(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let is_first = cx.attempt() == 1;
@@ -175,7 +175,7 @@ async fn a_saved_step_is_not_given_up_while_another_is_slow(t: &TestClient) {
     }
 }
 
-/// M70, M71: even what is dropped while it waits for its turn keeps its value.
+/// Model: steps, step-identity. Even what is dropped while it waits for its turn keeps its value.
 async fn a_saved_step_dropped_before_its_turn_keeps_its_value(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let is_first = cx.attempt() == 1;
@@ -206,7 +206,7 @@ async fn a_saved_step_dropped_before_its_turn_keeps_its_value(t: &TestClient) {
     t.assert_completed(&job, "pqz").await;
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 #[tokio::test(start_paused = true)]
 async fn a_step_dropped_by_an_event_that_comes_once_does_not_hang() {
     let bench = Bench::in_virtual_time();
@@ -240,7 +240,7 @@ async fn a_step_dropped_by_an_event_that_comes_once_does_not_hang() {
     running.stop().await;
 }
 
-/// M70: a time limit comes first again, though that takes longer than a turn is waited for.
+/// Model: steps. A time limit comes first again, though that takes longer than a turn is waited for.
 #[tokio::test(start_paused = true)]
 async fn a_step_that_took_too_long_takes_too_long_again() {
     let bench = Bench::in_virtual_time();
@@ -262,7 +262,7 @@ async fn a_step_that_took_too_long_takes_too_long_again() {
     running.stop().await;
 }
 
-/// M71: a step that was dropped, and is waited for now that nothing else comes, is followed by whatever comes.
+/// Model: step-identity. A step that was dropped, and is waited for now that nothing else comes, is followed by whatever comes.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_step_that_runs_after_all_is_not_changed_code() {
     let t = TestClient::new();
@@ -289,7 +289,7 @@ async fn a_dropped_step_that_runs_after_all_is_not_changed_code() {
     t.assert_completed(&job, "worked, go on").await;
 }
 
-/// Which changed code is noticed while the handler holds a copy of its context (M71).
+/// Which changed code is noticed while the handler holds a copy of its context (Model: step-identity).
 #[tokio::test(start_paused = true)]
 async fn changed_code_is_noticed_beside_a_copy_of_the_context() {
     let before = |_: Greet, cx: Cx| async move {
@@ -311,7 +311,7 @@ async fn changed_code_is_noticed_beside_a_copy_of_the_context() {
     t.assert_ran(job.id(), "new", 0);
 }
 
-/// M71: a task that has made a call may make others, and is waited for as ever.
+/// Model: step-identity. A task that has made a call may make others, and is waited for as ever.
 #[tokio::test(start_paused = true)]
 async fn a_slow_task_that_calls_steps_is_not_changed_code() {
     let before = |_: Greet, cx: Cx| async move {

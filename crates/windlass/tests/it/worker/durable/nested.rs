@@ -1,5 +1,5 @@
 //! Steps within steps, and sides of a race with several steps: each call is known by where it is made, so a replay that
-//! does not make it shifts no other (M71).
+//! does not make it shifts no other (Model: step-identity).
 
 use windlass::client::Handle;
 use windlass::context::{Cx, First};
@@ -44,7 +44,7 @@ async fn turns(count: usize) {
     }
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn a_step_within_a_step_in_a_loop_keeps_its_value(t: &TestClient) {
     let batches = |_: Greet, cx: Cx| async move {
         let mut batches = Vec::new();
@@ -73,7 +73,7 @@ async fn a_step_within_a_step_in_a_loop_keeps_its_value(t: &TestClient) {
     }
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn a_step_after_a_step_of_the_same_name_within_another_keeps_its_value(t: &TestClient) {
     let twice = |_: Greet, cx: Cx| async move {
         let first = cx.step("outer", value(&cx, "http", "first")).await?;
@@ -89,7 +89,7 @@ async fn a_step_after_a_step_of_the_same_name_within_another_keeps_its_value(t: 
     t.assert_replayed(job.id(), "http", 1);
 }
 
-/// M64, M71, M72
+/// Model: child-groups, step-identity, sleeps-and-signals
 async fn waits_within_a_step_are_not_those_after_it(t: &TestClient) {
     let patient = |_: Greet, cx: Cx| async move {
         let outer = cx.step("outer", async {
@@ -115,7 +115,7 @@ async fn waits_within_a_step_are_not_those_after_it(t: &TestClient) {
     t.assert_completed(&job, "Some(1) [\"1\"]; Some(2) [\"2\"] z").await;
 }
 
-/// M70
+/// Model: steps
 async fn an_error_within_a_step_that_fails_the_attempt_is_tried_again(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let outer = cx.step("outer", async {
@@ -143,7 +143,7 @@ async fn an_error_within_a_step_that_fails_the_attempt_is_tried_again(t: &TestCl
     t.assert_ran(job.id(), "notify", 1);
 }
 
-/// M70
+/// Model: steps
 async fn an_error_within_a_step_that_was_dealt_with_stays(t: &TestClient) {
     let forgiving = |_: Greet, cx: Cx| async move {
         let outer = cx.step("outer", async {
@@ -165,7 +165,7 @@ async fn an_error_within_a_step_that_was_dealt_with_stays(t: &TestClient) {
     t.assert_ran(job.id(), "outer#/primary", 1);
 }
 
-/// M71
+/// Model: step-identity
 async fn sides_of_a_race_in_a_loop_keep_their_values(t: &TestClient) {
     let pages = |_: Greet, cx: Cx| async move {
         let mut pages = Vec::new();
@@ -200,7 +200,7 @@ async fn sides_of_a_race_in_a_loop_keep_their_values(t: &TestClient) {
     t.assert_completed(&job, "late,fetch1+store1").await;
 }
 
-/// M71
+/// Model: step-identity
 async fn a_call_after_a_race_is_not_one_of_its_left_side(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let has_b = tokio::sync::Notify::new();
@@ -225,7 +225,7 @@ async fn a_call_after_a_race_is_not_one_of_its_left_side(t: &TestClient) {
     t.assert_completed(&job, "true after it").await;
 }
 
-/// M71: steps within a step do not run beside it, so the order of those outside is known.
+/// Model: step-identity. Steps within a step do not run beside it, so the order of those outside is known.
 async fn a_new_step_after_one_with_steps_within_is_noticed(t: &TestClient) {
     let outer = |cx: Cx| async move { cx.step("outer", value(&cx, "inner", "i")).await };
     let before = move |_: Greet, cx: Cx| async move {

@@ -103,7 +103,7 @@ fn faults(t: &TestClient, id: JobId) -> Vec<Fault> {
     points.map(Fault::Crash).chain([Fault::Stop]).collect()
 }
 
-/// M6, M64, M70, M71, M72, M73
+/// Model: crashes-and-poison, child-groups, steps, step-identity, sleeps-and-signals, checkpoints
 #[tokio::test(start_paused = true)]
 async fn a_fault_at_any_point_changes_nothing_that_a_handler_received() {
     for seed in 0..24 {

@@ -1,4 +1,4 @@
-//! Which steps run again when an attempt fails: those whose error it fails with, and no others (M70).
+//! Which steps run again when an attempt fails: those whose error it fails with, and no others (Model: steps).
 
 use windlass::client::Handle;
 use windlass::context::Cx;
@@ -46,7 +46,7 @@ async fn flaky(cx: &Cx, name: &str, text: &'static str) -> anyhow::Result<String
     cx.step(name, work).await
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn a_joined_step_whose_error_is_returned_after_compensation_runs_again(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let (a, b) = tokio::join!(flaky(&cx, "a", "a is down"), value(&cx, "b"));
@@ -70,7 +70,7 @@ async fn a_joined_step_whose_error_is_returned_after_compensation_runs_again(t: 
     }
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn a_step_beside_one_that_failed_is_not_left_out_for_good(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let slow = cx.step("b", async {
@@ -105,7 +105,7 @@ async fn a_step_beside_one_that_failed_is_not_left_out_for_good(t: &TestClient) 
     }
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn a_joined_step_whose_error_becomes_text_runs_again(t: &TestClient) {
     let saga = |_: Greet, cx: Cx| async move {
         let (hotel, flight) = tokio::join!(value(&cx, "hotel"), flaky(&cx, "flight", "sold out"));
@@ -121,7 +121,7 @@ async fn a_joined_step_whose_error_becomes_text_runs_again(t: &TestClient) {
     t.assert_ran(job.id(), "flight", 2);
 }
 
-/// M70
+/// Model: steps
 async fn an_error_that_was_dealt_with_stays_whatever_another_says(t: &TestClient) {
     let order = |_: Greet, cx: Cx| async move {
         let from = match flaky(&cx, "primary", "connection refused").await {
@@ -138,7 +138,7 @@ async fn an_error_that_was_dealt_with_stays_whatever_another_says(t: &TestClient
     t.assert_ran(job.id(), "ship", 2);
 }
 
-/// M70
+/// Model: steps
 async fn an_error_that_became_text_before_compensation_is_tried_again(t: &TestClient) {
     let typed = |_: Greet, cx: Cx| async move {
         let charged = flaky(&cx, "charge", "no funds").await.map_err(|error| error.to_string());
@@ -176,7 +176,7 @@ async fn pages(cx: &Cx) -> (Vec<String>, Vec<anyhow::Error>) {
     (pages, errors)
 }
 
-/// M70
+/// Model: steps
 async fn errors_that_were_collected_are_tried_again_if_asked_for(t: &TestClient) {
     let collecting = |_: Greet, cx: Cx| async move {
         let (pages, errors) = pages(&cx).await;
@@ -193,7 +193,7 @@ async fn errors_that_were_collected_are_tried_again_if_asked_for(t: &TestClient)
     t.assert_ran(job.id(), "page#2", 2);
 }
 
-/// M70
+/// Model: steps
 async fn asking_for_a_retry_changes_nothing_if_the_attempt_succeeds(t: &TestClient) {
     let lenient = |_: Greet, cx: Cx| async move {
         let (pages, errors) = pages(&cx).await;
@@ -211,7 +211,7 @@ async fn asking_for_a_retry_changes_nothing_if_the_attempt_succeeds(t: &TestClie
     t.assert_ran(job.id(), "page#2", 1);
 }
 
-/// M5, M70
+/// Model: counters-and-fences, steps
 async fn a_snooze_replays_as_a_snooze(t: &TestClient) {
     let polling = |_: Greet, cx: Cx| async move {
         let work = async {

@@ -37,7 +37,7 @@ where
     t.run_for(secs(120), || Worker::new(t.client()).handle(handler.clone())).await
 }
 
-/// M70
+/// Model: steps
 async fn a_loop_that_skips_what_failed_skips_it_again(t: &TestClient) {
     let pages = |_: Greet, cx: Cx| async move {
         let mut pages = Vec::new();
@@ -56,7 +56,7 @@ async fn a_loop_that_skips_what_failed_skips_it_again(t: &TestClient) {
     t.assert_ran(job.id(), "page#2", 1);
 }
 
-/// M70, M71
+/// Model: steps, step-identity
 async fn a_fallback_stays_a_fallback(t: &TestClient) {
     let order = |_: Greet, cx: Cx| async move {
         let primary = cx.step("primary", async {
@@ -79,7 +79,7 @@ async fn a_fallback_stays_a_fallback(t: &TestClient) {
     }
 }
 
-/// M70
+/// Model: steps
 async fn a_dropped_step_stays_dropped(t: &TestClient) {
     let impatient = |_: Greet, cx: Cx| async move {
         let mut asked = Vec::new();
@@ -111,7 +111,7 @@ async fn a_dropped_step_stays_dropped(t: &TestClient) {
     t.assert_completed(&job, "[0, -1, 2]").await;
 }
 
-/// M70
+/// Model: steps
 async fn an_error_that_fails_the_attempt_is_tried_again(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let charge = cx.step("charge", async {
@@ -132,7 +132,7 @@ async fn an_error_that_fails_the_attempt_is_tried_again(t: &TestClient) {
     t.assert_ran(job.id(), "notify", 1);
 }
 
-/// M70
+/// Model: steps
 async fn an_error_kept_for_later_is_tried_again(t: &TestClient) {
     let careful = |_: Greet, cx: Cx| async move {
         let first = cx
@@ -152,7 +152,7 @@ async fn an_error_kept_for_later_is_tried_again(t: &TestClient) {
     t.assert_ran(job.id(), "third", 1);
 }
 
-/// M3, M70
+/// Model: atomic-changes, steps
 async fn a_caught_error_is_saved_with_the_next_step(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let caught = cx.step("a", async { Err::<u32, _>(anyhow::anyhow!("no")) }).await.is_err();
@@ -172,7 +172,7 @@ async fn a_caught_error_is_saved_with_the_next_step(t: &TestClient) {
     t.assert_ran(job.id(), "a", 1);
 }
 
-/// M70, M72
+/// Model: steps, sleeps-and-signals
 async fn an_error_before_a_sleep_is_part_of_the_history(t: &TestClient) {
     let patient = |_: Greet, cx: Cx| async move {
         let mut tries = 0;
@@ -209,7 +209,7 @@ fn numbers() -> Vec<f64> {
     (1..500).map(|n| bits(n) as f64 / 2.0_f64.powi(53)).collect()
 }
 
-/// M70
+/// Model: steps
 async fn values_are_the_same_in_every_attempt(t: &TestClient) {
     let handler = |job: Numbers, cx: Cx| async move {
         anyhow::ensure!(job.0 == numbers(), "the payload differs");
@@ -229,7 +229,7 @@ async fn values_are_the_same_in_every_attempt(t: &TestClient) {
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), numbers());
 }
 
-/// M70
+/// Model: steps
 async fn a_value_that_does_not_survive_json_fails_where_it_was_made(t: &TestClient) {
     let step = |_: Greet, cx: Cx| async move {
         cx.step("nan", async { anyhow::Ok(f64::NAN) }).await?;

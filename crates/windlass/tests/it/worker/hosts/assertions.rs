@@ -38,7 +38,7 @@ async fn add(job: Add) -> anyhow::Result<u64> {
     Ok(job.numbers.iter().sum())
 }
 
-/// M6, M64, M70, M72, M73
+/// Model: crashes-and-poison, child-groups, steps, sleeps-and-signals, checkpoints
 async fn a_job_recovers_from_every_crash_point(t: &TestClient) {
     let points = [
         CrashPoint::BeforeStart,
@@ -85,7 +85,7 @@ async fn complaint(assertion: impl Future<Output = ()>) -> String {
     ended.await.expect("the assertion does not hold")
 }
 
-/// M17, M70
+/// Model: attempt-records, steps
 async fn replays_are_told_from_runs(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.step("pay", async { anyhow::Ok(()) }).await?;
@@ -112,7 +112,7 @@ async fn replays_are_told_from_runs(t: &TestClient) {
     assert!(said.contains("Failed"), "{said}");
 }
 
-/// M12
+/// Model: payload
 async fn what_was_submitted_can_be_looked_at(t: &TestClient) {
     t.client().submit(Fill { bytes: 1 }).await.unwrap();
     t.client().submit_all((0..600).map(|number| greet(&number.to_string()))).await.unwrap();
@@ -124,7 +124,7 @@ async fn what_was_submitted_can_be_looked_at(t: &TestClient) {
     assert!(said.await.starts_with("60 of 600"));
 }
 
-/// M40, M72
+/// Model: retry-defaults, sleeps-and-signals
 async fn time_passes_as_if_workers_ran(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.sleep(Duration::from_secs(86_400)).await?;
@@ -137,7 +137,7 @@ async fn time_passes_as_if_workers_ran(t: &TestClient) {
     t.assert_completed(&job, "3").await;
 }
 
-/// M41, M44
+/// Model: backoff, retry-after
 async fn the_worker_decides_on_the_delay_of_a_custom_policy(t: &TestClient) {
     let handler = |job: Greet, cx: Cx| async move {
         match &*job.name {
@@ -175,7 +175,7 @@ async fn the_worker_decides_on_the_delay_of_a_custom_policy(t: &TestClient) {
     }
 }
 
-/// M41
+/// Model: backoff
 async fn a_custom_policy_without_a_function_is_exponential(t: &TestClient) {
     let handler = |_: Greet| async { Err::<String, _>(anyhow::anyhow!("no")) };
     let policy = RetryPolicy { jitter: 0.0, ..RetryPolicy::custom() };
@@ -189,7 +189,7 @@ async fn a_custom_policy_without_a_function_is_exponential(t: &TestClient) {
     t.assert_state(job.id(), JobState::DeadLetter).await;
 }
 
-/// M30
+/// Model: execution-timeout
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_hangs_is_timed_out_in_no_time() {
     let t = TestClient::new();

@@ -12,7 +12,7 @@ use crate::worker::job_types::greet;
 
 step_by_step_on_every_engine!(somebody_elses_eyes_see_only_their_tenant, pauses_are_listed_with_who_and_why);
 
-/// M90, M91
+/// Model: tenant-isolation, roles
 async fn somebody_elses_eyes_see_only_their_tenant(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let viewer = Caller::new("eve", Role::Viewer, Some(tenant("default")));
@@ -25,7 +25,7 @@ async fn somebody_elses_eyes_see_only_their_tenant(t: &TestClient) {
     assert!(matches!(mallory.cancel().await, Err(ActError::NotFound(_))));
 }
 
-/// M54, M57, M90
+/// Model: queue-pause, pause-reason-and-expiry, tenant-isolation
 async fn pauses_are_listed_with_who_and_why(t: &TestClient) {
     let client = t.client();
     assert_eq!(client.pauses().await.unwrap(), []);

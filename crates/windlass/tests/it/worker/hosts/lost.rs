@@ -118,7 +118,7 @@ pub(in crate::worker) async fn run_again(bench: &Bench, jobs: Jobs, started: &[J
     running.stop().await;
 }
 
-/// M5, M6, M31
+/// Model: counters-and-fences, crashes-and-poison, leases-and-heartbeats
 async fn what_was_claimed_ahead_and_lost_is_charged_with_nothing(bench: Bench) {
     let (sender, mut received) = tokio::sync::mpsc::channel(1);
     let (alive, end) = sync_channel(1);

@@ -59,20 +59,20 @@ async fn ends_while_the_database_is_away(leave: &str, come_back: &str) {
     bench.verify().await;
 }
 
-/// M100, M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
 async fn an_outcome_outlives_a_locked_database() {
     ends_while_the_database_is_away("BEGIN IMMEDIATE", "COMMIT").await;
 }
 
-/// M100, M101
+/// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
 async fn an_outcome_outlives_a_database_that_refuses() {
     let (leave, come_back) = ("ALTER TABLE hot RENAME TO away", "ALTER TABLE away RENAME TO hot");
     ends_while_the_database_is_away(leave, come_back).await;
 }
 
-/// M31, M103: two processes on one file must not wake each other with every beat, yet no lease may run out.
+/// Model: leases-and-heartbeats, wake-ups. Two processes on one file must not wake each other with every beat, yet no lease may run out.
 #[tokio::test]
 async fn a_lease_that_is_fresh_is_not_written_again() {
     for on in [On::Memory, On::Sqlite] {

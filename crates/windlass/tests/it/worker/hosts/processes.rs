@@ -144,7 +144,7 @@ async fn endless(_: Greet) -> anyhow::Result<String> {
     std::future::pending().await
 }
 
-/// M6, M31, M55: a hundred processes are asked to end in the middle of their work, and not one attempt is burnt.
+/// Model: crashes-and-poison, leases-and-heartbeats, worker-pause. A hundred processes are asked to end in the middle of their work, and not one attempt is burnt.
 async fn a_hundred_terminations_burn_no_attempt(bench: Bench) {
     const QUEUES: [&str; 4] = ["north", "east", "south", "west"];
     let seed = u64::try_from(Entropy::from_system().bits() >> 64).unwrap();
@@ -194,7 +194,7 @@ async fn stuck(_: Greet, cx: Cx) -> anyhow::Result<String> {
     Ok(two.await?.to_string())
 }
 
-/// M6, M31, M70, M101
+/// Model: crashes-and-poison, leases-and-heartbeats, steps, one-lease-at-a-time
 async fn a_worker_killed_in_mid_step_is_continued_by_another(bench: Bench) {
     let job = bench.client.submit(greet("x")).lease(LEASE).await.unwrap();
     let mut process = Process::start("stuck", &bench);
@@ -244,7 +244,7 @@ async fn hold_ahead(queue: &Client) {
     std::future::pending::<()>().await;
 }
 
-/// M5, M6, M31: of a process that is killed only what it had started is charged with a crash.
+/// Model: counters-and-fences, crashes-and-poison, leases-and-heartbeats. Of a process that is killed only what it had started is charged with a crash.
 async fn a_killed_process_costs_nothing_that_it_had_claimed_ahead(bench: Bench) {
     let mut process = Process::start("ahead", &bench);
     lost::warm_up(&bench).await;
@@ -259,7 +259,7 @@ async fn a_killed_process_costs_nothing_that_it_had_claimed_ahead(bench: Bench) 
     bench.verify().await;
 }
 
-/// M5, M101: a process that was stopped past its lease and goes on writes nothing.
+/// Model: counters-and-fences, one-lease-at-a-time. A process that was stopped past its lease and goes on writes nothing.
 async fn a_zombie_writes_nothing(bench: Bench) {
     let job = bench.client.submit(greet("x")).lease(LEASE).await.unwrap();
     let mut process = Process::start("zombie", &bench);
@@ -303,7 +303,7 @@ async fn parent(_: Add, cx: Cx) -> anyhow::Result<u64> {
     Ok(results.len() as u64)
 }
 
-/// M6, M64
+/// Model: crashes-and-poison, child-groups
 async fn a_fan_out_survives_the_death_of_its_workers(bench: Bench) {
     let (sender, mut received) = events();
     let job = bench.client.submit(Add { numbers: vec![] }).lease(LEASE).await.unwrap();

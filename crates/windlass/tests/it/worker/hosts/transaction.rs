@@ -34,7 +34,7 @@ fn orders(own: &Connection) -> i64 {
     own.query_row("SELECT count(*) FROM orders", [], |row| row.get(0)).unwrap()
 }
 
-/// M3: the job is there if and only if the caller's own row is, and a waiting worker is woken by the commit.
+/// Model: atomic-changes. The job is there if and only if the caller's own row is, and a waiting worker is woken by the commit.
 #[tokio::test]
 async fn a_committed_transaction_makes_its_job_visible_and_wakes_a_worker() {
     let Place { client, mut own, _files } = place().await;
@@ -53,7 +53,7 @@ async fn a_committed_transaction_makes_its_job_visible_and_wakes_a_worker() {
     assert!(client.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
 }
 
-/// M3
+/// Model: atomic-changes
 #[tokio::test]
 async fn a_rolled_back_transaction_leaves_nothing() {
     let Place { client, mut own, _files } = place().await;
@@ -68,7 +68,7 @@ async fn a_rolled_back_transaction_leaves_nothing() {
     assert!(client.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
 }
 
-/// M1
+/// Model: refused-changes
 #[tokio::test]
 async fn a_refused_submission_leaves_the_rest_of_the_transaction() {
     let Place { client, mut own, _files } = place().await;

@@ -29,7 +29,7 @@ fn stepping(t: &TestClient, runs: &Count) -> Worker {
     Worker::new(t.client()).with(runs.clone()).handle(stepped)
 }
 
-/// M70
+/// Model: steps
 #[tokio::test]
 async fn a_worker_that_dies_after_a_step_does_not_run_it_again() {
     let (t, runs) = (TestClient::new(), Count::default());
@@ -50,7 +50,7 @@ async fn failing(_: Greet) -> Result<String, Failure> {
     Err(Failure::permanent("no", "never"))
 }
 
-/// M43
+/// Model: error-categories
 #[tokio::test]
 async fn a_permanent_failure_is_not_retried() {
     let t = TestClient::new();
@@ -69,7 +69,7 @@ async fn sum(job: Add, cx: Cx) -> anyhow::Result<u64> {
     Ok(sums.into_iter().sum())
 }
 
-/// M64
+/// Model: child-groups
 #[tokio::test]
 async fn nested_children_gather_their_results_in_order() {
     let t = TestClient::new();
@@ -84,7 +84,7 @@ async fn sleeper(job: Greet, cx: Cx) -> anyhow::Result<String> {
     Ok(format!("{} {}", word.unwrap_or_else(|| "nothing".into()), job.name))
 }
 
-/// M72
+/// Model: sleeps-and-signals
 #[tokio::test]
 async fn sleeping_and_waiting_hold_no_slot_and_survive() {
     let t = TestClient::new();

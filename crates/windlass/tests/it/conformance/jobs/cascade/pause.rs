@@ -43,7 +43,7 @@ async fn pause(t: &Fixture, how: Pause) {
     assert!(t.store.pause(&t.me, mail(), how).await.unwrap());
 }
 
-/// M9, M54: neither the commit of the pause nor any that continues suspends more jobs than the bound.
+/// Model: bounded-commits, queue-pause. Neither the commit of the pause nor any that continues suspends more jobs than the bound.
 async fn an_aggressive_pause_suspends_in_bounded_commits(t: &Fixture) {
     let t = bounded(t);
     let (running, other) = running_in_mail(&t, 3 * BOUND + 1).await;
@@ -69,7 +69,7 @@ async fn an_aggressive_pause_suspends_in_bounded_commits(t: &Fixture) {
     t.verify().await;
 }
 
-/// M9, M102.
+/// Model: bounded-commits, explained-waiting
 async fn a_running_job_says_that_the_pause_is_being_applied(t: &Fixture) {
     let t = bounded(t);
     let (running, other) = running_in_mail(&t, 2 * BOUND).await;
@@ -85,7 +85,7 @@ async fn a_running_job_says_that_the_pause_is_being_applied(t: &Fixture) {
     assert_eq!(explained(&t, last).await[0].code, "suspended");
 }
 
-/// M54: what still runs when the pause is lifted goes on, and nothing is left to do.
+/// Model: queue-pause. What still runs when the pause is lifted goes on, and nothing is left to do.
 async fn a_pause_that_is_resumed_suspends_no_further_jobs(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 3 * BOUND).await;
@@ -99,7 +99,7 @@ async fn a_pause_that_is_resumed_suspends_no_further_jobs(t: &Fixture) {
     t.verify().await;
 }
 
-/// M54, M57: the cursor of a resumed pause does not become part of the next one.
+/// Model: queue-pause, pause-reason-and-expiry. The cursor of a resumed pause does not become part of the next one.
 async fn a_later_pause_begins_again_with_its_own_words(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 3 * BOUND).await;
@@ -120,7 +120,7 @@ async fn a_later_pause_begins_again_with_its_own_words(t: &Fixture) {
     t.verify().await;
 }
 
-/// M1: a job that completed or was cancelled before its turn came follows the same rules.
+/// Model: refused-changes. A job that completed or was cancelled before its turn came follows the same rules.
 async fn a_job_that_ends_before_its_turn_stays_as_it_is(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 2 * BOUND).await;
@@ -136,7 +136,7 @@ async fn a_job_that_ends_before_its_turn_stays_as_it_is(t: &Fixture) {
     t.verify().await;
 }
 
-/// M92: the records of later commits are those of the request, not of maintenance.
+/// Model: audit-trail. The records of later commits are those of the request, not of maintenance.
 async fn every_suspended_job_names_who_paused_and_one_trace(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 2 * BOUND).await;

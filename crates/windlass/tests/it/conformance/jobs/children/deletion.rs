@@ -31,7 +31,7 @@ fn needed(family: &Family, id: JobId) -> ActError {
     ActError::Needed { id, state: JobState::Completed, by: NeededBy::Parent(family.id()) }
 }
 
-/// M64
+/// Model: child-groups
 async fn a_finished_child_is_not_deleted_before_its_parent_has_ended(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::CollectAll, 2).await;
@@ -51,7 +51,7 @@ async fn a_finished_child_is_not_deleted_before_its_parent_has_ended(t: &Fixture
     assert!(t.store.get(&t.me, first).await.unwrap().is_none());
 }
 
-/// M64: an operator clears everything that completed while a parent waits for its last child.
+/// Model: child-groups. An operator clears everything that completed while a parent waits for its last child.
 async fn a_bulk_deletion_skips_children_that_their_parent_needs(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::CollectAll, 3).await;
@@ -72,7 +72,7 @@ async fn a_bulk_deletion_skips_children_that_their_parent_needs(t: &Fixture) {
     assert_eq!(done, BulkReport { matched: 4, changed: 4, skipped: 0 }, "the parent, and then its children");
 }
 
-/// M64: a parent that was woken reads its group once more in every later attempt.
+/// Model: child-groups. A parent that was woken reads its group once more in every later attempt.
 async fn a_child_is_needed_also_while_its_parent_runs_again(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::CollectAll, 1).await;

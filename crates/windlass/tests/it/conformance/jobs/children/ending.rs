@@ -35,7 +35,7 @@ async fn is_woken_once(t: &Fixture, family: &Family) {
     t.complete(family.worker, &again).await;
 }
 
-/// M64
+/// Model: child-groups
 async fn children_that_end_in_one_batch_wake_their_parent_once(t: &Fixture) {
     t.audit_all("default").await;
     let family = family(t).await;
@@ -48,7 +48,7 @@ async fn children_that_end_in_one_batch_wake_their_parent_once(t: &Fixture) {
     is_woken_once(t, &family).await;
 }
 
-/// M64 M3
+/// Model: child-groups, atomic-changes
 async fn children_that_end_at_the_same_time_wake_their_parent_once(t: &Fixture) {
     t.audit_all("default").await;
     let family = family(t).await;
@@ -66,7 +66,7 @@ async fn children_that_end_at_the_same_time_wake_their_parent_once(t: &Fixture) 
     is_woken_once(t, &family).await;
 }
 
-/// M64
+/// Model: child-groups
 async fn a_child_that_is_cancelled_counts_as_ended(t: &Fixture) {
     t.audit_all("default").await;
     let family = family(t).await;
@@ -78,7 +78,7 @@ async fn a_child_that_is_cancelled_counts_as_ended(t: &Fixture) {
     is_woken_once(t, &family).await;
 }
 
-/// M64 M6
+/// Model: child-groups, crashes-and-poison
 async fn a_child_whose_lease_is_lost_counts_once_it_is_final(t: &Fixture) {
     t.audit_all("default").await;
     let family = family(t).await;
@@ -95,7 +95,7 @@ async fn a_child_whose_lease_is_lost_counts_once_it_is_final(t: &Fixture) {
     is_woken_once(t, &family).await;
 }
 
-/// M64 M33
+/// Model: child-groups, lifetime
 async fn a_child_whose_lifetime_is_over_counts_as_ended(t: &Fixture) {
     t.audit_all("default").await;
     let family = family(t).await;
@@ -108,7 +108,7 @@ async fn a_child_whose_lifetime_is_over_counts_as_ended(t: &Fixture) {
     is_woken_once(t, &family).await;
 }
 
-/// M52
+/// Model: resume
 async fn a_suspended_parent_stays_suspended_and_the_wake_is_remembered(t: &Fixture) {
     t.audit_all("default").await;
     let family = family(t).await;
@@ -125,7 +125,7 @@ async fn a_suspended_parent_stays_suspended_and_the_wake_is_remembered(t: &Fixtu
     is_woken_once(t, &family).await;
 }
 
-/// M50 M52
+/// Model: suspend-modes, resume
 async fn a_parent_to_be_suspended_parks_as_suspended(t: &Fixture) {
     let family = family(t).await;
     let suspend = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
@@ -138,7 +138,7 @@ async fn a_parent_to_be_suspended_parks_as_suspended(t: &Fixture) {
     assert_eq!(t.resume(family.id()).await.job.state, JobState::Scheduled);
 }
 
-/// M64 M3
+/// Model: child-groups, atomic-changes
 async fn cancelling_a_parent_cancels_the_subtree(t: &Fixture) {
     let family = family(t).await;
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 3).await;
@@ -163,7 +163,7 @@ async fn cancelling_a_parent_cancels_the_subtree(t: &Fixture) {
     assert_eq!(events, 5, "each is recorded once");
 }
 
-/// M96
+/// Model: retention
 async fn children_are_pruned_only_after_their_parent_is_final(t: &Fixture) {
     let family = family(t).await;
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 2).await;

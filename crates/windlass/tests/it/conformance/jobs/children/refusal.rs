@@ -20,7 +20,7 @@ on_every_engine!(
     a_worker_may_spawn_though_it_may_not_submit,
 );
 
-/// M5 M64
+/// Model: counters-and-fences, child-groups
 async fn a_stale_hand_spawns_nothing(t: &Fixture) {
     let family = family(t).await;
     let old = hand(&family.parent);
@@ -42,7 +42,7 @@ async fn a_stale_hand_spawns_nothing(t: &Fixture) {
     assert!(super::groups(t, family.id()).await.is_empty());
 }
 
-/// M64
+/// Model: child-groups
 async fn a_threshold_is_between_one_and_the_number_of_children(t: &Fixture) {
     let family = family(t).await;
     let before = t.picture(family.id()).await;
@@ -67,7 +67,7 @@ async fn a_threshold_is_between_one_and_the_number_of_children(t: &Fixture) {
     family.spawn(t, GroupStrategy::Threshold(2), 2).await;
 }
 
-/// M64 M63
+/// Model: child-groups, batches
 async fn children_that_are_not_allowed_are_refused_together(t: &Fixture) {
     let family = family(t).await;
     let before = t.picture(family.id()).await;
@@ -89,7 +89,7 @@ async fn children_that_are_not_allowed_are_refused_together(t: &Fixture) {
     assert_eq!(t.picture(family.id()).await, before);
 }
 
-/// M90
+/// Model: tenant-isolation
 async fn children_belong_to_their_parents_tenant(t: &Fixture) {
     let parent = NewJob { tenant: Some(tenant("blue")), ..new_job("parent") };
     let (_, claimed) = t.running(parent).await;
@@ -106,7 +106,7 @@ async fn children_belong_to_their_parents_tenant(t: &Fixture) {
     assert!(spawned.children.iter().all(|child| child.lane.tenant == tenant("blue")));
 }
 
-/// M91
+/// Model: roles
 async fn a_worker_may_spawn_though_it_may_not_submit(t: &Fixture) {
     let worker = caller("robot", Role::Worker, "blue");
     let registered = t.store.register(&worker, NewWorker::default()).await.unwrap().id;

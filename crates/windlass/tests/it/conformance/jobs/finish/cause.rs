@@ -1,4 +1,4 @@
-//! The errors behind an error: kept with the job and with its attempt, within their limits (M45).
+//! The errors behind an error: kept with the job and with its attempt, within their limits (Model: error-record).
 
 use windlass::job::{ErrorCause, Failure, JobState};
 use windlass::limits;
@@ -42,7 +42,7 @@ async fn a_chain_over_its_limits_is_cut_and_never_refused(t: &Fixture) {
     }
 }
 
-/// M43
+/// Model: error-categories
 async fn a_failure_for_want_of_resources_is_final_unless_it_is_to_be_retried(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let failure = Failure::resource("quota", "over quota");

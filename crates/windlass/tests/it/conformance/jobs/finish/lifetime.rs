@@ -18,7 +18,7 @@ fn short_lived() -> NewJob {
     NewJob { lifetime: Some(secs(60)), ..new_job("report") }
 }
 
-/// M33
+/// Model: lifetime
 async fn a_lifetime_ends_a_job_in_every_state_but_suspended(t: &Fixture) {
     let live = JobState::ALL.into_iter().filter(|state| !state.is_final());
     for state in live {
@@ -39,7 +39,7 @@ async fn a_lifetime_ends_a_job_in_every_state_but_suspended(t: &Fixture) {
     }
 }
 
-/// M33 M5
+/// Model: lifetime, counters-and-fences
 async fn a_running_attempt_is_cut_off_by_the_lifetime(t: &Fixture) {
     let placed = t.placed_as(JobState::Running, short_lived()).await;
     let claimed = placed.claimed.unwrap();
@@ -52,7 +52,7 @@ async fn a_running_attempt_is_cut_off_by_the_lifetime(t: &Fixture) {
     assert_eq!(attempt.outcome, AttemptOutcome::Expired);
 }
 
-/// M33
+/// Model: lifetime
 async fn the_lifetime_stands_still_while_suspended(t: &Fixture) {
     let placed = t.placed_as(JobState::Scheduled, short_lived()).await;
     t.advance(secs(30));
@@ -74,7 +74,7 @@ async fn the_lifetime_stands_still_while_suspended(t: &Fixture) {
     assert_eq!(t.state(placed.id).await, JobState::DeadLetter);
 }
 
-/// M33 M1
+/// Model: lifetime, refused-changes
 async fn a_call_that_meets_an_expired_job_finds_it_ended(t: &Fixture) {
     let placed = t.placed_as(JobState::Scheduled, short_lived()).await;
     t.advance(secs(60));

@@ -30,7 +30,7 @@ fn with_policy(retry: RetryPolicy) -> NewJob {
     NewJob { retry: Some(retry), ..new_job("report") }
 }
 
-/// M43
+/// Model: error-categories
 async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
     let defaults = vec![Category::Timeout, Category::System];
     let choices =
@@ -66,7 +66,7 @@ fn cancelling() -> windlass::store::command::actions::JobAction {
     windlass::store::command::actions::JobAction::Cancel { reason: None }
 }
 
-/// M43
+/// Model: error-categories
 async fn a_policy_that_retries_what_is_never_retried_is_refused(t: &Fixture) {
     for category in [Category::Permanent, Category::Cancelled] {
         let job = with_policy(RetryPolicy { retry_on: vec![category], ..RetryPolicy::standard() });
@@ -98,7 +98,7 @@ async fn delays_of(t: &Fixture, retry: RetryPolicy) -> Vec<Duration> {
     }
 }
 
-/// M40 M42
+/// Model: retry-defaults, retry-presets
 async fn each_preset_waits_as_it_says_and_then_gives_up(t: &Fixture) {
     assert_eq!(delays_of(t, RetryPolicy::preset("fixed").unwrap()).await, [secs(1); 3]);
     assert_eq!(delays_of(t, RetryPolicy::preset("backoff").unwrap()).await, [10, 20, 40].map(secs));
@@ -113,7 +113,7 @@ async fn each_preset_waits_as_it_says_and_then_gives_up(t: &Fixture) {
     assert!(RetryPolicy::preset("hasty").is_err());
 }
 
-/// M41
+/// Model: backoff
 async fn each_strategy_grows_as_it_says_up_to_its_cap(t: &Fixture) {
     let policy = |strategy| RetryPolicy {
         strategy,
@@ -129,7 +129,7 @@ async fn each_strategy_grows_as_it_says_up_to_its_cap(t: &Fixture) {
     assert_eq!(delays_of(t, policy(Strategy::Exponential)).await, [2, 6, 12, 12, 12, 12, 12].map(secs));
 }
 
-/// M40
+/// Model: retry-defaults
 async fn jitter_stays_within_its_share(t: &Fixture) {
     let retry = RetryPolicy { jitter: 0.5, max_attempts: 100, ..RetryPolicy::fixed() };
     let delays = delays_of(t, retry).await;
@@ -143,7 +143,7 @@ async fn jitter_stays_within_its_share(t: &Fixture) {
     );
 }
 
-/// M34 M42
+/// Model: setting-levels, retry-presets
 async fn a_type_or_queue_may_name_its_preset(t: &Fixture) {
     let of_queue = QueueSettings { retry: Some(RetryPolicy::backoff()), ..QueueSettings::default() };
     t.store.configure(&t.me, Settings::Queue(queue("slow"), of_queue)).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_type_or_queue_may_name_its_preset(t: &Fixture) {
     assert_eq!(policy_of("report", "other", None).await, RetryPolicy::standard());
 }
 
-/// M44
+/// Model: retry-after
 async fn retry_after_replaces_the_backoff_but_not_the_lifetime(t: &Fixture) {
     let (worker, claimed) = t.running(NewJob { lifetime: Some(secs(60)), ..new_job("report") }).await;
     let end = t.now().plus(secs(60));
@@ -178,7 +178,7 @@ async fn retry_after_replaces_the_backoff_but_not_the_lifetime(t: &Fixture) {
     assert_eq!(job.details.error.as_ref().unwrap().code.as_deref(), Some("lifetime_exceeded"));
 }
 
-/// M46
+/// Model: exhaustion
 async fn exhaustion_is_audited_exactly_once(t: &Fixture) {
     let (worker, mut claimed) = t.running(with_policy(RetryPolicy::fixed())).await;
     for _ in 0..3 {
@@ -198,7 +198,7 @@ async fn exhaustion_is_audited_exactly_once(t: &Fixture) {
     assert_eq!((job.attempt, job.failures, job.retry_count()), (4, 4, 3));
 }
 
-/// M6 M46
+/// Model: crashes-and-poison, exhaustion
 async fn three_crashes_are_poison_whatever_the_budget(t: &Fixture) {
     let retry = RetryPolicy { max_attempts: 100, ..RetryPolicy::fixed() };
     let job = t.submit(with_policy(retry)).await;
@@ -217,7 +217,7 @@ async fn three_crashes_are_poison_whatever_the_budget(t: &Fixture) {
     assert_eq!(t.events_of(job.id).await, [AuditEvent::Exhausted]);
 }
 
-/// M40: from what the job shows of itself, on every engine and with every seed.
+/// Model: retry-defaults. From what the job shows of itself, on every engine and with every seed.
 async fn a_hashed_retry_time_can_be_computed_again(t: &Fixture) {
     let retry = RetryPolicy { jitter: 1.0, jitter_mode: JitterMode::Hashed, ..RetryPolicy::backoff() };
     let (worker, mut claimed) = t.running(with_policy(retry.clone())).await;

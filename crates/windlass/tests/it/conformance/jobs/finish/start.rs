@@ -1,4 +1,4 @@
-//! Limits on when a first attempt starts, and on how long any attempt may be allowed to take (M30, M34).
+//! Limits on when a first attempt starts, and on how long any attempt may be allowed to take (Model: execution-timeout, setting-levels).
 
 use windlass::audit::AuditEvent;
 use windlass::job::{Category, Failure, JobState, NewJob};
@@ -96,7 +96,7 @@ fn capped(seconds: u64) -> PartialTimeouts {
     PartialTimeouts { max_execution: Some(secs(seconds)), ..PartialTimeouts::default() }
 }
 
-/// M30 M34
+/// Model: execution-timeout, setting-levels
 async fn a_longer_execution_timeout_than_allowed_is_cut(t: &Fixture) {
     t.set_queue("short", QueueSettings { timeouts: capped(600), ..QueueSettings::default() }).await;
     t.set_type("brief", TypeSettings { timeouts: capped(60), ..TypeSettings::default() }).await;

@@ -40,7 +40,7 @@ async fn deleted(t: &Fixture, key: &str, state: JobState) -> JobId {
     id
 }
 
-/// M13 M96
+/// Model: idempotency-key, retention
 async fn a_window_longer_than_retention_is_honoured(t: &Fixture) {
     let (worker, claimed) = t.running(for_days("order-1", 30)).await;
     t.complete(worker, &claimed).await;
@@ -63,7 +63,7 @@ async fn a_window_longer_than_retention_is_honoured(t: &Fixture) {
     assert!(!new.is_duplicate && new.job.id != claimed.job.id, "the window is over");
 }
 
-/// M13
+/// Model: idempotency-key
 async fn a_deleted_job_answers_for_its_key_until_the_end_of_the_window(t: &Fixture) {
     let first = deleted(t, "order-1", JobState::Cancelled).await;
     for _ in 0..2 {
@@ -79,7 +79,7 @@ async fn a_deleted_job_answers_for_its_key_until_the_end_of_the_window(t: &Fixtu
     assert_eq!((third.job.id, third.is_deleted), (second.job.id, false), "the new holder keeps the key");
 }
 
-/// M13
+/// Model: idempotency-key
 async fn another_payload_is_noticed_after_the_job_was_deleted(t: &Fixture) {
     let first = deleted(t, "order-1", JobState::Cancelled).await;
     let other = NewJob { payload: Payload::json("{}"), ..keyed("order-1") };
@@ -94,7 +94,7 @@ async fn another_payload_is_noticed_after_the_job_was_deleted(t: &Fixture) {
     assert!(receipt(t, NewJob { payload: as_bytes, ..keyed("order-1") }).await.payload_differs);
 }
 
-/// M13 M61
+/// Model: idempotency-key, dependency-limits
 async fn a_deleted_duplicate_is_waited_for_as_it_ended(t: &Fixture) {
     deleted(t, "good", JobState::Completed).await;
     deleted(t, "bad", JobState::Cancelled).await;
@@ -106,7 +106,7 @@ async fn a_deleted_duplicate_is_waited_for_as_it_ended(t: &Fixture) {
     assert_eq!(states, [JobState::Scheduled, JobState::Cancelled, JobState::Scheduled]);
 }
 
-/// M13 M96: the keys of removed jobs go at their own end, many in bounded rounds.
+/// Model: idempotency-key, retention. The keys of removed jobs go at their own end, many in bounded rounds.
 #[tokio::test]
 async fn keys_whose_end_has_come_leave_no_row() {
     let t = Fixture::new(On::Sqlite);

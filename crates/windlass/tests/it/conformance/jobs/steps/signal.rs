@@ -37,7 +37,7 @@ fn saved(step: &str, value: &str) -> (String, String) {
     (step.to_owned(), value.to_owned())
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_signal_wakes_the_job_that_waits_for_it_and_is_its_checkpoint(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("approval")).await;
     let id = claimed.job.id;
@@ -60,7 +60,7 @@ async fn a_signal_wakes_the_job_that_waits_for_it_and_is_its_checkpoint(t: &Fixt
     assert!(t.checkpoints(id).await.contains(&saved("signal:empty", r#"{"signal":null}"#)));
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn signals_sent_early_are_kept_and_consumed_once_in_order(t: &Fixture) {
     let job = t.submit(new_job("approval")).await;
     for value in ["1", "2"] {
@@ -77,7 +77,7 @@ async fn signals_sent_early_are_kept_and_consumed_once_in_order(t: &Fixture) {
     assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(JobState::Waiting));
 }
 
-/// M72 M3
+/// Model: sleeps-and-signals, atomic-changes
 async fn a_signal_and_the_wait_for_it_meet_in_either_order(t: &Fixture) {
     for _ in 0..10 {
         let (worker, claimed) = t.running(new_job("approval")).await;
@@ -89,7 +89,7 @@ async fn a_signal_and_the_wait_for_it_meet_in_either_order(t: &Fixture) {
     }
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_wait_that_is_over_leaves_a_timeout(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("approval")).await;
     let id = claimed.job.id;
@@ -108,7 +108,7 @@ async fn a_wait_that_is_over_leaves_a_timeout(t: &Fixture) {
     assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(JobState::Scheduled));
 }
 
-/// M72 M52
+/// Model: sleeps-and-signals, resume
 async fn a_signal_to_a_suspended_job_is_remembered(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("approval")).await;
     let id = claimed.job.id;
@@ -121,7 +121,7 @@ async fn a_signal_to_a_suspended_job_is_remembered(t: &Fixture) {
     assert_eq!(t.resume(id).await.job.state, JobState::Scheduled);
 }
 
-/// M72 M52
+/// Model: sleeps-and-signals, resume
 async fn a_timeout_while_suspended_is_found_at_the_resume(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("approval")).await;
     let id = claimed.job.id;
@@ -134,7 +134,7 @@ async fn a_timeout_while_suspended_is_found_at_the_resume(t: &Fixture) {
     assert_eq!(t.checkpoints(id).await, [saved("signal:go", r#"{"timeout":true}"#)]);
 }
 
-/// M72 M1
+/// Model: sleeps-and-signals, refused-changes
 async fn a_final_job_and_an_unknown_one_take_no_signal(t: &Fixture) {
     for state in JobState::FINAL {
         let placed = t.placed(state).await;
@@ -148,7 +148,7 @@ async fn a_final_job_and_an_unknown_one_take_no_signal(t: &Fixture) {
     assert_eq!(refused, Err(ActError::NotFound(nobody)));
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_thousand_signals_are_kept_and_one_more_is_refused(t: &Fixture) {
     let job = t.submit(new_job("approval")).await;
     let mut sending = tokio::task::JoinSet::new();
@@ -169,7 +169,7 @@ async fn a_thousand_signals_are_kept_and_one_more_is_refused(t: &Fixture) {
     assert_eq!(t.get(job.id).await.job.details.signals, limits::SIGNALS_KEPT_MAX as u64 + 1);
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn names_and_values_of_signals_have_limits(t: &Fixture) {
     let job = t.submit(new_job("approval")).await;
     let longest = "n".repeat(limits::STEP_NAME_CHARS_MAX);

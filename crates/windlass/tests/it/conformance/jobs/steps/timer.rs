@@ -13,7 +13,7 @@ on_every_engine!(
     a_suspended_sleeper_wakes_when_resumed_or_at_its_time,
 );
 
-/// M72 M6
+/// Model: sleeps-and-signals, crashes-and-poison
 async fn a_parked_job_frees_its_slot_and_wakes_at_its_time(t: &Fixture) {
     let worker = t.steady_worker().await;
     for by_duration in [true, false] {
@@ -37,7 +37,7 @@ async fn a_parked_job_frees_its_slot_and_wakes_at_its_time(t: &Fixture) {
     }
 }
 
-/// M72
+/// Model: sleeps-and-signals
 async fn a_moment_that_has_passed_wakes_at_once(t: &Fixture) {
     for until in [t.now(), Timestamp::MIN] {
         let (worker, claimed) = t.running(new_job("sleeper")).await;
@@ -48,7 +48,7 @@ async fn a_moment_that_has_passed_wakes_at_once(t: &Fixture) {
     }
 }
 
-/// M72 M73
+/// Model: sleeps-and-signals, checkpoints
 async fn a_deadline_fixed_on_the_first_run_holds_across_crashes(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("sleeper")).await;
     let id = claimed.job.id;
@@ -68,7 +68,7 @@ async fn a_deadline_fixed_on_the_first_run_holds_across_crashes(t: &Fixture) {
     assert_ne!(worker, worker_after);
 }
 
-/// M72 M52
+/// Model: sleeps-and-signals, resume
 async fn a_suspended_sleeper_wakes_when_resumed_or_at_its_time(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("sleeper")).await;
     let id = claimed.job.id;
