@@ -25,7 +25,7 @@ const TOLD_MAX: usize = 20;
 /// The result of checking one invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// The invariant's number.
+    /// The invariant's short name, for example `leases`.
     pub code: &'static str,
     /// The invariant, in a sentence.
     pub promise: &'static str,
@@ -162,10 +162,10 @@ fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts
     Ok(found)
 }
 
-/// I26: problems that no query about jobs would show.
+/// Problems that no query about jobs would show.
 fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
     let mut report = VerifyReport::new(
-        "I26",
+        "storage",
         "the storage is intact: indexes match the stored rows, and rows match their checksums",
     );
     report.count_finding(None);
@@ -175,13 +175,13 @@ fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
     Ok(report)
 }
 
-/// I23: the counters match the actual counts.
+/// The counters match the actual counts.
 fn counters(
     view: &mut ReadTx<'_>,
     recount: &BTreeMap<(Arc<Lane>, JobState), u64>,
     jobs: u64,
 ) -> Result<VerifyReport, StoreError> {
-    let mut report = VerifyReport::new("I23", "counters by lane and state equal a recount of all jobs");
+    let mut report = VerifyReport::new("counters", "counters by lane and state equal a recount of all jobs");
     let counts = view.db.counts()?;
     for (lane, counted) in &counts.lanes {
         for state in JobState::ALL {

@@ -33,13 +33,13 @@ fn walk(
     }
 }
 
-/// I3 and I19: recorded transitions are legal, and a job ends once.
+/// Recorded transitions are legal, and a job ends once.
 pub(super) fn records(
     view: &mut ReadTx<'_>,
     progress: &mut VerifyFinding<'_>,
 ) -> Result<Vec<VerifyReport>, StoreError> {
-    let mut legal = VerifyReport::new("I3", "every recorded step is one the lifecycle allows");
-    let mut ends = VerifyReport::new("I19", "a job's end is recorded once, and nothing happens to it after");
+    let mut legal = VerifyReport::new("transitions", "every recorded step is one the lifecycle allows");
+    let mut ends = VerifyReport::new("ends", "a job's end is recorded once, and nothing happens to it after");
     let mut ended: HashMap<JobId, AuditEvent> = HashMap::new();
     walk(view, progress, |record| {
         let Some(job) = record.job else { return };
@@ -102,7 +102,7 @@ pub(super) fn chain(
     progress: &mut VerifyFinding<'_>,
     check: &AuditCheck,
 ) -> Result<VerifyReport, StoreError> {
-    let mut report = VerifyReport::new("M93", "the audit trail is as it was sealed");
+    let mut report = VerifyReport::new("audit_chain", "the audit trail is as it was sealed");
     let mut points: BTreeMap<u64, SealPoint> = BTreeMap::new();
     for document in view.db.documents(DocumentKind::Seal)? {
         let point: SealPoint = parse(&document.body)?;

@@ -26,19 +26,19 @@ pub(super) struct Graph {
 impl Default for Graph {
     fn default() -> Graph {
         Graph {
-            keys: VerifyReport::new("I14", "a key in force belongs to the one job that has it"),
+            keys: VerifyReport::new("keys", "a key in force belongs to the one job that has it"),
             dependencies: VerifyReport::new(
-                "I15",
+                "dependencies",
                 "open dependencies equal a recount, depths grow, limits are kept",
             ),
             groups: VerifyReport::new(
-                "I16",
+                "children",
                 "open and completed children equal a recount, a live parent has all of them, and a decided group waits for \
                  nobody",
             ),
-            tenants: VerifyReport::new("I20", "no edge and no parent crosses tenants"),
+            tenants: VerifyReport::new("tenants", "no edge and no parent crosses tenants"),
             blocked: VerifyReport::new(
-                "M110",
+                "concurrency_keys",
                 "a blocked job waits for a job that holds its key or is next for it",
             ),
         }

@@ -13,17 +13,17 @@ const SWEEP: Duration = Duration::from_secs(60);
 type Check = fn(&VerifyCounts, Timestamp) -> Option<String>;
 
 const CHECKS: &[(&str, &str, Check)] = &[
-    ("I1", "every job still has what was submitted, byte for byte", whole),
-    ("I4", "a final job has ended, and only a final one has", finality),
-    ("I5", "a job has a lease exactly while it runs", lease),
-    ("I6", "at most one attempt completed, and only of a completed job", single_completion),
-    ("I7", "attempts are numbered without gaps and within their budget", attempts),
-    ("I10", "a suspended job names who suspended it, and is not leased", suspension),
-    ("I12", "no attempt started before the job's time", not_early),
-    ("I13", "a backoff is within its policy's bounds", backoff),
-    ("I15a", "no job runs before its dependencies are met", no_early_run),
-    ("I22", "checkpoints are as many as the job says", checkpoints),
-    ("I24", "no live job is older than its lifetime", lifetime),
+    ("payloads", "every job still has what was submitted, byte for byte", whole),
+    ("final_states", "a final job has ended, and only a final one has", finality),
+    ("leases", "a job has a lease exactly while it runs", lease),
+    ("single_completion", "at most one attempt completed, and only of a completed job", single_completion),
+    ("attempts", "attempts are numbered without gaps and within their budget", attempts),
+    ("suspensions", "a suspended job names who suspended it, and is not leased", suspension),
+    ("not_early", "no attempt started before the job's time", not_early),
+    ("backoffs", "a backoff is within its policy's bounds", backoff),
+    ("dependencies_first", "no job runs before its dependencies are met", no_early_run),
+    ("checkpoints", "checkpoints are as many as the job says", checkpoints),
+    ("lifetimes", "no live job is older than its lifetime", lifetime),
 ];
 
 pub(super) fn reports() -> Vec<VerifyReport> {

@@ -102,7 +102,7 @@ async fn a_second_completion_is_found() {
         add_job_data(file, seq_of(file, claimed.job.id), 0, "", 1, record);
     })
     .await;
-    assert_eq!(broken(&store).await, ["I6"]);
+    assert_eq!(broken(&store).await, ["single_completion"]);
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn an_attempt_that_is_missing_is_found() {
         assert_eq!(file.execute("DELETE FROM facets WHERE seq = ?1 AND kind = 0", [seq]).unwrap(), 1);
     })
     .await;
-    assert_eq!(broken(&store).await, ["I7"]);
+    assert_eq!(broken(&store).await, ["attempts"]);
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn a_counter_off_by_one_is_found() {
         assert_eq!(file.execute("UPDATE counts SET n = n + 1 WHERE n > 0", []).unwrap(), 1);
     })
     .await;
-    assert_eq!(broken(&store).await, ["I23"]);
+    assert_eq!(broken(&store).await, ["counters"]);
 }
 
 #[tokio::test]
@@ -141,8 +141,8 @@ async fn a_lease_without_a_running_job_is_found() {
     })
     .await;
     let found = broken(&store).await;
-    assert!(found.contains(&"I5"), "{found:?}");
-    assert!(found.contains(&"I23"), "the counters still say that it runs: {found:?}");
+    assert!(found.contains(&"leases"), "{found:?}");
+    assert!(found.contains(&"counters"), "the counters still say that it runs: {found:?}");
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_wrong_number_of_open_dependencies_is_found() {
         });
     })
     .await;
-    assert_eq!(broken(&store).await, ["I15"]);
+    assert_eq!(broken(&store).await, ["dependencies"]);
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_lost_edge_is_found() {
     let first = t.submit(new_job("first")).await.id;
     t.submit(NewJob { after: vec![Dependency::Job(first)], ..new_job("second") }).await;
     let store = edited(&t, |file| assert_eq!(file.execute("DELETE FROM edges", []).unwrap(), 1)).await;
-    assert_eq!(broken(&store).await, ["I15"]);
+    assert_eq!(broken(&store).await, ["dependencies"]);
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn a_group_that_miscounts_its_children_is_found() {
         add_job_data(file, seq_of(file, parent.job.id), 5, "", 1, body);
     })
     .await;
-    assert_eq!(broken(&store).await, ["I16"]);
+    assert_eq!(broken(&store).await, ["children"]);
 }
 
 /// A child of a live parent that is missing is found, and leaves an empty slot instead of moving the others.
@@ -201,7 +201,7 @@ async fn a_child_that_its_parent_needs_and_is_gone_is_found() {
         file.execute("UPDATE counts SET n = 0 WHERE state = 11", []).unwrap();
     })
     .await;
-    assert_eq!(broken(&store).await, ["I16"]);
+    assert_eq!(broken(&store).await, ["children"]);
     let group = store.groups(&t.me, parent.job.id).await.unwrap().unwrap().remove(0);
     let slots = group.into_slots().into_iter().map(|slot| slot.map(|(child, _)| child.id));
     assert_eq!(slots.collect::<Vec<_>>(), [Some(children[0].id), None, Some(children[2].id)]);
@@ -212,7 +212,7 @@ async fn a_unique_key_that_was_given_away_is_found() {
     let t = Fixture::new(On::Sqlite);
     t.submit(NewJob { unique_key: Some("only".into()), ..new_job("report") }).await;
     let store = edited(&t, |file| assert_eq!(file.execute("DELETE FROM keys", []).unwrap(), 1)).await;
-    assert_eq!(broken(&store).await, ["I14"]);
+    assert_eq!(broken(&store).await, ["keys"]);
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn a_checkpoint_that_is_missing_is_found() {
     let store =
         edited(&t, |file| assert_eq!(file.execute("DELETE FROM facets WHERE name = 'one'", []).unwrap(), 1))
             .await;
-    assert_eq!(broken(&store).await, ["I22"]);
+    assert_eq!(broken(&store).await, ["checkpoints"]);
 }
 
 /// Model: payload. Damage is never served.

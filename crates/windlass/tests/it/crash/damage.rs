@@ -188,13 +188,11 @@ fn report(fates: &BTreeMap<Fate, usize>) {
     assert_eq!(fates.get(&Fate::Undetected), None);
 }
 
-/// I25
 #[tokio::test]
 async fn a_damaged_log_is_refused_or_nothing_of_it_is_missing() {
     damage_log(Kept::Log).await;
 }
 
-/// I25
 #[tokio::test]
 async fn a_damaged_log_that_had_begun_again_is_refused_or_nothing_of_it_is_missing() {
     damage_log(Kept::LogBegunAgain).await;
@@ -230,7 +228,6 @@ async fn damage_log(kept: Kept) {
     report(&fates);
 }
 
-/// I1
 #[tokio::test]
 async fn a_damaged_page_is_noticed_or_holds_nothing() {
     println!("seed {SEED:#x}, {PLACES} places");

@@ -147,7 +147,6 @@ async fn a_backup_taken_under_load_opens_in_another_place() {
     println!("5 backups under load, the last with {} acknowledged", ledger.acks.len());
 }
 
-/// I25
 #[tokio::test]
 async fn an_older_backup_is_refused_until_the_loss_is_accepted() {
     let folder = tempfile::tempdir().unwrap();

@@ -185,7 +185,7 @@ async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
     assert_eq!(state(&bench.client, job.id()).await, JobState::Running);
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
-    assert!(matches!(job.suspend(how()).await, Err(ActError::Refused(_))), "a final job is refused (M1)");
+    assert!(matches!(job.suspend(how()).await, Err(ActError::Refused(_))), "a final job is refused");
     assert_eq!(scene.received.all(), [""; 0], "nobody was told to stop");
     running.stop().await;
 }
