@@ -1,4 +1,4 @@
-//! `windlass types`: every type of job, how fast and how well it goes, and what is set.
+//! `windlass types`: counts, durations, failures and settings of job types.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
 use super::table::{Cell, Column};
 use super::text::{field, short_text};
 
-/// What to do about types; without a word they are listed.
+/// Arguments of `types`; lists types if no subcommand is given.
 #[derive(Args)]
 pub(super) struct TypesArgs {
     #[command(subcommand)]
@@ -28,16 +28,16 @@ pub(super) struct TypesArgs {
 
 #[derive(Subcommand)]
 enum TypesCommand {
-    /// Every type
+    /// List types
     List(ConnectArgs),
-    /// All about a type, with its settings
+    /// Show a type with its settings
     Show {
         /// The type
         name: String,
         #[command(flatten)]
         connect: ConnectArgs,
     },
-    /// Change a type's settings; what is not given stays, and `none` clears
+    /// Change a type's settings; settings that are not given stay, `none` clears one
     Set(Box<SetArgs>),
 }
 
@@ -45,19 +45,19 @@ enum TypesCommand {
 struct SetArgs {
     /// The type
     name: String,
-    /// Also if nothing knows it yet: no job, setting or worker
+    /// Configure it even if no job, setting or worker uses this name yet
     #[arg(long)]
     create: bool,
-    /// Jobs running at once in the whole fleet
+    /// Maximum number of running jobs, across all workers
     #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
     concurrency: Option<String>,
     /// How often its jobs may start, such as 100/s or 5/10m
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// Its own name for a success in the audit trail
+    /// Custom event name for a success in the audit trail
     #[arg(long, value_name = "NAME")]
     success_event: Option<String>,
-    /// Its own name for spent retries in the audit trail
+    /// Custom event name for exhausted retries in the audit trail
     #[arg(long, value_name = "NAME")]
     exhausted_event: Option<String>,
     #[command(flatten)]
@@ -66,7 +66,7 @@ struct SetArgs {
     connect: ConnectArgs,
 }
 
-/// The settings in the order in which they are shown.
+/// The settings in display order.
 fn names() -> Vec<Named> {
     let own = [
         ("max_running", "concurrency"),
@@ -111,7 +111,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("P95", 8).right(),
         Column::new("HELD", 9).cut(8),
     ];
-    job_counts::list(connect, "types", columns, row, "no types yet: the first job brings one").await
+    job_counts::list(connect, "types", columns, row, "no types yet: the first job creates one").await
 }
 
 fn row(known: &Value, now: Timestamp) -> Vec<Cell> {

@@ -1,4 +1,4 @@
-//! `windlass verify`: proves that what is stored is sound, or says what is not.
+//! `windlass verify`: checks the stored data and reports broken invariants.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ pub(super) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     report(&verdicts?, args.json)
 }
 
-/// How far a check is, shown by whoever does it.
+/// A progress bar that is drawn by the thread that runs the check.
 pub(super) struct Bar {
     what: &'static str,
     is_unwanted: bool,
@@ -40,23 +40,23 @@ impl Bar {
         Bar { what, is_unwanted, shown: Arc::default() }
     }
 
-    /// What draws it.
+    /// The callback that draws it.
     pub(super) fn teller(&self) -> impl FnMut(Checked) + Send + 'static {
         let (what, is_unwanted, shown) = (self.what, self.is_unwanted, self.shown.clone());
         move |checked| {
-            let mut shown = shown.lock().expect("nothing panics while it draws");
+            let mut shown = shown.lock().expect("no code panics while holding this lock");
             let start = || Progress::start(what, Some(checked.expected)).unless(is_unwanted);
             shown.get_or_insert_with(start).set(checked.done);
         }
     }
 
-    /// Takes it away, before anything else is said.
+    /// Removes the bar; call it before printing anything else.
     pub(super) fn remove(self) {
-        self.shown.lock().expect("nothing panics while it draws").take();
+        self.shown.lock().expect("no code panics while holding this lock").take();
     }
 }
 
-/// Prints verdicts; the exit code says whether all promises hold.
+/// Prints the results; the exit code says whether all invariants hold.
 pub(super) fn report(verdicts: &[VerifyReport], is_json: bool) -> anyhow::Result<ExitCode> {
     let paint = Paint::for_data();
     let broken = verdicts.iter().filter(|verdict| !verdict.holds()).count();
@@ -70,7 +70,7 @@ pub(super) fn report(verdicts: &[VerifyReport], is_json: bool) -> anyhow::Result
             let word = paint.paint(word, Some(colour));
             let VerifyReport { code, promise, checked, .. } = verdict;
             let looked = format!("({} checked)", grouped(*checked));
-            // A promise is cut rather than broken into two lines.
+            // A description is cut so that it stays on one line.
             let used = 8 + 6 + looked.len() + 1;
             let promise = room().map_or_else(
                 || (*promise).to_owned(),

@@ -7,8 +7,18 @@ use super::tree::SourceFile;
 /// The modules of the library from the bottom up. `lib.rs` stands above them all.
 const LAYERS: [&[&str]; 3] = [
     &[
-        "job", "callback", "key", "schedule", "ticket", "clock", "limits", "error", "audit", "entropy",
-        "similar", "webhook_url",
+        "job",
+        "callback",
+        "key",
+        "schedule",
+        "ticket",
+        "clock",
+        "limits",
+        "error",
+        "audit",
+        "entropy",
+        "similar",
+        "webhook_url",
     ],
     &["store"],
     &["client", "handler", "context", "worker", "maintenance", "testing", "doctests", "bench"],
