@@ -51,8 +51,7 @@ impl TicketArgs {
         let lifetime = self.ticket_lifetime.map(|Span(duration)| duration);
         anyhow::ensure!(
             lifetime != Some(Duration::ZERO),
-            "ticket_lifetime must not be zero: every ticket \
-            would be expired"
+            "ticket_lifetime must not be zero: every ticket would be expired"
         );
         Ok(Some(TicketOptions { trusted: self.ticket_trusted.clone(), lifetime, ..TicketOptions::new(key) }))
     }

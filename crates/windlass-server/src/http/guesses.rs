@@ -1,5 +1,5 @@
-//! Keys that are not valid: counted, slowed down by address, and told to those who look after the server. Guessing a key is
-//! hopeless; this slows down clients that try it, and programs that go on with a revoked key.
+//! Invalid API keys: counted, throttled by address, and reported to operators. Guessing a key is practically impossible;
+//! this slows down clients that try, and programs that continue with a revoked key.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use windlass::clock::Timestamp;
 
 use crate::limits;
 
-/// What is known of keys that were not valid.
+/// Counts of invalid keys by address.
 #[derive(Default)]
 pub(crate) struct Guesses {
     by_address: Mutex<HashMap<IpAddr, Failures>>,
@@ -21,13 +21,13 @@ pub(crate) struct Guesses {
 struct Failures {
     count: u32,
     last: Timestamp,
-    /// When it was last told.
+    /// When it was last reported.
     told: Option<Timestamp>,
     untold: u32,
 }
 
 impl Failures {
-    /// Until when nothing more is tried: twice as long with every guess beyond those that are free.
+    /// Until when the address is blocked: the time doubles with every invalid key beyond the free ones.
     fn blocked_until(&self) -> Timestamp {
         let Some(beyond) = self.count.checked_sub(limits::GUESSES_FREE) else { return Timestamp::MIN };
         let pause = Duration::from_secs(1).saturating_mul(2_u32.saturating_pow(beyond.min(16)));
@@ -40,14 +40,13 @@ impl Guesses {
         self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses an address that has guessed too often, for as long as is said.
+    /// Rejects an address with too many invalid keys; returns the time to wait.
     pub(crate) fn check(&self, from: IpAddr, now: Timestamp) -> Result<(), Duration> {
         let until = self.by_address().get(&from).map_or(Timestamp::MIN, Failures::blocked_until);
         if until > now { Err(until.since(now)) } else { Ok(()) }
     }
 
-    /// Counts a key that was not valid. Gives how many came from this address since that was last told, if it is time to
-    /// tell.
+    /// Counts an invalid key. Returns the number from this address since the last report, if it is time to report.
     pub(crate) fn failed(&self, from: IpAddr, now: Timestamp) -> Option<u32> {
         self.total.fetch_add(1, Ordering::Relaxed);
         let mut by_address = self.by_address();
@@ -72,7 +71,7 @@ impl Guesses {
         })
     }
 
-    /// How many keys were not valid since this process started.
+    /// The number of invalid keys since this process started.
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
@@ -87,7 +86,7 @@ mod tests {
         let (guesses, now) = (Guesses::default(), Timestamp::from_millis(1_000_000));
         let (eve, ada): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let told: Vec<_> = (0..limits::GUESSES_FREE).filter_map(|_| guesses.failed(eve, now)).collect();
-        assert_eq!(told, [1], "the first is told at once");
+        assert_eq!(told, [1], "the first is reported at once");
         assert_eq!(guesses.check(eve, now), Err(Duration::from_secs(1)));
         assert_eq!(guesses.check(ada, now), Ok(()));
         let later = now.plus(Duration::from_secs(1));
