@@ -25,7 +25,7 @@
   };
 
   // Why the server refused, in its own words.
-  const refusal = (page, status) => page?.querySelector("[data-trouble]")?.textContent ?? `the server answered ${status}`;
+  const refusal = (page, status) => page?.querySelector("[data-error]")?.textContent ?? `the server answered ${status}`;
 
   // ---- What the page shows, made what the server shows now ----
 

@@ -1,4 +1,4 @@
-//! Store time on the settings page: how it stands to the wall clock, and a form that accepts a wall clock that jumped.
+//! Store time on the settings page: its difference to the wall clock, and a form that accepts a wall clock that jumped.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::format::span;
 use super::middleware::Visitor;
 use super::page::PageError;
 
-/// Store time and the wall clock as shown.
+/// Store time and the wall clock.
 pub(super) struct ClockView {
     pub(super) store_time: String,
     pub(super) wall_clock: String,
-    /// Such as `10 m ahead`; none if they show the same.
+    /// Such as `10 m ahead`; None if they are equal.
     pub(super) difference: Option<String>,
     pub(super) is_believed: bool,
-    /// For how long no lifetime ends and nothing is pruned.
+    /// For how long no lifetime expires and nothing is pruned.
     pub(super) lifetimes_wait: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Failures grouped by type and error. Numbers and ids within a message differ from job to job while the trouble is the
-//! same, so groups are told apart by the message without them.
+//! Failures grouped by type and error. Numbers and ids in a message differ from job to job for the same error, so messages
+//! are compared without them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,13 +11,13 @@ use windlass::job::JobRecord;
 use super::components::JobLink;
 use super::format::{Moment, line};
 
-/// Failures of one type with one error.
+/// Failures of one type with the same error.
 pub(super) struct Group {
     pub(super) job_type: String,
     pub(super) category: &'static str,
     pub(super) code: Option<String>,
     pub(super) message: String,
-    /// Tells this group from others; goes into forms.
+    /// Identifies the group, in forms.
     pub(super) signature: String,
     pub(super) count: u64,
     pub(super) last: Moment,
@@ -26,8 +26,7 @@ pub(super) struct Group {
     pub(super) last_at: Timestamp,
 }
 
-/// What jobs with the same trouble have in common; none for one without an error. A digest, since a form may change spaces
-/// and line ends of what it carries.
+/// The signature of a job's error; None for a job without an error. A digest, since forms may change spaces and line ends.
 pub(super) fn signature(job: &JobRecord) -> Option<String> {
     let error = job.details.error.as_ref()?;
     let code = error.code.as_deref().unwrap_or_default();
@@ -39,7 +38,7 @@ pub(super) fn signature(job: &JobRecord) -> Option<String> {
     Some(digits)
 }
 
-/// A message with every word that holds a digit left out.
+/// The message without words that contain a digit.
 fn shape(message: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let mut shape = String::with_capacity(message.len());
@@ -54,7 +53,7 @@ fn shape(message: &str) -> String {
     shape
 }
 
-/// Jobs grouped by type and error, the largest group first. One that was redriven is nobody's trouble any more.
+/// Groups jobs by type and error, the largest group first. Redriven jobs are left out.
 pub(super) fn group<'a>(jobs: impl IntoIterator<Item = &'a JobRecord>, now: Timestamp) -> Vec<Group> {
     let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
     for job in jobs.into_iter().filter(|job| job.details.superseded_by.is_none()) {

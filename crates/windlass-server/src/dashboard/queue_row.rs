@@ -1,4 +1,4 @@
-//! A queue as one line, on the first page and in the list of queues: what could run, what will come later, what went wrong.
+//! A queue as a table row, on the overview and in the list of queues.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use super::resume;
 
 /// A job that waited longer than this for a worker is late: with idle workers it takes milliseconds.
 pub(super) const LATE: Duration = Duration::from_secs(60);
-/// Ready jobs that fill a bar at least: two of them are no backlog, even where no queue has more.
+/// Minimum number of ready jobs for a full bar: two jobs are not a backlog, even if no queue has more.
 const BAR_FULL_MIN: u64 = 100;
 
-/// A queue as a line.
+/// A queue as a table row.
 pub(super) struct QueueRow {
     pub(super) name: String,
     pub(super) link: String,
-    /// Where its forms go.
+    /// The action of its forms.
     pub(super) act: String,
-    /// The id of the form that pauses it.
+    /// The id of its pause dialog.
     pub(super) pop: String,
-    /// Jobs that a worker could take.
+    /// Claimable jobs.
     pub(super) ready: String,
-    /// Width of their bar, in percent.
+    /// Width of their bar in percent.
     pub(super) share: String,
     /// Delayed, blocked or parked.
     pub(super) later: String,
@@ -36,10 +36,10 @@ pub(super) struct QueueRow {
     pub(super) held: Option<String>,
     pub(super) running: String,
     pub(super) retrying: String,
-    /// Jobs given up in the last hour.
+    /// Jobs that failed in the last hour.
     pub(super) failed: String,
     pub(super) is_failing: bool,
-    /// Dead letters that are kept, those redriven among them.
+    /// Stored dead letters, including redriven ones.
     pub(super) dead: String,
     pub(super) oldest: Option<String>,
     pub(super) is_late: bool,
@@ -50,7 +50,7 @@ pub(super) struct QueueRow {
     pub(super) can_resume: bool,
 }
 
-/// Queues as lines, their bars beside the fullest one's.
+/// Queues as rows; bars are relative to the longest queue.
 pub(super) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueRow> {
     let ready = |look: &QueueInfo| of(look, &[JobState::Scheduled]);
     let fullest = looks.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
@@ -87,7 +87,7 @@ pub(super) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> V
     looks.iter().map(line).collect()
 }
 
-/// How many of a queue's jobs are in one of these states.
+/// The number of a queue's jobs in these states.
 fn of(look: &QueueInfo, states: &[JobState]) -> u64 {
     states.iter().filter_map(|state| look.depth.get(state)).sum()
 }

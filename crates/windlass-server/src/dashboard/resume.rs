@@ -1,5 +1,5 @@
-//! Who can resume a pause, and how: one tenant's pause of a queue or type is that tenant's, and an admin resumes it in that
-//! tenant's name. Lists of pauses have one form for all of them; what it resumes is said by the pause's own scope.
+//! Who can resume a pause, and how. A tenant's own pause of a queue or type belongs to that tenant, and an admin resumes it
+//! in that tenant's name. Lists of pauses share one form; its scope field selects the pause.
 
 use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -13,8 +13,8 @@ use super::form::{Form, segment};
 use super::middleware::Visitor;
 use super::page::PageError;
 
-/// Whether a queue's or type's pause is one that this visitor's own button on its page resumes: everybody's for an admin, the
-/// own tenant's for anybody else.
+/// Whether the visitor's button on the page of a queue or type resumes this pause: for an admin the pause of all tenants,
+/// for others their own tenant's.
 pub(super) fn is_theirs(hold: &PauseRecord, visitor: &Visitor) -> bool {
     let tenant = match &hold.scope {
         Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant,
@@ -23,7 +23,7 @@ pub(super) fn is_theirs(hold: &PauseRecord, visitor: &Visitor) -> bool {
     visitor.may(Permission::Pause) && *tenant == visitor.caller.tenant
 }
 
-/// What a form must carry to resume this pause; nothing for who cannot.
+/// The scope field of the resume form; None if the visitor may not resume the pause.
 pub(super) fn scope(hold: &PauseRecord, visitor: &Visitor, config: &Config) -> Option<String> {
     let can_resume = visitor.may(Permission::Administer)
         || match &hold.scope {
@@ -37,7 +37,7 @@ pub(super) fn scope(hold: &PauseRecord, visitor: &Visitor, config: &Config) -> O
     can_resume.then(|| serde_json::to_string(&hold.scope).expect("a scope is plain data"))
 }
 
-/// Somebody who speaks for one tenant: an admin for any, everybody else for the own one.
+/// A caller for one tenant: an admin for any, others for their own.
 pub(super) fn speaking_for(visitor: &Visitor, tenant: Option<Tenant>) -> Result<Caller, PageError> {
     let caller = visitor.caller.clone();
     if tenant.is_none() || tenant == caller.tenant {
@@ -54,7 +54,7 @@ pub(super) async fn act(
     Form(form): Form,
 ) -> Result<Response, PageError> {
     let scope: Scope =
-        serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is none"))?;
+        serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is invalid"))?;
     let own_page = match &scope {
         Scope::Queue { queue, .. } => format!("/queues/{}", segment(queue.as_str())),
         Scope::Type { job_type, .. } => format!("/types/{}", segment(job_type.as_str())),
@@ -74,6 +74,6 @@ pub(super) async fn act(
         Some("own") => own_page.as_str(),
         _ => "/",
     };
-    let done = if is_changed { "resumed" } else { "unchanged" };
+    let done = if is_changed { "unpaused" } else { "unchanged" };
     Ok(Redirect::to(&format!("{to}?done={done}")).into_response())
 }

@@ -1,5 +1,4 @@
-//! A job's life as a drawing 1000 wide: one lane for all of it, and one for each attempt. Positions only; the page says what
-//! they are.
+//! A job's history as a drawing of width 1000: one lane for the whole job, and one for each attempt.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::format::{Moment, line, real, span};
 use super::limits;
 use super::worker_name::worker_name;
 
-/// A stretch of time.
+/// A time span.
 pub(super) struct TimelineSpan {
     pub(super) class: &'static str,
     pub(super) x: String,
@@ -24,7 +23,7 @@ pub(super) struct TimelineSpan {
 pub(super) struct AttemptRow {
     pub(super) number: u32,
     pub(super) worker: Option<String>,
-    /// What people call it.
+    /// The worker's display name.
     pub(super) worker_name: String,
     pub(super) outcome: &'static str,
     pub(super) started: Moment,
@@ -32,12 +31,12 @@ pub(super) struct AttemptRow {
     pub(super) error: Option<String>,
     pub(super) code: Option<String>,
     pub(super) category: Option<&'static str>,
-    /// The errors behind its error.
+    /// The underlying errors.
     pub(super) causes: Vec<String>,
     pub(super) bar: TimelineSpan,
 }
 
-/// All of it.
+/// The whole timeline.
 pub(super) struct Timeline {
     pub(super) life: Vec<TimelineSpan>,
     pub(super) attempts: Vec<AttemptRow>,
@@ -50,7 +49,7 @@ pub(super) struct Timeline {
 }
 
 const WIDTH: f64 = 1000.0;
-/// So wide that it can be seen, however short.
+/// Minimum width, so that short spans are visible.
 const WIDTH_MIN: f64 = 4.0;
 
 struct Scale {
@@ -100,7 +99,7 @@ fn outcome_class(outcome: AttemptOutcome) -> &'static str {
     }
 }
 
-/// A job's life so far.
+/// A job's history so far.
 pub(super) fn timeline(job: &JobRecord, attempts: &[Attempt], config: &Config, now: Timestamp) -> Timeline {
     let end = job.completed_at.unwrap_or(now).max(job.created_at);
     let scale = Scale { from: job.created_at, total: end.since(job.created_at) };

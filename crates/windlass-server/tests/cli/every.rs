@@ -98,13 +98,13 @@ async fn filled(site: &Site, words: &[&str]) -> Vec<String> {
 #[tokio::test]
 async fn every_deed_is_told_as_json() {
     let site = furnished().await;
-    for deed in DEEDS {
-        let mut words = filled(&site, deed).await;
+    for choice in DEEDS {
+        let mut words = filled(&site, choice).await;
         words.push("--json".to_owned());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let documents = site.run(&words).await.documents();
         let is_told = documents.len() == 1 && documents[0].is_object();
-        assert!(is_told, "{deed:?}: {documents:?}");
+        assert!(is_told, "{choice:?}: {documents:?}");
     }
     let settings = run_with("", &["config", "check", "--json"], &[], "").await.documents();
     assert!(settings[0]["settings"].as_array().unwrap().iter().any(|setting| setting["name"] == "listen"));
@@ -132,11 +132,11 @@ async fn whoever_stops_reading_ends_a_command_quietly() {
             assert_eq!(unread(&site, &words).await, (Some(141), String::new()), "{words:?}");
         }
     }
-    for deed in DEEDS {
-        let mut words = filled(&site, deed).await;
+    for choice in DEEDS {
+        let mut words = filled(&site, choice).await;
         words.push("--json".to_owned());
         let (code, said) = unread(&site, &words).await;
-        assert!(code == Some(141) && !said.contains("panicked"), "{deed:?}: {code:?} {said}");
+        assert!(code == Some(141) && !said.contains("panicked"), "{choice:?}: {code:?} {said}");
     }
     site.served.stop().await;
 }
@@ -145,12 +145,12 @@ async fn whoever_stops_reading_ends_a_command_quietly() {
 #[tokio::test]
 async fn a_deed_whose_words_nobody_reads_is_done_all_the_same() {
     let site = furnished().await;
-    for deed in DEEDS {
-        let words = filled(&site, deed).await;
+    for choice in DEEDS {
+        let words = filled(&site, choice).await;
         let (code, said) = unread(&site, &words).await;
         assert!(
             [Some(0), Some(141)].contains(&code) && !said.contains("panicked"),
-            "{deed:?}: {code:?} {said}"
+            "{choice:?}: {code:?} {said}"
         );
     }
     for text in TEXTS {

@@ -243,7 +243,7 @@ async fn odd_requests_are_answered_as_pages_too() {
         let answer = site.ask("GET", path, &[], "").await;
         assert_eq!(answer.status, status, "{path}");
         assert!(answer.header("content-type").unwrap().starts_with("text/html"), "{path}");
-        assert!(answer.body.contains("data-trouble"), "{path}");
+        assert!(answer.body.contains("data-error"), "{path}");
     }
     let referer = format!("{}/jobs?type=a", site.url);
     let answer = site.ask("GET", "/jobs/nonsense", &[("referer", &referer)], "").await;
