@@ -67,7 +67,7 @@ pub(super) async fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
     let held = |hold: &Value| {
         let reason = hold["reason"].as_str().map(|reason| format!(": {}", escaped(reason)));
         let until =
-            hold["expires_at"].as_str().map(|_| format!(", opens {}", ago_field(&hold["expires_at"], now)));
+            hold["expires_at"].as_str().map(|_| format!(", resumes {}", ago_field(&hold["expires_at"], now)));
         let by = escaped(&field(&hold["by"]));
         format!(
             "{} by {by}{}{}",
@@ -77,15 +77,15 @@ pub(super) async fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
         )
     };
     if gate["online"] == true {
-        output::line(&paint.paint("open", Some(Colour::Good)))?;
+        output::line(&paint.paint("on", Some(Colour::Good)))?;
     } else {
-        output::line(&format!("{} {}", paint.paint("closed", Some(Colour::Bad)), held(&gate)))?;
+        output::line(&format!("{} {}", paint.paint("paused", Some(Colour::Bad)), held(&gate)))?;
     }
     for scope in gate["scopes"].as_array().map_or(&[][..], Vec::as_slice) {
         let what =
             ["type", "tenant"].iter().filter_map(|kind| Some(format!("{kind} {}", scope[kind].as_str()?)));
         let what = escaped(&what.collect::<Vec<_>>().join(" of "));
-        output::line(&format!("{} for {what} {}", paint.paint("closed", Some(Colour::Bad)), held(scope)))?;
+        output::line(&format!("{} for {what} {}", paint.paint("paused", Some(Colour::Bad)), held(scope)))?;
     }
     Ok(Exit::Done.into())
 }

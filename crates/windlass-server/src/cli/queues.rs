@@ -49,11 +49,11 @@ struct SetArgs {
     #[arg(long)]
     create: bool,
     /// Maximum number of running jobs, across all workers
-    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
-    concurrency: Option<String>,
+    #[arg(long, alias = "concurrency", value_name = "COUNT")]
+    max_running: Option<String>,
     /// Maximum number of running jobs per concurrency key
-    #[arg(long, value_name = "COUNT")]
-    concurrency_per_key: Option<String>,
+    #[arg(long, alias = "concurrency-per-key", value_name = "COUNT")]
+    max_running_per_key: Option<String>,
     /// How often its jobs may start, such as 100/s or 5/10m
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
@@ -84,8 +84,8 @@ struct SetArgs {
 /// The settings in display order.
 fn names() -> Vec<Named> {
     let own = [
-        ("max_running", "concurrency"),
-        ("max_running_per_key", "concurrency-per-key"),
+        ("max_running", "max-running"),
+        ("max_running_per_key", "max-running-per-key"),
         ("rate", "rate"),
         ("rate_per_key", "rate-per-key"),
         ("max_depth", "max-depth"),
@@ -100,8 +100,8 @@ fn names() -> Vec<Named> {
 impl SetArgs {
     fn body(&self) -> anyhow::Result<Value> {
         let mut changes = Changes::default();
-        changes.number("max_running", self.concurrency.as_ref())?;
-        changes.number("max_running_per_key", self.concurrency_per_key.as_ref())?;
+        changes.number("max_running", self.max_running.as_ref())?;
+        changes.number("max_running_per_key", self.max_running_per_key.as_ref())?;
         changes.rate("rate", self.rate.as_ref())?;
         changes.rate("rate_per_key", self.rate_per_key.as_ref())?;
         changes.number("max_depth", self.max_depth.as_ref())?;

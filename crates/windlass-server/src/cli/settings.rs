@@ -345,10 +345,10 @@ mod tests {
             "timeouts": {"execution": "10m", "lease": null, "start": "5m"},
             "retention": {"completed": "1h", "failed": null}});
         let names =
-            [("max_running", "concurrency"), ("rate", "rate"), ("aging", "aging"), DEFAULTS[2], DEFAULTS[3]];
+            [("max_running", "max-running"), ("rate", "rate"), ("aging", "aging"), DEFAULTS[2], DEFAULTS[3]];
         let text = describe(&settings, &names, Paint::plain());
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let expected = ["concurrency  3", "rate  5 per 1m", "timeout  10m", "start-timeout  5m"];
+        let expected = ["max-running  3", "rate  5 per 1m", "timeout  10m", "start-timeout  5m"];
         assert_eq!(lines, [&expected[..], &["retention-completed  1h"]].concat());
     }
 }

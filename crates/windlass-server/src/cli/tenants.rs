@@ -49,8 +49,8 @@ struct SetArgs {
     #[arg(long)]
     create: bool,
     /// Maximum number of running jobs, across all workers
-    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
-    concurrency: Option<String>,
+    #[arg(long, alias = "concurrency", value_name = "COUNT")]
+    max_running: Option<String>,
     /// Maximum number of jobs that are not final; further jobs are rejected
     #[arg(long, value_name = "COUNT")]
     max_depth: Option<String>,
@@ -78,7 +78,7 @@ struct SetArgs {
 
 /// The settings in display order.
 const NAMES: [Named; 8] = [
-    ("max_running", "concurrency"),
+    ("max_running", "max-running"),
     ("max_depth", "max-depth"),
     ("weight", "weight"),
     ("budget_cents", "budget"),
@@ -91,7 +91,7 @@ const NAMES: [Named; 8] = [
 impl SetArgs {
     fn body(&self) -> anyhow::Result<Value> {
         let mut changes = Changes::default();
-        changes.number("max_running", self.concurrency.as_ref())?;
+        changes.number("max_running", self.max_running.as_ref())?;
         changes.number("max_depth", self.max_depth.as_ref())?;
         changes.number("weight", self.weight.as_ref())?;
         changes.number("budget_cents", self.budget.as_ref())?;

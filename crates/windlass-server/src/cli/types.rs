@@ -49,8 +49,8 @@ struct SetArgs {
     #[arg(long)]
     create: bool,
     /// Maximum number of running jobs, across all workers
-    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
-    concurrency: Option<String>,
+    #[arg(long, alias = "concurrency", value_name = "COUNT")]
+    max_running: Option<String>,
     /// How often its jobs may start, such as 100/s or 5/10m
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
@@ -69,7 +69,7 @@ struct SetArgs {
 /// The settings in display order.
 fn names() -> Vec<Named> {
     let own = [
-        ("max_running", "concurrency"),
+        ("max_running", "max-running"),
         ("rate", "rate"),
         ("success_event", "success-event"),
         ("exhausted_event", "exhausted-event"),
@@ -80,7 +80,7 @@ fn names() -> Vec<Named> {
 impl SetArgs {
     fn body(&self) -> anyhow::Result<Value> {
         let mut changes = Changes::default();
-        changes.number("max_running", self.concurrency.as_ref())?;
+        changes.number("max_running", self.max_running.as_ref())?;
         changes.rate("rate", self.rate.as_ref())?;
         changes.word("success_event", self.success_event.as_ref())?;
         changes.word("exhausted_event", self.exhausted_event.as_ref())?;

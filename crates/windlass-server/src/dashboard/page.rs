@@ -152,7 +152,7 @@ impl Layout {
         let mut shell = self.with_flash(query);
         let named = what.and_then(|what| match query.get("done")? {
             "paused" => Some(format!("{what} is paused.")),
-            "resumed" => Some(format!("{what} is resumed.")),
+            "unpaused" => Some(format!("{what} is resumed.")),
             "triggered" => Some(format!("{what} was triggered.")),
             _ => None,
         });
@@ -181,7 +181,7 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "signalled" => "Signal sent.".to_owned(),
         "unchanged" => "Nothing changed: already in that state.".to_owned(),
         "paused" => "Paused.".to_owned(),
-        "resumed" => "Resumed.".to_owned(),
+        "unpaused" => "Resumed.".to_owned(),
         "closed" => "Processing is paused.".to_owned(),
         "opened" => "Processing is resumed.".to_owned(),
         "clock_accepted" => "The wall clock is accepted.".to_owned(),
