@@ -176,7 +176,7 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "resumed" => jobs("resumed"),
         "cancelled" => jobs("cancelled"),
         "priority" => jobs("given a new priority"),
-        "redriven" => jobs("retried as a new job"),
+        "redriven" => jobs("redriven"),
         "deleted" => jobs("deleted"),
         "signalled" => "Signal sent.".to_owned(),
         "unchanged" => "Nothing changed: already in that state.".to_owned(),

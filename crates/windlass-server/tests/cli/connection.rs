@@ -54,7 +54,7 @@ async fn a_refusal_for_now_has_a_code_of_its_own() {
     assert_eq!(site.served.request("PUT", "/queues/small").json(&limit).send().await.status, 200);
     site.submit(&["a", "--queue", "small"]).await;
     let said = site.run(&["submit", "a", "--queue", "small"]).await;
-    assert!(said.code == 7 && said.err.contains("try again in"), "{said:?}");
+    assert!(said.code == 7 && said.err.contains("retry in"), "{said:?}");
     site.served.stop().await;
 }
 

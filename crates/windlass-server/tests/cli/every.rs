@@ -25,7 +25,7 @@ const DEEDS: [&[&str]; 38] = [
     &["priority", "70", "ID"],
     &["redrive", "FINAL"],
     &["delete", "FINAL"],
-    &["queues", "set", "default", "--concurrency", "5"],
+    &["queues", "set", "default", "--max-running", "5"],
     &["types", "set", "a", "--rate", "5/s"],
     &["tenants", "set", "default", "--weight", "2"],
     &["pause", "queue", "other", "--create"],

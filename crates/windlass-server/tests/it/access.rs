@@ -424,7 +424,7 @@ async fn an_address_that_others_can_reach_needs_keys_and_encryption() {
         let options = Options { listen, behind_proxy, ..Options::default() };
         Server::bind(t.store.clone(), options).await.map(|_| ()).map_err(|error| error.to_string())
     };
-    assert!(bind(true).await.unwrap_err().contains("without keys"));
+    assert!(bind(true).await.unwrap_err().contains("without API keys"));
     key(&t, "boss", Role::Admin, None).await;
     assert!(bind(false).await.unwrap_err().contains("without encryption"));
     bind(true).await.unwrap();

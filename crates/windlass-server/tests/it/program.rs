@@ -122,7 +122,7 @@ async fn an_open_address_is_refused_without_keys() {
         let refused = windlass(&serve).output().await.unwrap();
         assert!(!refused.status.success());
         let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(said.contains("without keys") && said.contains("windlass keys create"), "{said}");
+        assert!(said.contains("without API keys") && said.contains("windlass keys create"), "{said}");
     }
 }
 

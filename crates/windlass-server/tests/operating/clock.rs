@@ -89,13 +89,13 @@ async fn a_wall_clock_that_jumps_is_seen_everywhere_and_accepted_by_an_operator(
     assert_held(&served, &beat).await;
     let metrics = text(&served, "/metrics").await;
     assert!(metrics.contains("\nwindlass_clock_believed 0\n"), "{metrics}");
-    assert!(text(&served, "/").await.contains("store time and is not believed"));
+    assert!(text(&served, "/").await.contains("store time and is not trusted"));
     assert!(text(&served, "/settings").await.contains("Accept the wall clock"));
     let reasons = get(&served, &format!("/jobs/{}/explain", later.as_str().unwrap())).await;
     let not_due = reasons["reasons"].as_array().unwrap().iter().find(|reason| reason["code"] == "not_due");
     assert_eq!(not_due.expect("it waits")["clock_believed"], false);
     let (code, said) = cli(&["clock", "--url", &url]).await;
-    assert!(code == Some(1) && said.contains("not believed"), "{code:?} {said}");
+    assert!(code == Some(1) && said.contains("not trusted"), "{code:?} {said}");
 
     faketime::set(&clock, 600);
     let (code, said) = cli(&["clock", "accept", "--url", &url]).await;

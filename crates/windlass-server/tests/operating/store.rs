@@ -104,7 +104,7 @@ async fn a_backup_is_restored_to_a_new_file_only() {
     assert_eq!(report["generation"], 2);
     assert!(run(&["verify", "--store", &new]).await.status.success());
     let refused = run(&["restore", &copy, "--store", "postgres://db/app"]).await;
-    assert!(said(&refused.stderr).contains("that server's own tools"));
+    assert!(said(&refused.stderr).contains("PostgreSQL's own tools"));
 }
 
 /// M8: for a database that was put back by PostgreSQL's own tools.
@@ -126,7 +126,7 @@ async fn a_database_that_was_put_back_begins_a_new_generation() {
     assert_eq!(answer, [Finish::Stale]);
     store.close();
     let refused = run(&["restore", "--store", "sqlite:jobs.db"]).await;
-    assert!(said(&refused.stderr).contains("name the backup"), "{}", said(&refused.stderr));
+    assert!(said(&refused.stderr).contains("the backup is missing"), "{}", said(&refused.stderr));
 }
 
 #[tokio::test]

@@ -151,7 +151,7 @@ impl Command {
             Verb::Cancel => format!("{id} is cancelled"),
             Verb::Redrive => {
                 let new = Plain::new(answer.get("id").and_then(Value::as_str).unwrap_or_default());
-                format!("{id} is retried as {}", short(new.as_str()))
+                format!("{id} is redriven as {}", short(new.as_str()))
             }
         }
     }

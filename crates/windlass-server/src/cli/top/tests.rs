@@ -118,7 +118,7 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
     assert_eq!(screen.chosen_queue().unwrap().name.as_str(), "mail");
     assert_eq!(press(&mut screen, KeyCode::Char('p')), None);
     let Mode::Confirm(order) = &screen.mode else { panic!("{:?}", screen.mode) };
-    assert!(order.question.contains("Pause the queue mail"), "{}", order.question);
+    assert!(order.question.contains("Pause queue mail"), "{}", order.question);
     assert!(
         order.consequence.contains("120 jobs wait") && order.consequence.contains("2 running"),
         "{}",
@@ -133,7 +133,7 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
     };
     assert_eq!((order.verb, order.path()), (Verb::PauseQueue, ["queues", "mail", "pause"]));
     assert_eq!(order.done(&json!({"changed": true})), "the queue mail is paused");
-    assert_eq!(order.done(&json!({"changed": false})), "mail was so already");
+    assert_eq!(order.done(&json!({"changed": false})), "mail was already in that state");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_redriven_job_is_told_by_its_new_id() {
     let Some(Effect::Carry(order)) = press(&mut screen, KeyCode::Char('y')) else {
         panic!("nothing was ordered")
     };
-    assert_eq!(order.done(&json!({"id": "0000-new-one1"})), "failure2 is submitted again as new-one1");
+    assert_eq!(order.done(&json!({"id": "0000-new-one1"})), "failure2 is redriven as new-one1");
 }
 
 #[test]

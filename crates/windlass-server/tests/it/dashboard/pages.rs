@@ -212,7 +212,7 @@ async fn schedules_are_triggered_paused_and_removed() {
     assert!(window.text("document.querySelector('.calendar').innerText").await.contains("nightly"));
     window.click("button[aria-label='Run nightly now']").await;
     window
-        .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was started.')")
+        .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was triggered.')")
         .await;
     window.click("button[aria-label='Pause nightly']").await;
     window.fill(".pop:popover-open [name=reason]", "month end").await;
@@ -220,7 +220,7 @@ async fn schedules_are_triggered_paused_and_removed() {
     window.until("document.querySelector('#schedules .badge.warn')").await;
     assert!(window.text("document.querySelector('#schedules').innerText").await.contains("month end"));
     window.eval("window.confirm = () => true").await;
-    window.click("button[aria-label='Remove nightly']").await;
+    window.click("button[aria-label='Delete nightly']").await;
     window.until("document.querySelector('main').innerText.includes('No schedules yet')").await;
 }
 

@@ -39,7 +39,7 @@ async fn a_page_outlives_a_restart_of_its_server_and_says_that_it_is_away() {
     site.stop().await;
     window.until("document.querySelector('.pulse.off')").await;
     window.click("#actions button").await;
-    window.until("document.querySelector('#actions .complaint')?.innerText.includes('did not answer')").await;
+    window.until("document.querySelector('#actions .complaint')?.innerText.includes('did not respond')").await;
     window.until("document.body.matches('.old') && document.querySelector('#away').innerText.includes('No connection')").await;
     assert_eq!(window.text("document.querySelector('#q-reason').value").await, "night shift");
     site.job("mail").await;
@@ -101,7 +101,7 @@ async fn a_page_of_what_is_gone_says_so() {
     window.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     site.store.delete(&Caller::local(), id).await.unwrap();
-    window.until("document.querySelector('#away').innerText.includes('There is no job')").await;
+    window.until("document.querySelector('#away').innerText.includes('does not exist')").await;
     assert_eq!(window.eval("document.body.matches('.old')").await, true);
     assert_not_reloaded(&window).await;
 }
@@ -121,7 +121,7 @@ async fn focus_and_selected_text_stay_where_they_are() {
     site.job("mail").await;
     window.until(ready).await;
     assert_eq!(window.eval("document.activeElement === window.link").await, true);
-    assert_eq!(window.text("getSelection().toString()").await, "Pauses in force");
+    assert_eq!(window.text("getSelection().toString()").await, "Active pauses");
     // What is gone goes, once nobody has selected it; what is new comes.
     window.eval("getSelection().removeAllRanges()").await;
     let resumed = site.store.resume(&Caller::local(), Target::Queue(queue("exports")), None).await;
@@ -260,7 +260,7 @@ async fn a_refused_form_says_why_and_keeps_what_was_typed() {
     window.fill("#g-name", "approval").await;
     window.fill("#g-value", "{oops").await;
     window.click("#do-signal button").await;
-    let complaint = "document.querySelector('#do-signal .complaint')?.innerText.includes('is no JSON')";
+    let complaint = "document.querySelector('#do-signal .complaint')?.innerText.includes('is not JSON')";
     window.until(complaint).await;
     site.claim().await;
     window.until("document.querySelector('#head .st-running')").await;

@@ -101,7 +101,7 @@ async fn saving_a_queue_s_settings_changes_what_was_touched_and_nothing_else() {
     assert!(page.body.contains("value=\"250ms\"") && page.body.contains("value=\"500ms\""));
     let action = "/queues/mail/settings";
     let saved = ada.fill(&page.body, action, &[]).await;
-    assert!(saved.body.contains("nothing changed"), "nothing was touched");
+    assert!(saved.body.contains("Nothing changed"), "nothing was touched");
     assert_eq!(settings(&site, None).await, before);
     // Meanwhile somebody else sets two limits; the page that was open before that changes a third.
     let limits =
@@ -227,20 +227,26 @@ async fn closing_the_gate_for_a_name_that_nobody_has_says_so() {
     let page = ada.look("/settings").await.body;
     let page = ada.fill(&page, "/gate", &[("tenant", "amce")]).await.body;
     assert!(
-        page.contains("Closed for tenant amce. There is no tenant amce yet.")
-            && !page.contains("The gate is closed")
+        page.contains("Processing is paused for tenant amce. There is no tenant amce yet.")
+            && !page.contains("Processing is paused.")
     );
-    assert!(page.contains("there is no tenant amce yet") && page.contains("but for what is listed below"));
-    assert!(page.contains("aria-label=\"Reopen tenant amce\""));
+    assert!(
+        page.contains("there is no tenant amce yet")
+            && page.contains("except for the tenants and types below")
+    );
+    assert!(page.contains("aria-label=\"Resume tenant amce\""));
     // A type of one tenant is no more than that.
     let page = ada.fill(&page, "/gate", &[("tenant", "default"), ("type", "mail")]).await.body;
-    assert!(page.contains("Closed for type mail of tenant default.") && !page.contains("no type mail yet"));
+    assert!(
+        page.contains("Processing is paused for type mail of tenant default.")
+            && !page.contains("no type mail yet")
+    );
     let scope = Scope::Type { job_type: JobType::new("mail").unwrap(), tenant: Some(Tenant::default()) };
     let holds = site.store.config(&Caller::local()).await.unwrap().holds;
     assert!(holds.contains_key(&scope) && !holds.contains_key(&Scope::Tenant(Tenant::default())));
     // What is not so cannot be made up by an address.
     let page = ada.look("/settings?done=closed&tenant=nobody").await.body;
-    assert!(!page.contains("Closed for tenant nobody"));
+    assert!(!page.contains("Processing is paused for tenant nobody"));
 }
 
 #[tokio::test]
@@ -343,7 +349,7 @@ async fn lists_of_many_names_come_page_by_page_and_stay_small() {
         let found = site.ask("GET", &format!("{path}?find=-1999"), &[], "").await.body;
         assert!(found.contains(&format!("{what}-1999")) && found.contains("1 of 1"), "{path}");
         let none = site.ask("GET", &format!("{path}?find=nothing"), &[], "").await.body;
-        assert!(none.contains("has that in its name"), "{path}");
+        assert!(none.contains("name matches"), "{path}");
     }
 }
 
@@ -388,14 +394,10 @@ async fn a_queue_is_paused_from_the_list_with_a_reason_and_its_settings_follow_o
     window.click("button[aria-label='Pause default']").await;
     window.fill(".pop:popover-open [name=reason]", "new disk").await;
     window.click(".pop:popover-open [name=action]").await;
-    window.until("document.querySelector('.banner.done')?.innerText === 'Client default is paused.'").await;
+    window.until("document.querySelector('.banner.done')?.innerText === 'Queue default is paused.'").await;
     window.until("document.querySelector('#queues').innerText.includes('new disk')").await;
     window.click("button[aria-label='Resume default']").await;
-    window
-        .until(
-            "document.querySelector('.banner.done')?.innerText === 'Client default is not paused any more.'",
-        )
-        .await;
+    window.until("document.querySelector('.banner.done')?.innerText === 'Queue default is resumed.'").await;
     window.open(&site.at("/queues/default")).await;
     window.until("document.querySelector('.pulse.on')").await;
     let limits = QueuePatch { max_running: Field::Set(7), ..QueuePatch::default() };
