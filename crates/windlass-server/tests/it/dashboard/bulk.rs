@@ -253,7 +253,7 @@ async fn an_empty_list_gets_its_buttons_with_its_first_jobs() {
     site.store.submit(&Caller::local(), jobs, SubmitOptions::default()).await.unwrap();
     window.until("document.querySelectorAll('tbody tr').length === 50").await;
     window.until("document.querySelector('.pager [rel=next]')").await;
-    window.until("document.querySelector('.bulk').innerText.includes('all 60 that fit')").await;
+    window.until("document.querySelector('.bulk').innerText.includes('all 60 matching')").await;
     let shown = "getComputedStyle(document.querySelector('.bulk button')).display !== 'none'";
     assert_eq!(window.eval(shown).await, json!(false), "nothing is selected yet");
     window.click("tbody tr input[name=id_selected]").await;
