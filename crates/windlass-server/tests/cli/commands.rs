@@ -1,11 +1,11 @@
-//! Every command: it works, speaks JSON, and fails as documented.
+//! Every command: it works, prints JSON, and fails as documented.
 
 use windlass::key::KeySecret;
 
 use crate::fixture::{Site, run, run_with};
 use crate::program::{store_in, windlass};
 
-/// Commands that look, and need nothing but a server.
+/// Commands that only read, and need nothing but a server.
 pub(crate) const LOOKS: [&[&str]; 23] = [
     &["list"],
     &["list", "--all", "--order", "claim"],
@@ -104,7 +104,7 @@ async fn with_a_wrong_key_every_command_says_so() {
     let store = store_in(site.folder.path());
     let make = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
     let secret = run(&site.url, &make).await.well();
-    // Another process has made it: the server hears of it within a second.
+    // Another process created it: the server notices within a second.
     let is_asked_for = async { while site.run(&["list"]).await.code != 5 {} };
     tokio::time::timeout(crate::program::PATIENCE, is_asked_for).await.expect("the server requires keys");
     let wrong = KeySecret::new(7, [1, 2]);

@@ -49,7 +49,7 @@ async fn a_secret_in_a_file_becomes_the_first_key_and_no_later_one() {
     );
     let said = served.stop().await;
     assert!(said.contains("created the admin key `bootstrap`") && !said.contains(&first), "{said}");
-    // The same file again changes nothing, and another secret in it is not a way in.
+    // The same file again changes nothing, and another secret in it does not grant access.
     let served = serve().await;
     assert_eq!(status(&served, &first).await, 200);
     assert!(!served.stop().await.contains("created the admin key"));
@@ -138,7 +138,7 @@ async fn a_server_says_what_it_waits_for_and_can_be_stopped_meanwhile() {
     rest.await.unwrap();
 }
 
-/// Damage that no request meets stops the server once it is found; with `before` it does not even start.
+/// Damage that no request meets stops the server once it is found; with `before` it does not start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_file_is_found_whenever_it_is_checked() {
     let folder = tempfile::tempdir().unwrap();

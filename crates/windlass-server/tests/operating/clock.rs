@@ -1,5 +1,5 @@
-//! The server as a process whose wall clock jumps, or that was away for a while: nothing is lost through either, and an operator
-//! sees it everywhere.
+//! The server as a process whose wall clock jumps, or that was away for a while: nothing is lost, and operators can see it
+//! everywhere.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ async fn text(served: &Served, path: &str) -> String {
     String::from_utf8(answer.body).unwrap()
 }
 
-/// Waits until the server believes its clock, or does not.
+/// Waits until the server trusts its clock, or does not.
 async fn until_believed(served: &Served, is_believed: bool) -> Value {
     let change = async {
         loop {

@@ -1,5 +1,5 @@
-//! Two servers on one PostgreSQL, one of them killed under load: what it acknowledged is there, what its workers held is done
-//! through the other, whose listeners see everything in order. Pauses made on one bind on the other.
+//! Two servers on one PostgreSQL, one of them killed under load: acknowledged jobs exist, jobs of its workers are done
+//! through the other, whose event streams receive everything in order. Pauses made on one apply on the other.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const BEFORE: usize = 150;
 const AFTER: usize = 60;
 /// Jobs that the workers of the killed server hold for sure.
 const HELD: usize = 5;
-/// Whoever waits on the other node looks every second at the latest, on a machine that may be busy.
+/// A waiter on the other node polls every second at the latest, on a machine that may be busy.
 const LIFTS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn node(store: &str) -> Served {
@@ -68,7 +68,7 @@ pub(crate) async fn work(server: SocketAddr) {
     }
 }
 
-/// The numbers and jobs of the events that a server tells, as they come.
+/// The numbers and jobs of the events that a server sends, as they arrive.
 async fn listen(server: SocketAddr, told: mpsc::Sender<(u64, Value)>) {
     let request = Request::new(server, "GET", "/api/v1/events").header("Last-Event-ID", "0");
     let mut lines = BufReader::new(request.start().await).lines();
@@ -134,7 +134,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     for caller in callers {
         caller.await.unwrap();
     }
-    // Somebody else may have found all done between two submissions.
+    // Another thread may have found everything done between two submissions.
     workers.push(tokio::spawn(work(there)));
     for worker in workers {
         tokio::time::timeout(PATIENCE, worker).await.expect("all is done in time").unwrap();

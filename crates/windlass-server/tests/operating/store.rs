@@ -144,7 +144,7 @@ async fn a_migration_is_shown_before_it_is_done() {
     assert_eq!(report["steps"].as_array().map(Vec::len), Some(0));
 }
 
-/// To look at a store must not make one: an empty backup would pass for a sound store.
+/// Reading a store must not create one: an empty backup would pass for a sound store.
 #[tokio::test]
 async fn what_is_no_store_is_refused_by_commands_that_look_and_left_as_it_was() {
     let folder = tempfile::tempdir().unwrap();

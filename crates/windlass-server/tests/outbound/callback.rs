@@ -87,7 +87,7 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     assert_eq!(office.verdict(callback.id).await, (JobState::Completed, None));
 }
 
-/// M95: somebody who may choose callback addresses gets nothing signed that another receiver believes.
+/// M95: a caller who may choose callback addresses gets nothing signed that another receiver accepts.
 #[tokio::test]
 async fn a_message_for_one_receiver_is_not_believed_by_another() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -162,7 +162,7 @@ async fn a_private_receiver_is_refused_at_delivery_unless_allowed() {
     assert!(receiver.is_quiet());
 }
 
-/// What a receiver answers is nobody's business, and may be anything.
+/// A receiver's response is not shown, and may be anything.
 #[tokio::test]
 async fn an_answer_is_not_echoed() {
     let body = "canary-7f3a: internal page";

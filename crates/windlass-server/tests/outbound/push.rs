@@ -59,7 +59,7 @@ async fn a_job_is_posted_with_its_facts_and_completed_with_the_answer() {
     office.close().await;
 }
 
-/// Holds a request against the reference implementation.
+/// Verifies a request with the reference implementation.
 pub(crate) fn verify(request: &Request, secret: &str) {
     assert!(is_signed(request, secret), "{:?}", request.line);
 }

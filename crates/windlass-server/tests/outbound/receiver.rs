@@ -1,4 +1,4 @@
-//! A receiver on this machine that behaves as a test wants it to, and tells what it was sent.
+//! A receiver on this machine with a configurable behaviour, which records the requests.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -66,7 +66,7 @@ impl Receiver {
                 connections.spawn(async move {
                     let Ok(request) = read(&mut stream).await else { return };
                     told.send(request.clone()).await.unwrap();
-                    // The caller may be gone already; that is the caller's business.
+                    // The caller may have disconnected already.
                     let _ = behave(request, stream).await;
                 });
             }

@@ -1,4 +1,4 @@
-//! `windlass top` in a real terminal: tmux keeps one, types into it, and tells what is on it. And `windlass bench`.
+//! `windlass top` in a real terminal, which tmux provides; and `windlass bench`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 #[path = "../it/binary.rs"]
@@ -94,7 +94,7 @@ async fn a_failed_job_is_looked_into_and_redriven() {
     terminal.shows(&["is redriven as"]).await;
     let jobs = server.request("GET", "/jobs?type=order.export&state=scheduled").send().await.json();
     assert!(jobs["jobs"][0]["retry_of"].is_string(), "{jobs}");
-    // What the server refuses is told in its words.
+    // A server error is shown with its message.
     terminal.press(&["3", "c", "y"]).await;
     terminal.shows(&["refused: ", "cannot cancel"]).await;
     terminal.press(&["C-c"]).await;

@@ -1,4 +1,4 @@
-//! Workers that leave: told once, told twice, killed.
+//! Workers that stop: one signal, two signals, killed.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -77,7 +77,7 @@ async fn a_worker_that_is_told_twice_ends_its_programs_and_gives_their_jobs_back
     let id = bench.submit(json!({})).await;
     bench.until_ready(&id).await;
     worker.signal(Signal::INT);
-    // Two signals in one moment may arrive as one: the second only once the first was heard.
+    // Two signals at the same time may arrive as one: the second is sent only once the first was handled.
     worker.until_said("may continue").await;
     worker.signal(Signal::INT);
     let end = worker.next_end().await;

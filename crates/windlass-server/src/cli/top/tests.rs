@@ -1,4 +1,4 @@
-//! The screen under keys and news, without a terminal or a server.
+//! The screen with key presses and updates, without a terminal or a server.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
         "{}",
         order.consequence
     );
-    // The list may move on meanwhile: what was asked about is what is done.
+    // The list may change meanwhile: the command applies to the object of the question.
     let mut moved = look();
     moved.queues.reverse();
     screen.take(moved);

@@ -1,4 +1,4 @@
-//! The way in: sessions, forms that prove where they come from, answers that cannot be framed or made to run a script.
+//! Sign-in: sessions, form tokens, and headers against framing and foreign scripts.
 
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
@@ -174,7 +174,7 @@ async fn the_api_takes_no_cookie_and_the_dashboard_no_other_way_in() {
     assert_eq!(site.ask("GET", "/", &[("authorization", &bearer)], "").await.status, 303);
     assert_eq!(site.ask("GET", "/live", &[], "").await.status, 401);
     assert_eq!(site.ask("POST", "/gate", &[OWN], "action=close").await.status, 401);
-    // A form without a script leads its reader to the door and back to the page it was on, and is not sent again.
+    // A form without a script leads to the sign-in page and back to the page it was on, and is not sent again.
     let from = format!("http://{}/settings", site.host);
     let form = [OWN, ("sec-fetch-mode", "navigate"), ("referer", &from)];
     let led = site.ask("POST", "/gate", &form, "action=close").await;

@@ -1,4 +1,4 @@
-//! Pages that stay right by themselves, and leave alone what somebody has a hand on.
+//! Pages refresh by themselves and do not change what a visitor is using.
 
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
@@ -39,14 +39,16 @@ async fn a_page_outlives_a_restart_of_its_server_and_says_that_it_is_away() {
     site.stop().await;
     window.until("document.querySelector('.pulse.off')").await;
     window.click("#actions button").await;
-    window.until("document.querySelector('#actions .complaint')?.innerText.includes('did not respond')").await;
+    window
+        .until("document.querySelector('#actions .complaint')?.innerText.includes('did not respond')")
+        .await;
     window.until("document.body.matches('.old') && document.querySelector('#away').innerText.includes('No connection')").await;
     assert_eq!(window.text("document.querySelector('#q-reason').value").await, "night shift");
     site.job("mail").await;
     site.serve().await;
     window.until("document.querySelector('.pulse.on') && !document.body.matches('.old')").await;
     window.until("document.querySelector('#depths').innerText.includes('2')").await;
-    // The server that was started again believes the form all the same.
+    // The restarted server accepts the form all the same.
     window.click("#actions button").await;
     window.until("document.querySelector('#head').innerText.includes('night shift')").await;
     assert_not_reloaded(&window).await;

@@ -1,5 +1,5 @@
-//! Settings, pauses and the gate: a form changes what was touched and nothing else, a button is there where it works, and
-//! numbers say what they count.
+//! Settings and pauses: a form changes only the touched fields, buttons appear where they work, and numbers say what they
+//! count.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ async fn saving_a_queue_s_settings_changes_what_was_touched_and_nothing_else() {
     let saved = ada.fill(&page.body, action, &[]).await;
     assert!(saved.body.contains("Nothing changed"), "nothing was touched");
     assert_eq!(settings(&site, None).await, before);
-    // Meanwhile somebody else sets two limits; the page that was open before that changes a third.
+    // Meanwhile another person sets two limits; the page opened before changes a third.
     let limits =
         QueuePatch { max_running: Field::Set(2), max_depth: Field::Set(900), ..QueuePatch::default() };
     set(&site, limits).await;
@@ -163,7 +163,7 @@ async fn a_button_that_lifts_a_pause_is_there_where_it_works() {
     site.submit(job).await;
     let ada = Person::with_key(&site, Role::Admin, None).await;
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
-    // Everybody's pause is not the tenant's to resume.
+    // A tenant cannot resume a pause for all tenants.
     let all = Caller::local();
     site.store.pause(&all, Target::Queue(queue("mail")), Pause::graceful()).await.unwrap();
     let kind = JobType::new("mail").unwrap();
@@ -175,7 +175,7 @@ async fn a_button_that_lifts_a_pause_is_there_where_it_works() {
     }
     site.store.resume(&all, Target::Queue(queue("mail")), None).await.unwrap();
     site.store.resume(&all, Target::Type(kind.clone()), None).await.unwrap();
-    // The tenant's own is, and an admin's too.
+    // It can resume its own, and so can an admin.
     let acme = Caller::new("grace", Role::Operator, Some(tenant("acme")));
     for target in [Target::Queue(queue("mail")), Target::Type(kind.clone())] {
         site.store.pause(&acme, target, Pause::graceful()).await.unwrap();
@@ -235,7 +235,7 @@ async fn closing_the_gate_for_a_name_that_nobody_has_says_so() {
             && page.contains("except for the tenants and types below")
     );
     assert!(page.contains("aria-label=\"Resume tenant amce\""));
-    // A type of one tenant is no more than that.
+    // A pause of a type of one tenant applies to nothing else.
     let page = ada.fill(&page, "/gate", &[("tenant", "default"), ("type", "mail")]).await.body;
     assert!(
         page.contains("Processing is paused for type mail of tenant default.")
@@ -244,7 +244,7 @@ async fn closing_the_gate_for_a_name_that_nobody_has_says_so() {
     let scope = Scope::Type { job_type: JobType::new("mail").unwrap(), tenant: Some(Tenant::default()) };
     let holds = site.store.config(&Caller::local()).await.unwrap().holds;
     assert!(holds.contains_key(&scope) && !holds.contains_key(&Scope::Tenant(Tenant::default())));
-    // What is not so cannot be made up by an address.
+    // A URL cannot make a page show a false message.
     let page = ada.look("/settings?done=closed&tenant=nobody").await.body;
     assert!(!page.contains("Processing is paused for tenant nobody"));
 }
