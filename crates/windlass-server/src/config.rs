@@ -171,9 +171,9 @@ mod tests {
     fn an_error_in_a_file_names_the_line_and_not_what_it_says() {
         let text = "store = \"memory:\"\nkey = \"secret\n";
         let error = toml::from_str::<std::collections::BTreeMap<String, String>>(text).expect_err("no end");
-        let told = toml_error(text, &error);
-        assert!(told.starts_with("line 2: "), "{told}");
-        assert!(!told.contains("secret"), "{told}");
+        let problem = toml_error(text, &error);
+        assert!(problem.starts_with("line 2: "), "{problem}");
+        assert!(!problem.contains("secret"), "{problem}");
     }
 
     #[test]

@@ -95,18 +95,18 @@ impl Program {
         };
         let left = CancellationToken::new();
         let _leaves_when_dropped = left.clone().drop_guard();
-        let (answer, verdict) = oneshot::channel();
+        let (answer, exit_outcome) = oneshot::channel();
         let (program, context) = (self.clone(), cx.clone());
         tokio::spawn(async move {
-            let verdict = program.attempt(&context, left).await;
+            let exit_outcome = program.attempt(&context, left).await;
             drop(place);
             // The receiver may be gone.
-            let _ = answer.send(verdict);
+            let _ = answer.send(exit_outcome);
         });
-        let Ok(verdict) = verdict.await else {
+        let Ok(exit_outcome) = exit_outcome.await else {
             return Err(Failure::temporary("the task of the program failed").into());
         };
-        match verdict {
+        match exit_outcome {
             ExitOutcome::Completed(answer) => Ok(answer),
             ExitOutcome::Failed(failure) => Err(failure.into()),
             // Neither is the job's fault, and nothing else releases the job.

@@ -247,14 +247,14 @@ async fn act_on_job(client: &Client, which: &ActArgs, action: &Action, text: &st
         return output::json(&job);
     }
     let state = Paint::for_data().state(job["state"].as_str().unwrap_or_default());
-    let told = match (action.word, job["changed"].as_bool()) {
+    let summary = match (action.word, job["changed"].as_bool()) {
         // The response describes the new job; its id is printed first.
         ("redrive", _) => format!("{}  {state}, retry of {id}", job["id"].as_str().unwrap_or_default()),
         (_, Some(false)) => format!("{id}  {state}, unchanged"),
         ("priority", _) => format!("{id}  {state}, priority {}", job["priority"]),
         _ => format!("{id}  {state}"),
     };
-    output::line(&told)
+    output::line(&summary)
 }
 
 /// Acts on all matching jobs, after counting them and asking for confirmation.

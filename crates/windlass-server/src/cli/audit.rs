@@ -64,10 +64,10 @@ async fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let store = args.report.store.open(Missing::Refuse)?;
     let bar = Bar::new("records", is_json);
     let check = AuditCheck { expected_head: args.expect_head.clone(), trusted: args.trusted.clone() };
-    let verdict = store.verify_audit_telling(check, bar.teller()).await;
+    let result = store.verify_audit_telling(check, bar.teller()).await;
     bar.remove();
     store.close();
-    report(&[verdict?], is_json)
+    report(&[result?], is_json)
 }
 
 async fn head(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {

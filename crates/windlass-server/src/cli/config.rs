@@ -32,8 +32,8 @@ pub(super) fn check(args: &CheckArgs, settings: &[Setting]) -> anyhow::Result<Ex
     args.serve.store_options()?;
     args.serve.bootstrap_secret()?;
     if args.json {
-        let told = |setting: &Setting| json!({"name": setting.name, "value": setting.value, "source": setting.source});
-        output::json(&json!({"settings": settings.iter().map(told).collect::<Vec<_>>()}))?;
+        let as_json = |setting: &Setting| json!({"name": setting.name, "value": setting.value, "source": setting.source});
+        output::json(&json!({"settings": settings.iter().map(as_json).collect::<Vec<_>>()}))?;
         return Ok(ExitCode::SUCCESS);
     }
     let value = |setting: &Setting| setting.value.clone().unwrap_or_else(|| "-".to_owned());

@@ -42,7 +42,7 @@ pub(super) async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let over = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
         drop(stopped.wait_for(|is_over| *is_over).await);
     };
-    let told = async {
+    let greeting = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -51,7 +51,7 @@ pub(super) async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let working = demo::run(&store, over(stopped.clone()));
     let serving = maintenance::run(&store, server.run(over(stopped)));
-    let (worked, (), ()) = tokio::join!(working, serving, told);
+    let (worked, (), ()) = tokio::join!(working, serving, greeting);
     store.close();
     if args.store.is_none() {
         std::fs::remove_dir_all(&folder)?;

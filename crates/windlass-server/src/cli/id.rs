@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn an_ambiguous_part_lists_candidates() {
         let ids: Vec<String> = (0..9).map(|n| format!("id-{n}")).collect();
-        let told = ambiguous("0199", &ids);
-        assert!(told.contains("id-4\n  …") && !told.contains("id-5"), "{told}");
+        let message = ambiguous("0199", &ids);
+        assert!(message.contains("id-4\n  …") && !message.contains("id-5"), "{message}");
     }
 }

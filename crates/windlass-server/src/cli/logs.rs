@@ -54,18 +54,18 @@ pub(super) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints lines until the job is final.
 async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Result<()> {
-    let mut news = JobEventStream::open(client, id).await?;
+    let mut changes = JobEventStream::open(client, id).await?;
     loop {
         // The state is read before the lines, so that no line written before the end is missed.
         let looked = client.value(Call::get(&["jobs", id])).await;
-        let Some(job) = news.retry_while_away(looked).await? else { continue };
+        let Some(job) = changes.retry_while_away(looked).await? else { continue };
         let found = lines(client, id, printed.after).await;
-        let Some(found) = news.retry_while_away(found).await? else { continue };
+        let Some(found) = changes.retry_while_away(found).await? else { continue };
         printed.print(&found)?;
         if job["completed_at"].is_string() {
             return Ok(());
         }
-        news.wait((job["state"] == "running").then_some(LOG_POLL_INTERVAL)).await?;
+        changes.wait((job["state"] == "running").then_some(LOG_POLL_INTERVAL)).await?;
     }
 }
 

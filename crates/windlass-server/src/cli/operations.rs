@@ -164,8 +164,8 @@ pub(super) fn running(look: &Value) -> Cell {
 
 /// The pause of an object, if it has one.
 pub(super) fn held(pause: &Value, now: Timestamp) -> Cell {
-    let told = pause.as_object().map(|_| paused(pause, now)).unwrap_or_default();
-    Cell::painted(told, Some(Colour::Warning))
+    let description = pause.as_object().map(|_| paused(pause, now)).unwrap_or_default();
+    Cell::painted(description, Some(Colour::Warning))
 }
 
 fn paused(pause: &Value, now: Timestamp) -> String {
@@ -182,9 +182,9 @@ pub(super) fn head(kind: &str, name: &str, pause: &Value, now: Timestamp, paint:
 
 /// The settings of an object, or that there are none.
 pub(super) fn settings_section(look: &Value, names: &[Named], paint: Paint) -> String {
-    let told = settings::describe(look, names, paint);
-    let told = if told.is_empty() { "  no settings\n".to_owned() } else { told };
-    format!("{}\n{told}", paint.strong("settings"))
+    let description = settings::describe(look, names, paint);
+    let description = if description.is_empty() { "  no settings\n".to_owned() } else { description };
+    format!("{}\n{description}", paint.strong("settings"))
 }
 
 /// Refuses to configure an object with an unknown name, which is usually a typing error.

@@ -40,12 +40,12 @@ pub(super) async fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn restore_file(args: &RestoreArgs, from: &Path, to: &Path) -> anyhow::Result<ExitCode> {
-    let told = |stage| match stage {
+    let describe = |stage| match stage {
         Restoring::Copying => output::note(&format!("copying {}", from.display())),
         Restoring::Checking => output::note("checking every page and every invariant"),
         Restoring::Fencing => output::note("starting a new generation"),
     };
-    let restored = restore::restore(from, to, told).await?;
+    let restored = restore::restore(from, to, describe).await?;
     if args.json {
         let whole = json!({
             "store": args.store.store, "generation": restored.generation, "jobs": restored.jobs,

@@ -81,9 +81,9 @@ impl ServeArgs {
         if self.log.is_quiet() {
             super::output::note(&format!("listening on {url}; stop with Ctrl-C"));
         }
-        let elsewhere = if url == super::connect::URL { String::new() } else { format!(" --url {url}") };
+        let url_flag = if url == super::connect::URL { String::new() } else { format!(" --url {url}") };
         super::output::note(&format!(
-            "dashboard: {url}\ntry: windlass submit hello '{{\"name\": \"world\"}}'{elsewhere}"
+            "dashboard: {url}\ntry: windlass submit hello '{{\"name\": \"world\"}}'{url_flag}"
         ));
     }
 
@@ -161,7 +161,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let store = tokio::select! {
         opened = listening.answer_until(waits_for, args.open_store(keeping)) => opened?,
         // Nothing was served yet, so there is nothing to finish.
-        () = signals.told_to_stop() => return Ok(ExitCode::SUCCESS),
+        () = signals.stop_signal() => return Ok(ExitCode::SUCCESS),
     };
     let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();
     let server = listening.serve(store.clone()).await?;
@@ -183,7 +183,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     let stopped_by: OnceCell<Deadline> = OnceCell::new();
     let stopping = async {
-        signals.told_to_stop().await;
+        signals.stop_signal().await;
         supervisor.stopping();
         tracing::info!("stopping");
         let _once = stopped_by.set(Deadline::after(limits::STOP_MAX));
@@ -231,7 +231,7 @@ impl Signals {
         })
     }
 
-    async fn told_to_stop(&mut self) {
+    async fn stop_signal(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -271,11 +271,11 @@ async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCo
 /// and only if there is a terminal to show it on.
 async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
     let is_watched = std::io::stderr().is_terminal();
-    let mut news = JobEventStream::open(client, id).await?;
+    let mut changes = JobEventStream::open(client, id).await?;
     let mut last = String::new();
     loop {
         let looked = client.value(Call::get(&["jobs", id])).await;
-        let Some(job) = news.retry_while_away(looked).await? else { continue };
+        let Some(job) = changes.retry_while_away(looked).await? else { continue };
         if job["completed_at"].is_string() {
             return Ok(job);
         }
@@ -288,6 +288,6 @@ async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
             last = now;
         }
         let is_moving = is_watched && state == "running";
-        news.wait(is_moving.then_some(JOB_POLL_INTERVAL)).await?;
+        changes.wait(is_moving.then_some(JOB_POLL_INTERVAL)).await?;
     }
 }

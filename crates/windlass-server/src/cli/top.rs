@@ -67,13 +67,13 @@ pub(super) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
             event = events.recv() => {
                 screen.now = client.now();
                 let Some(event) = event else { break };
-                if !heed(&mut screen, &feed, &event) {
+                if !handle(&mut screen, &feed, &event) {
                     break;
                 }
             }
-            news = feed.next() => {
+            update = feed.next() => {
                 screen.now = client.now();
-                hear(&mut screen, news?);
+                apply(&mut screen, update?);
             }
             _ = tick.tick() => {
                 screen.now = client.now();
@@ -88,7 +88,7 @@ pub(super) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Handles a terminal event; returns false to quit.
-fn heed(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
+fn handle(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
     // A resize needs only the redraw that follows.
     let Event::Key(key) = event else { return true };
     match screen.press(*key) {
@@ -102,11 +102,11 @@ fn heed(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
 }
 
 /// Applies an update to the screen.
-fn hear(screen: &mut Screen, news: Update) {
-    match news {
+fn apply(screen: &mut Screen, update: Update) {
+    match update {
         Update::Look(look) => screen.take(*look),
         Update::Lost(why) => screen.lose(&why),
-        Update::Said { text, is_trouble } => screen.say(escaped(&text), is_trouble),
+        Update::Said { text, is_error } => screen.say(escaped(&text), is_error),
         Update::Job(look) => {
             let now = screen.now;
             if let Mode::Details(details) = &mut screen.mode

@@ -28,7 +28,7 @@ enum Link {
 }
 
 impl Link {
-    fn told(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Link::After => "",
             Link::AfterAny => "  after any",
@@ -141,8 +141,8 @@ impl Tree {
                 };
                 let is_new = seen.insert(id.clone());
                 let again = if is_new { "" } else { "  (above)" };
-                let told = self.told(&id, link, is_new && id == own, paint);
-                let _always_fits = writeln!(text, "  {indent}{corner}{told}{again}");
+                let line = self.describe(&id, link, is_new && id == own, paint);
+                let _always_fits = writeln!(text, "  {indent}{corner}{line}{again}");
                 if is_new {
                     let below = match (link, is_last) {
                         (None, _) => indent,
@@ -173,10 +173,10 @@ impl Tree {
         first.chain(others).cloned().collect()
     }
 
-    fn told(&self, id: &str, link: Option<Link>, is_own: bool, paint: Paint) -> String {
+    fn describe(&self, id: &str, link: Option<Link>, is_own: bool, paint: Paint) -> String {
         let unknown = (String::new(), String::new());
         let (job_type, state) = self.names.get(id).unwrap_or(&unknown);
-        let link = paint.faint(link.map_or("", Link::told));
+        let link = paint.faint(link.map_or("", Link::label));
         let (shown, mark) = if is_own {
             (paint.strong(id), paint.paint("  ← this job", Some(Colour::Active)))
         } else {

@@ -189,7 +189,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let running = worker.run_until(stop.cancelled());
     let left = tokio::select! {
         left = running => left,
-        failed = leave_when_told(args, &program, &control, &stop) => return failed,
+        failed = stop_on_signals(args, &program, &control, &stop) => return failed,
     };
     // No started process may stay behind.
     let is_empty = tokio::time::timeout(args.grace.0 + PROGRAM_GRACE_MARGIN, program.emptied()).await.is_ok();
@@ -197,11 +197,11 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         program.kill();
         program.emptied().await;
     }
-    let farewell = left.map_err(|error| explained(&place, had_key, error))?;
+    let shutdown = left.map_err(|error| explained(&place, had_key, error))?;
     queue.close();
     telemetry.finish().await;
-    if !args.quiet && farewell.released > 0 {
-        output::note(&format!("windlass: released {}", jobs(farewell.released)));
+    if !args.quiet && shutdown.released > 0 {
+        output::note(&format!("windlass: released {}", jobs(shutdown.released)));
     }
     let is_broken = tokio::time::timeout(Duration::ZERO, program.broken()).await.is_ok();
     anyhow::ensure!(!is_broken, "{} can no longer be started", command.display());
@@ -209,7 +209,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Handles the signals and other events that stop a worker; returns only on an error.
-async fn leave_when_told(
+async fn stop_on_signals(
     args: &WorkArgs,
     program: &Program,
     control: &WorkerControl,
@@ -217,7 +217,7 @@ async fn leave_when_told(
 ) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut told = async || {
+    let mut signalled = async || {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -226,11 +226,11 @@ async fn leave_when_told(
     if !args.quiet {
         tokio::select! {
             _ = control.started() => greet(args),
-            () = told() => {}
+            () = signalled() => {}
         }
     }
     tokio::select! {
-        () = told() => {}
+        () = signalled() => {}
         () = program.broken() => {}
     }
     program.leave();
@@ -242,7 +242,7 @@ async fn leave_when_told(
             args.drain
         ));
     }
-    told().await;
+    signalled().await;
     program.kill();
     // Stop the programs before the jobs are released: the next worker must not run beside them.
     let _gone_or_stuck = tokio::time::timeout(PROGRAM_GRACE_MARGIN, program.emptied()).await;

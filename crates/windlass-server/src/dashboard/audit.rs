@@ -69,27 +69,27 @@ impl RecordRow {
 fn context(json: &str) -> String {
     let parsed: Result<Value, _> = serde_json::from_str(json);
     let Ok(Value::Object(fields)) = parsed else { return line(json, 300) };
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     let is_reason = |name: &str| name == "reason";
     let reason = fields.iter().filter(|(name, _)| is_reason(name));
     for (name, value) in reason.chain(fields.iter().filter(|(name, _)| !is_reason(name))) {
         if !["job_id", "actor_id"].contains(&name.as_str()) {
-            describe_field(name, value, &mut told);
+            describe_field(name, value, &mut parts);
         }
     }
-    line(&told.join(" · "), 300)
+    line(&parts.join(" · "), 300)
 }
 
 /// Adds a value with its name; nested values by their own names; skips values that are not set.
-fn describe_field(name: &str, value: &Value, told: &mut Vec<String>) {
+fn describe_field(name: &str, value: &Value, parts: &mut Vec<String>) {
     match value {
         Value::Null => {}
         Value::Object(fields) => match (fields.get("secs").and_then(Value::as_u64), fields.len()) {
-            (Some(seconds), 2) => told.push(format!("{name} {}", span(Duration::from_secs(seconds)))),
-            _ => fields.iter().for_each(|(name, value)| describe_field(name, value, told)),
+            (Some(seconds), 2) => parts.push(format!("{name} {}", span(Duration::from_secs(seconds)))),
+            _ => fields.iter().for_each(|(name, value)| describe_field(name, value, parts)),
         },
-        Value::String(text) => told.push(format!("{} {text}", name.replace('_', " "))),
-        other => told.push(format!("{} {other}", name.replace('_', " "))),
+        Value::String(text) => parts.push(format!("{} {text}", name.replace('_', " "))),
+        other => parts.push(format!("{} {other}", name.replace('_', " "))),
     }
 }
 

@@ -161,15 +161,15 @@ mod tests {
             schedule("twice", cron("0 8,9 * * *"), now()),
         ];
         let days = calendar(&found, now());
-        let told = |day: usize, name: &str| {
+        let run_of = |day: usize, name: &str| {
             let run = days[day].runs.iter().find(|run| run.name == name);
             run.map(|run| (run.time.clone(), run.often.clone().unwrap_or_default()))
         };
-        assert_eq!(told(0, "daily"), None, "it was at one o'clock");
-        assert_eq!(told(1, "daily"), Some(("01:00".into(), String::new())));
-        assert_eq!(told(1, "often"), Some(("00:00".into(), "every 15m, 96×".into())));
-        assert_eq!(told(1, "ticks"), Some(("00:00".into(), "every 1.0 s, 144+×".into())));
-        assert_eq!(told(6, "twice"), Some(("07:00".into(), "2×".into())));
+        assert_eq!(run_of(0, "daily"), None, "it was at one o'clock");
+        assert_eq!(run_of(1, "daily"), Some(("01:00".into(), String::new())));
+        assert_eq!(run_of(1, "often"), Some(("00:00".into(), "every 15m, 96×".into())));
+        assert_eq!(run_of(1, "ticks"), Some(("00:00".into(), "every 1.0 s, 144+×".into())));
+        assert_eq!(run_of(6, "twice"), Some(("07:00".into(), "2×".into())));
         let daily = days[1].runs.iter().find(|run| run.name == "daily");
         assert_eq!(daily.and_then(|run| run.own_time.as_deref()), Some("Mon 02:00 Europe/Berlin"));
     }

@@ -76,7 +76,7 @@ pub(super) async fn guard(State(board): State<Dashboard>, mut request: Request, 
             finish(next.run(request).await, &nobody(theme), back.as_deref())
         }
         Ok(None) => turn_away(&request),
-        Err(trouble) => page::trouble(&trouble, &nobody(theme), back.as_deref()),
+        Err(error) => page::error_page(&error, &nobody(theme), back.as_deref()),
     };
     harden(response.headers_mut());
     response
@@ -93,14 +93,14 @@ fn seal_what_was_done(headers: &mut HeaderMap, visitor: &Visitor) {
 
 /// Renders errors as a page.
 fn finish(mut response: Response, visitor: &Visitor, back: Option<&str>) -> Response {
-    if let Some(trouble) = response.extensions_mut().remove::<PageError>() {
-        return page::trouble(&trouble, visitor, back);
+    if let Some(error) = response.extensions_mut().remove::<PageError>() {
+        return page::error_page(&error, visitor, back);
     }
     // Errors of path parsing are plain text.
     let is_plain = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/plain");
     let is_unread = response.status() == StatusCode::BAD_REQUEST
         && response.headers().get(header::CONTENT_TYPE).is_some_and(is_plain);
-    if is_unread { page::trouble(&PageError::unreadable(), visitor, back) } else { response }
+    if is_unread { page::error_page(&PageError::unreadable(), visitor, back) } else { response }
 }
 
 /// The page of this site that sent the request, if it was another one.
@@ -134,14 +134,14 @@ fn turn_away(request: &Request) -> Response {
     let here = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let asked = back.as_deref().unwrap_or(here);
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", asked).finish();
-    let door = format!("/sign-in?{query}");
+    let sign_in_url = format!("/sign-in?{query}");
     match site(request.headers()) {
         // Browsers do not send the cookie when another site links here. A redirect from our own page sends it, so that a
         // signed-in visitor gets in at once.
         Some("cross-site" | "same-site") => {
-            page::pass_on(&door).unwrap_or_else(|_| Redirect::to(&door).into_response())
+            page::pass_on(&sign_in_url).unwrap_or_else(|_| Redirect::to(&sign_in_url).into_response())
         }
-        Some(_) | None => Redirect::to(&door).into_response(),
+        Some(_) | None => Redirect::to(&sign_in_url).into_response(),
     }
 }
 

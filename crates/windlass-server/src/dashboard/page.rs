@@ -337,8 +337,8 @@ struct ErrorPage<'a> {
 }
 
 /// Renders an error page.
-pub(super) fn trouble(trouble: &PageError, visitor: &Visitor, back: Option<&str>) -> Response {
-    let shell = Layout::bare(visitor, "", trouble.title);
-    let page = ErrorPage { shell, title: trouble.title, message: &trouble.message, back };
-    answer(trouble.status, &page).unwrap_or_else(|_| trouble.status.into_response())
+pub(super) fn error_page(error: &PageError, visitor: &Visitor, back: Option<&str>) -> Response {
+    let shell = Layout::bare(visitor, "", error.title);
+    let page = ErrorPage { shell, title: error.title, message: &error.message, back };
+    answer(error.status, &page).unwrap_or_else(|_| error.status.into_response())
 }

@@ -168,9 +168,9 @@ async fn send_event(
     if is_behind && sender.send(changed(0)).await.is_err() {
         return;
     }
-    let (mut told, mut is_owed) = (Stopwatch::start(), false);
+    let (mut since_sent, mut is_owed) = (Stopwatch::start(), false);
     loop {
-        let idle = limits::LIVE_IDLE_EVERY.saturating_sub(told.elapsed());
+        let idle = limits::LIVE_IDLE_EVERY.saturating_sub(since_sent.elapsed());
         let wait = if job.is_some() { idle.min(limits::LIVE_EVERY) } else { idle };
         let heard = tokio::time::timeout(wait, changes.changed()).await;
         let signed_in = middleware::identify(board, headers).await;
@@ -183,15 +183,15 @@ async fn send_event(
         let now = looks(board, visitor, job).await;
         let patience = if job.is_some() { limits::LIVE_AROUND_EVERY } else { Duration::ZERO };
         let is_due = now != last
-            || (is_owed && told.elapsed() >= patience)
-            || told.elapsed() >= limits::LIVE_IDLE_EVERY;
+            || (is_owed && since_sent.elapsed() >= patience)
+            || since_sent.elapsed() >= limits::LIVE_IDLE_EVERY;
         if !is_due {
             continue;
         }
         if sender.send(changed(announcement.number)).await.is_err() {
             return;
         }
-        (last, told, is_owed) = (now, Stopwatch::start(), false);
+        (last, since_sent, is_owed) = (now, Stopwatch::start(), false);
     }
 }
 

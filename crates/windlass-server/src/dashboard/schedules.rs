@@ -215,6 +215,6 @@ pub(super) async fn act(
     let path = if form.get("from") == Some("overview") { "/" } else { "/schedules" };
     let job = started.map(|job| ("job", job.id.to_string()));
     let page = query.text("page").map(|page| ("page", page));
-    let told = [("done", done.to_owned()), ("about", about)].into_iter().chain(job).chain(page);
-    Ok(Redirect::to(&address(path, told)).into_response())
+    let pairs = [("done", done.to_owned()), ("about", about)].into_iter().chain(job).chain(page);
+    Ok(Redirect::to(&address(path, pairs)).into_response())
 }

@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn signing_in_leads_nowhere_else() {
         assert_eq!(within(Some("/jobs?state=failed")), "/jobs?state=failed");
-        for elsewhere in
+        for outside in
             ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "/a\nb"]
         {
-            assert_eq!(within(Some(elsewhere)), "/", "{elsewhere}");
+            assert_eq!(within(Some(outside)), "/", "{outside}");
         }
     }
 }

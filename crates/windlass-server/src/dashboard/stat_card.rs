@@ -43,7 +43,7 @@ pub(super) struct StatCards<'a> {
     pub(super) config: &'a Config,
     /// The last hour.
     pub(super) hour: &'a Minute,
-    /// Dead letters that were not redriven.
+    /// Dead dead_letters that were not redriven.
     pub(super) dead: CountResult,
     /// When retrying jobs run next; empty if there are too many to read.
     pub(super) retries: String,
@@ -71,11 +71,11 @@ pub(super) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
     let retrying = of(&[JobState::Retrying]);
     let retries =
         if numbers.retries.is_empty() { "failed, waiting to retry".into() } else { numbers.retries.clone() };
-    let letters = StatCard {
+    let dead_letters = StatCard {
         value: at_least(numbers.dead),
         exact: at_least(numbers.dead),
         ..StatCard::new(
-            "Dead letters",
+            "Dead dead_letters",
             0,
             if numbers.dead.jobs > 0 { "need attention" } else { "none, or all redriven" },
             if numbers.dead.jobs > 0 { "dead_letter" } else { "quiet" },
@@ -107,7 +107,7 @@ pub(super) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
             if failed > 0 { "failed" } else { "quiet" },
         )
         .to("/jobs?state=failed"),
-        letters.to("/dead"),
+        dead_letters.to("/dead"),
         StatCard::new("Workers", live as u64, workers, "quiet").to("/workers"),
     ]
 }

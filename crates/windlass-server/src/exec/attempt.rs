@@ -43,20 +43,20 @@ impl Program {
     /// Runs the program for a job; `left` is cancelled when the handler was dropped.
     pub(super) async fn attempt(&self, cx: &Cx, left: CancellationToken) -> ExitOutcome {
         let watch = Stopwatch::start();
-        let (exit, verdict) = match self.start(cx) {
+        let (exit, exit_outcome) = match self.start(cx) {
             Ok(process) => match self.accompany(cx, process, &left).await {
-                Ok((exit, verdict)) => (Some(exit), verdict),
+                Ok((exit, exit_outcome)) => (Some(exit), exit_outcome),
                 Err(error) => (None, ExitOutcome::NotStarted { error: error.to_string() }),
             },
             Err(error) => (None, self.not_started(&error)),
         };
-        let (outcome, error) = match &verdict {
+        let (outcome, error) = match &exit_outcome {
             ExitOutcome::Completed(_) => ("completed", None),
             ExitOutcome::Failed(failure) => ("failed", Some(failure.message.clone())),
             ExitOutcome::Stopped(cause) => (cause.as_str(), None),
             ExitOutcome::NotStarted { error } => ("not_started", Some(error.clone())),
         };
-        let category = match &verdict {
+        let category = match &exit_outcome {
             ExitOutcome::Failed(failure) => Some(failure.category),
             _ => None,
         };
@@ -71,7 +71,7 @@ impl Program {
             category,
             error,
         });
-        verdict
+        exit_outcome
     }
 
     fn start(&self, cx: &Cx) -> io::Result<Process> {
@@ -147,9 +147,9 @@ impl Program {
         let cause = tokio::select! {
             biased;
             () = process.ended() => return None,
-            cause = self.told_to_stop(cx, left) => cause,
+            cause = self.stop_cause(cx, left) => cause,
         };
-        let (signal, grace) = self.farewell(cause);
+        let (signal, grace) = self.stop_signal(cause);
         process.signal(signal);
         tokio::select! {
             () = process.ended() => {}
@@ -160,7 +160,7 @@ impl Program {
         Some(cause)
     }
 
-    async fn told_to_stop(&self, cx: &Cx, left: &CancellationToken) -> Cause {
+    async fn stop_cause(&self, cx: &Cx, left: &CancellationToken) -> Cause {
         let limit = self.conduct.timeout.unwrap_or(windlass::limits::DURATION_MAX);
         tokio::select! {
             biased;
@@ -172,7 +172,7 @@ impl Program {
     }
 
     /// The stop signal for a cause, and the grace period.
-    fn farewell(&self, cause: Cause) -> (Signal, Duration) {
+    fn stop_signal(&self, cause: Cause) -> (Signal, Duration) {
         let grace = self.conduct.grace;
         match cause {
             // Another worker may have the job by now, and a lease must prevent two at once.

@@ -192,8 +192,8 @@ mod tests {
         use CancelReason::{Cancelled, Lost, Suspended, TimedOut};
         for why in [Cancelled, Lost, Suspended, TimedOut] {
             let cause = Cause::Interrupted(why);
-            let verdict = judge(Exit::Code(0), Some(cause), Ok(None), &StderrTail::default(), LIMIT);
-            assert!(matches!(verdict, ExitOutcome::Stopped(stopped) if stopped == cause), "{why:?}");
+            let exit_outcome = judge(Exit::Code(0), Some(cause), Ok(None), &StderrTail::default(), LIMIT);
+            assert!(matches!(exit_outcome, ExitOutcome::Stopped(stopped) if stopped == cause), "{why:?}");
         }
     }
 

@@ -102,7 +102,7 @@ fn keep_last(lines: &mut VecDeque<String>, line: String) {
 #[derive(Default)]
 pub(super) struct SharedLogBuffer {
     notes: Mutex<LogBuffer>,
-    news: Notify,
+    changed: Notify,
 }
 
 /// What the outcome needs from standard error.
@@ -128,7 +128,7 @@ impl SharedLogBuffer {
             lines.push(&buffer[..count], |line| notes.add(line));
             // An incomplete line is used if the program writes no more.
             drop(notes);
-            self.news.notify_one();
+            self.changed.notify_one();
         }
         if let Some(line) = lines.rest() {
             self.lock().add(line);
@@ -140,7 +140,7 @@ impl SharedLogBuffer {
         loop {
             tokio::select! {
                 () = over.cancelled() => return,
-                () = self.news.notified() => {}
+                () = self.changed.notified() => {}
             }
             if let Err(WorkError::Stale(_)) = self.send_batch(cx, false).await {
                 return;

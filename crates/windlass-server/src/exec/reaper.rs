@@ -35,8 +35,8 @@ impl Guard {
 
     fn send_command(&self, sign: char, group: Pid) {
         let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = line.as_mut().map(|line| writeln!(line, "{sign}{}", group.as_raw_nonzero()));
-        if let Some(Err(error)) = told {
+        let written = line.as_mut().map(|line| writeln!(line, "{sign}{}", group.as_raw_nonzero()));
+        if let Some(Err(error)) = written {
             tracing::warn!(%error, "the reaper is gone: programs would outlive a killed worker");
             *line = None;
         }
@@ -80,9 +80,9 @@ pub(crate) async fn guard(grace: Duration) -> io::Result<()> {
 /// The groups that are registered when the pipe closes.
 fn left_behind(line: impl BufRead) -> Vec<Pid> {
     let mut groups = BTreeSet::new();
-    for told in line.lines().map_while(Result::ok) {
+    for entry in line.lines().map_while(Result::ok) {
         let Some((sign, Ok(number))) =
-            told.split_at_checked(1).map(|(sign, rest)| (sign, rest.parse::<i32>()))
+            entry.split_at_checked(1).map(|(sign, rest)| (sign, rest.parse::<i32>()))
         else {
             continue;
         };

@@ -22,8 +22,8 @@ struct Failures {
     count: u32,
     last: Timestamp,
     /// When it was last reported.
-    told: Option<Timestamp>,
-    untold: u32,
+    last_report: Option<Timestamp>,
+    unreported: u32,
 }
 
 impl Failures {
@@ -56,18 +56,24 @@ impl Guesses {
         if by_address.len() >= limits::GUESSING_ADDRESSES_MAX && !by_address.contains_key(&from) {
             return None;
         }
-        let failures =
-            by_address.entry(from).or_insert(Failures { count: 0, last: now, told: None, untold: 0 });
+        let failures = by_address.entry(from).or_insert(Failures {
+            count: 0,
+            last: now,
+            last_report: None,
+            unreported: 0,
+        });
         if now.since(failures.last) >= limits::GUESSES_FORGOTTEN_AFTER {
             failures.count = 0;
         }
         failures.count = failures.count.saturating_add(1);
-        failures.untold = failures.untold.saturating_add(1);
+        failures.unreported = failures.unreported.saturating_add(1);
         failures.last = now;
-        let is_due = failures.told.is_none_or(|told| now.since(told) >= limits::GUESSES_TOLD_EVERY);
+        let is_due = failures
+            .last_report
+            .is_none_or(|last_report| now.since(last_report) >= limits::GUESSES_TOLD_EVERY);
         is_due.then(|| {
-            failures.told = Some(now);
-            std::mem::take(&mut failures.untold)
+            failures.last_report = Some(now);
+            std::mem::take(&mut failures.unreported)
         })
     }
 
@@ -85,8 +91,9 @@ mod tests {
     fn an_address_that_guesses_is_slowed_down_and_told_of_once_a_minute() {
         let (guesses, now) = (Guesses::default(), Timestamp::from_millis(1_000_000));
         let (eve, ada): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
-        let told: Vec<_> = (0..limits::GUESSES_FREE).filter_map(|_| guesses.failed(eve, now)).collect();
-        assert_eq!(told, [1], "the first is reported at once");
+        let last_report: Vec<_> =
+            (0..limits::GUESSES_FREE).filter_map(|_| guesses.failed(eve, now)).collect();
+        assert_eq!(last_report, [1], "the first is reported at once");
         assert_eq!(guesses.check(eve, now), Err(Duration::from_secs(1)));
         assert_eq!(guesses.check(ada, now), Ok(()));
         let later = now.plus(Duration::from_secs(1));

@@ -50,8 +50,9 @@ impl Sending {
     async fn run(mut self, mut spans: mpsc::Receiver<Span>, stop: CancellationToken) {
         let mut batch = Vec::new();
         loop {
-            let is_last =
-                stop.run_until_cancelled(gather(&mut spans, &mut batch, self.settings.sent_every)).await;
+            let is_last = stop
+                .run_until_cancelled(collect_batch(&mut spans, &mut batch, self.settings.sent_every))
+                .await;
             if is_last.is_none() {
                 break;
             }
@@ -84,15 +85,15 @@ impl Sending {
                 answer_bytes_max: None,
             })
             .await;
-        let trouble = match answer {
+        let problem = match answer {
             Ok(answer) if answer.status.is_success() => None,
             Ok(answer) => Some(format!("it responded with {}", answer.status)),
             Err(error) => Some(error.to_string()),
         };
-        match trouble {
-            Some(trouble) if !self.is_failing => {
+        match problem {
+            Some(problem) if !self.is_failing => {
                 tracing::warn!(
-                    trouble,
+                    problem,
                     spans = count,
                     "the collector does not accept traces; they are dropped"
                 );
@@ -108,7 +109,7 @@ impl Sending {
 }
 
 /// Waits for a first span, then a while for others; the spans stay in the batch if this is dropped.
-async fn gather(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>, patience: Duration) {
+async fn collect_batch(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>, patience: Duration) {
     if spans.recv_many(batch, 1).await == 0 {
         // There are no more spans; wait for the end.
         std::future::pending::<()>().await;

@@ -23,7 +23,7 @@ use crate::limits;
 /// Delivers callbacks until `shutdown` completes.
 pub async fn run(store: Store, webhooks: WebhookClient, shutdown: impl Future<Output = ()>) {
     let client = Client::from_store_without_maintenance(store.clone()).as_caller(Caller::system());
-    let carrier = CallbackWorker { keyring: SigningKeys::new(store.clone()), store, client: webhooks };
+    let carrier = CallbackWorker { signing: SigningKeys::new(store.clone()), store, client: webhooks };
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let carrier = carrier.clone();
@@ -69,21 +69,21 @@ fn event_of(body: &[u8]) -> Result<String, Failure> {
 struct CallbackWorker {
     store: Store,
     client: WebhookClient,
-    keyring: SigningKeys,
+    signing: SigningKeys,
 }
 
 impl CallbackWorker {
     /// Delivers one callback; retries have the same message id.
     async fn deliver(&self, cx: &Cx) -> anyhow::Result<()> {
         let Some(url) = cx.labels().callback_url.as_deref() else {
-            let told = "this callback has no URL: it cannot be delivered";
-            return Err(Failure::permanent("callback_without_address", told).into());
+            let problem = "this callback has no URL: it cannot be delivered";
+            return Err(Failure::permanent("callback_without_address", problem).into());
         };
         let clock = &self.store.environment().clock;
         let body = Bytes::from(cx.payload().bytes.to_vec());
         let endpoint = Endpoint::new(Purpose::Callback, url)
             .map_err(|error| outcome::of_error(url, &CallError::Refused(error)))?;
-        let keys = self.keyring.keys(cx.tenant(), &endpoint).await?;
+        let keys = self.signing.keys(cx.tenant(), &endpoint).await?;
         let event = event_of(&body)?;
         let id = cx.job_id().to_string();
         let message = Message { id: &id, at: clock.now(), event: &event, endpoint: &endpoint, body: &body };

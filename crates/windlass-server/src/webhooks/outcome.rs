@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_is_told_helps_and_holds_no_secret() {
-        let mut told: Vec<Failure> =
+        let mut failures: Vec<Failure> =
             [302, 404, 410, 500, 999].map(|status| judged(status, None).unwrap_err()).into();
         let errors = [
             CallError::Refused(TargetError::Port(25)),
@@ -139,17 +139,17 @@ mod tests {
             CallError::Broken("connection reset".into()),
             CallError::TooSlow(Duration::from_secs(15)),
         ];
-        told.extend(errors.iter().map(|error| of_error(URL, error)));
-        for failure in &told {
+        failures.extend(errors.iter().map(|error| of_error(URL, error)));
+        for failure in &failures {
             assert!(!failure.message.contains("hunter2"), "{failure}");
             assert!(failure.message.starts_with("https://example.com"), "{failure}");
             assert!(failure.code.is_some(), "{failure}");
         }
         assert_eq!(
-            told[5].category,
+            failures[5].category,
             Category::Permanent,
             "an address that is not allowed now is not allowed later"
         );
-        assert!(told[6..].iter().all(|failure| failure.category == Category::Temporary));
+        assert!(failures[6..].iter().all(|failure| failure.category == Category::Temporary));
     }
 }

@@ -37,7 +37,7 @@ type PushKey = (QueueName, Option<Tenant>);
 struct PushContext {
     store: Store,
     client: WebhookClient,
-    keyring: SigningKeys,
+    signing: SigningKeys,
     targets: Arc<RwLock<PushTargets>>,
 }
 
@@ -49,8 +49,8 @@ struct Runner {
 
 /// Pushes the jobs of all queues with a target until `shutdown` completes; changes of targets apply within a second.
 pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
-    let keyring = SigningKeys::new(store.clone());
-    let desk = PushContext { store, client, keyring, targets: Arc::default() };
+    let signing = SigningKeys::new(store.clone());
+    let desk = PushContext { store, client, signing, targets: Arc::default() };
     let mut runners: BTreeMap<PushKey, Runner> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
@@ -133,7 +133,7 @@ impl PushContext {
         // Signed for the owner of the target: a target for all tenants must not need every tenant's secret.
         let endpoint = Endpoint::new(Purpose::Push, &push.url)
             .map_err(|error| outcome::of_error(&push.url, &CallError::Refused(error)))?;
-        let keys = self.keyring.keys(whose.1.as_ref().unwrap_or(&Tenant::default()), &endpoint).await?;
+        let keys = self.signing.keys(whose.1.as_ref().unwrap_or(&Tenant::default()), &endpoint).await?;
         let id = cx.job_id().to_string();
         let message = Message { id: &id, at: now, event: EVENT, endpoint: &endpoint, body: &bytes };
         let headers = signature::sign(message, facts(cx), &keys);
@@ -154,9 +154,9 @@ impl PushContext {
             Body::Whole(body) => Ok(serde_json::from_slice(&body).ok()),
             Body::TooLong => {
                 let limit = environment.options.payload_bytes_max;
-                let told =
+                let problem =
                     format!("the job was done, but its result exceeds {limit} bytes: respond with less");
-                Err(Failure::permanent("result_too_large", told).into())
+                Err(Failure::permanent("result_too_large", problem).into())
             }
         }
     }

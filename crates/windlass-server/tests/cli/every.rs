@@ -10,7 +10,7 @@ use crate::program::{PATIENCE, store_in, windlass};
 /// Commands that do something and print JSON. A word in capitals stands for a new object each time: `ID` a waiting job,
 /// `FINAL` a final one, `LINES` a file of jobs, `STORE` the served store, `COPY` a store that is not served, `BACKUP` its
 /// file, `NEW` a file that does not exist, `NAME` a schedule.
-const DEEDS: [&[&str]; 38] = [
+const ACTIONS: [&[&str]; 38] = [
     &["submit", "a"],
     &["batch", "LINES"],
     &["show", "ID"],
@@ -98,7 +98,7 @@ async fn filled(site: &Site, words: &[&str]) -> Vec<String> {
 #[tokio::test]
 async fn every_deed_is_told_as_json() {
     let site = furnished().await;
-    for choice in DEEDS {
+    for choice in ACTIONS {
         let mut words = filled(&site, choice).await;
         words.push("--json".to_owned());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -132,7 +132,7 @@ async fn whoever_stops_reading_ends_a_command_quietly() {
             assert_eq!(unread(&site, &words).await, (Some(141), String::new()), "{words:?}");
         }
     }
-    for choice in DEEDS {
+    for choice in ACTIONS {
         let mut words = filled(&site, choice).await;
         words.push("--json".to_owned());
         let (code, said) = unread(&site, &words).await;
@@ -145,7 +145,7 @@ async fn whoever_stops_reading_ends_a_command_quietly() {
 #[tokio::test]
 async fn a_deed_whose_words_nobody_reads_is_done_all_the_same() {
     let site = furnished().await;
-    for choice in DEEDS {
+    for choice in ACTIONS {
         let words = filled(&site, choice).await;
         let (code, said) = unread(&site, &words).await;
         assert!(

@@ -60,11 +60,11 @@ async fn the_first_key_binds_at_once_and_one_shape_refuses_everybody_else() {
         assert_eq!(Request::new(t.address, "GET", path).send().await.status, 200, "{path}");
     }
     // With keys, the host name of the request does not matter.
-    let elsewhere = t
+    let foreign = t
         .request("GET", "/jobs")
         .header("Host", "jobs.example")
         .header("Authorization", &format!("Bearer {secret}"));
-    assert_eq!(elsewhere.send().await.status, 200);
+    assert_eq!(foreign.send().await.status, 200);
 }
 
 #[tokio::test]

@@ -56,8 +56,8 @@ async fn a_server_without_its_database_answers_in_time_and_can_be_stopped() {
     // A request is being served when the server stops.
     let list = Request::new(server.address, "GET", "/api/v1/jobs");
     let waiting = tokio::spawn(async move { list.start().await });
-    let told = Instant::now();
+    let stopped = Instant::now();
     server.stop().await;
-    assert!(told.elapsed() < STOPPED + BUSY, "it was gone after {:?}", told.elapsed());
+    assert!(stopped.elapsed() < STOPPED + BUSY, "it was gone after {:?}", stopped.elapsed());
     drop(waiting);
 }

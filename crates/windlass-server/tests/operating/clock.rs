@@ -58,9 +58,9 @@ async fn worker_with(served: &Served, jobs: usize) -> Value {
 }
 
 async fn assert_held(served: &Served, beat: &Value) {
-    let told = served.post("/heartbeats", beat).await;
-    let told = told["jobs"].as_array().unwrap().iter();
-    let lost: Vec<&Value> = told.filter(|job| job["directive"] != "continue").collect();
+    let response = served.post("/heartbeats", beat).await;
+    let response = response["jobs"].as_array().unwrap().iter();
+    let lost: Vec<&Value> = response.filter(|job| job["directive"] != "continue").collect();
     assert!(lost.is_empty(), "{lost:?}");
 }
 

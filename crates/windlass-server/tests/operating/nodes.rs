@@ -117,7 +117,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     let (here, there) = (first.address, second.address);
     let all = ask(there, "PUT", "/queues/default", &json!({"audit": "all"})).await.unwrap();
     assert_eq!(all.status, 200);
-    let (told, mut heard) = mpsc::channel(100_000);
+    let (told, mut received) = mpsc::channel(100_000);
     tokio::spawn(listen(there, told));
     let (by_first, by_second) = (Arc::new(Acknowledged::default()), Arc::new(Acknowledged::default()));
     let mut callers = Vec::new();
@@ -153,7 +153,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     let trail = trail(there).await;
     assert!(trail.len() > 3 * (by_first.count() + by_second.count()), "every transition is in the trail");
     for (number, record) in (1..).zip(&trail) {
-        let (seen, event) = tokio::time::timeout(PATIENCE, heard.recv()).await.expect("in time").unwrap();
+        let (seen, event) = tokio::time::timeout(PATIENCE, received.recv()).await.expect("in time").unwrap();
         assert_eq!((seen, &event), (number, record), "events come in order and without a gap");
     }
     second.stop().await;

@@ -70,7 +70,7 @@ async fn what_cannot_be_moved_is_told_with_what_to_do() {
     let full = filled(other.path()).await;
     let missing = format!("sqlite:{}", folder.path().join("none.db").display());
     for (from, to, word) in [
-        (missing.as_str(), full.as_str(), "there is no store"),
+        (missing.as_str(), full.as_str(), "no store"),
         (&from, &full, "is not empty"),
         (&from, "http://127.0.0.1:1", "give `sqlite:PATH`"),
         (&from, "postgres://me:secret@127.0.0.1:1/x", "postgres://me:***@127.0.0.1:1/x"),
@@ -159,12 +159,12 @@ async fn what_is_no_store_is_refused_by_commands_that_look_and_left_as_it_was() 
         for command in [&["verify"][..], &["backup", &copy], &["stats"], &["audit", "verify"]] {
             let refused = run(&[command, &["--store", &address]].concat()).await;
             assert!(!refused.status.success(), "{command:?} {address}");
-            assert!(said(&refused.stderr).contains("there is no store"), "{}", said(&refused.stderr));
+            assert!(said(&refused.stderr).contains("no store"), "{}", said(&refused.stderr));
         }
         assert_eq!(std::fs::read(path).unwrap(), before);
         assert!(!Path::new(&format!("{}-head", path.display())).exists());
     }
     let schema = new_schema();
     let refused = run(&["verify", "--store", &schema]).await;
-    assert!(said(&refused.stderr).contains("there is no store"), "{}", said(&refused.stderr));
+    assert!(said(&refused.stderr).contains("no store"), "{}", said(&refused.stderr));
 }

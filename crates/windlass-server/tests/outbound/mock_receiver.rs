@@ -89,7 +89,7 @@ impl Office {
     }
 
     /// How a job ended: its state, and the category and code of its error.
-    pub(crate) async fn verdict(&self, id: JobId) -> (JobState, Option<(Category, String)>) {
+    pub(crate) async fn outcome(&self, id: JobId) -> (JobState, Option<(Category, String)>) {
         let found = self.ended(id).await;
         let error = found.job.details.error.clone();
         (found.job.state, error.map(|error| (error.category, error.code.unwrap_or_default())))

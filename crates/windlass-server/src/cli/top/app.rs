@@ -76,7 +76,7 @@ pub(super) enum Mode {
 #[derive(Debug, Clone)]
 pub(super) struct Note {
     pub(super) text: String,
-    pub(super) is_trouble: bool,
+    pub(super) is_error: bool,
     pub(super) at: Timestamp,
 }
 
@@ -158,8 +158,8 @@ impl Screen {
     }
 
     /// Shows a message for a while.
-    pub(super) fn say(&mut self, text: String, is_trouble: bool) {
-        self.note = Some(Note { text, is_trouble, at: self.now });
+    pub(super) fn say(&mut self, text: String, is_error: bool) {
+        self.note = Some(Note { text, is_error, at: self.now });
     }
 
     /// The queues that match the filter.

@@ -9,7 +9,7 @@ use super::model::{Attempt, Job, LogLine, Plain, Queue, Reason};
 pub(super) enum LineStyle {
     Heading,
     Text,
-    Trouble,
+    Error,
 }
 
 /// One line.
@@ -49,8 +49,8 @@ fn fact(label: &str, text: impl Into<String>) -> Line {
     Line { weight: LineStyle::Text, label: label.to_owned(), text: text.into() }
 }
 
-fn trouble(label: &str, text: impl Into<String>) -> Line {
-    Line { weight: LineStyle::Trouble, label: label.to_owned(), text: text.into() }
+fn error_line(label: &str, text: impl Into<String>) -> Line {
+    Line { weight: LineStyle::Error, label: label.to_owned(), text: text.into() }
 }
 
 fn ago(at: Timestamp, now: Timestamp) -> String {
@@ -91,7 +91,7 @@ impl Details {
         let mut lines = Vec::new();
         if let Some(pause) = &queue.paused {
             let reason = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-            lines.push(trouble("paused", format!("by {}, {}{reason}", pause.by, ago(pause.at.0, now))));
+            lines.push(error_line("paused", format!("by {}, {}{reason}", pause.by, ago(pause.at.0, now))));
         }
         lines.push(fact(
             "oldest waiting",
@@ -181,9 +181,9 @@ fn facts(job: &Job, now: Timestamp) -> Vec<Line> {
     }
     if let Some(error) = &job.error {
         let code = error.code.as_ref().map_or(String::new(), |code| format!(" {code}"));
-        lines.push(trouble("error", format!("{}{code}, {}", error.category, ago(error.at.0, now))));
-        lines.push(trouble("", error.message.as_str()));
-        lines.extend(error.cause.iter().map(|cause| trouble("caused by", cause.message.as_str())));
+        lines.push(error_line("error", format!("{}{code}, {}", error.category, ago(error.at.0, now))));
+        lines.push(error_line("", error.message.as_str()));
+        lines.extend(error.cause.iter().map(|cause| error_line("caused by", cause.message.as_str())));
     }
     lines
 }
@@ -197,6 +197,6 @@ fn tried(attempt: &Attempt, now: Timestamp) -> Vec<Line> {
     let outcome = attempt.outcome.as_ref().map_or("runs", Plain::as_str);
     let label = format!("attempt {}", attempt.number);
     let mut lines = vec![fact(&label, format!("{outcome}{took}"))];
-    lines.extend(attempt.error.as_ref().map(|error| trouble("", error.message.as_str())));
+    lines.extend(attempt.error.as_ref().map(|error| error_line("", error.message.as_str())));
     lines
 }

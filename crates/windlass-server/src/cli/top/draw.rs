@@ -150,7 +150,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
         return;
     }
     if let Some(note) = &screen.note {
-        let style = if note.is_trouble { theme.bad() } else { theme.good() };
+        let style = if note.is_error { theme.bad() } else { theme.good() };
         frame.render_widget(Line::styled(cut(&format!(" {}", note.text), width), style), area);
         return;
     }

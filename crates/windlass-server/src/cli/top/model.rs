@@ -84,7 +84,7 @@ pub(super) struct Flow {
 
 impl Flow {
     /// Attempts that failed.
-    pub(super) fn troubles(&self) -> u64 {
+    pub(super) fn errors(&self) -> u64 {
         self.failed + self.dead_letter + self.retried
     }
 }

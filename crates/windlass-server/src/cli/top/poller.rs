@@ -32,14 +32,14 @@ pub(super) enum Update {
     Said {
         text: String,
         /// Whether it is an error.
-        is_trouble: bool,
+        is_error: bool,
     },
 }
 
 /// Updates from the server, and the way to send commands to it.
 pub(super) struct Feed {
     client: Arc<Client>,
-    news: mpsc::Receiver<Update>,
+    updates: mpsc::Receiver<Update>,
     sender: mpsc::Sender<Update>,
     /// Incremented to poll at once.
     hurry: watch::Sender<u64>,
@@ -49,20 +49,20 @@ pub(super) struct Feed {
 impl Feed {
     /// Starts polling.
     pub(super) fn start(client: Arc<Client>) -> Feed {
-        let (sender, news) = mpsc::channel(TOP_EVENTS_BUFFERED);
+        let (sender, updates) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let (failed, failures) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let hurry = watch::Sender::new(0);
         let mut tasks = JoinSet::new();
         tasks.spawn(look_again_and_again(client.clone(), failures, hurry.subscribe(), sender.clone()));
         tasks.spawn(hear_of_failures(client.clone(), failed));
-        Feed { client, news, sender, hurry, tasks }
+        Feed { client, updates, sender, hurry, tasks }
     }
 
     /// The next update.
     pub(super) async fn next(&mut self) -> anyhow::Result<Update> {
         tokio::select! {
             // This struct holds a sender itself, so that the channel never closes.
-            Some(news) = self.news.recv() => Ok(news),
+            Some(updates) = self.updates.recv() => Ok(updates),
             Some(ended) = self.tasks.join_next() => {
                 ended?;
                 anyhow::bail!("the polling task has stopped")
@@ -74,16 +74,16 @@ impl Feed {
     pub(super) fn wish(&self, wish: Effect) {
         let (client, sender, hurry) = (self.client.clone(), self.sender.clone(), self.hurry.clone());
         tokio::spawn(async move {
-            let news = match wish {
+            let updates = match wish {
                 Effect::Quit => return,
                 Effect::Carry(order) => carry(&client, &order).await,
                 Effect::Look(id) => match look_at(&client, &id).await {
                     Ok(look) => Update::Job(Box::new(look)),
-                    Err(failure) => Update::Said { text: failure.to_string(), is_trouble: true },
+                    Err(failure) => Update::Said { text: failure.to_string(), is_error: true },
                 },
             };
             // The screen may be closed already.
-            let _ = sender.send(news).await;
+            let _ = sender.send(updates).await;
             hurry.send_modify(|count| *count += 1);
         });
     }
@@ -91,8 +91,8 @@ impl Feed {
 
 async fn carry(client: &Client, order: &Command) -> Update {
     match client.value(Call::post(&order.path()).json(&order.body())).await {
-        Ok(answer) => Update::Said { text: order.done(&answer), is_trouble: false },
-        Err(failure) => Update::Said { text: format!("refused: {failure}"), is_trouble: true },
+        Ok(answer) => Update::Said { text: order.done(&answer), is_error: false },
+        Err(failure) => Update::Said { text: format!("refused: {failure}"), is_error: true },
     }
 }
 
@@ -153,7 +153,7 @@ async fn look_again_and_again(
     client: Arc<Client>,
     mut failures: mpsc::Receiver<String>,
     mut hurry: watch::Receiver<u64>,
-    news: mpsc::Sender<Update>,
+    updates: mpsc::Sender<Update>,
 ) {
     let mut lately = RecentFailures::default();
     let mut pause = TOP_POLL_INTERVAL;
@@ -169,7 +169,7 @@ async fn look_again_and_again(
                 Update::Lost(failure.to_string())
             }
         };
-        if news.send(told).await.is_err() {
+        if updates.send(told).await.is_err() {
             return;
         }
         // Poll again soon after a command, to show its result.

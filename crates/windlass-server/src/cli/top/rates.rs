@@ -43,7 +43,7 @@ impl Rates {
                 let counted = Counted {
                     submitted: real(flow.submitted),
                     completed: real(flow.completed),
-                    failed: real(flow.troubles()),
+                    failed: real(flow.errors()),
                 };
                 (minute.at.0.as_millis(), counted)
             })

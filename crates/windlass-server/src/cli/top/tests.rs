@@ -174,7 +174,7 @@ fn each_key_means_what_the_job_it_acts_on_allows() {
         press(&mut screen, KeyCode::Char('n'));
     }
     press(&mut screen, KeyCode::Char('c'));
-    assert!(screen.note.as_ref().unwrap().is_trouble, "a queue cannot be cancelled");
+    assert!(screen.note.as_ref().unwrap().is_error, "a queue cannot be cancelled");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(super) async fn mark(window: &Window<'_>) {
 
 pub(super) async fn assert_not_reloaded(window: &Window<'_>) {
     assert_eq!(window.eval("window.isStillHere === true").await, true, "the page was loaded again");
-    assert_eq!(window.troubles().await, Vec::<String>::new());
+    assert_eq!(window.errors().await, Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -207,12 +207,12 @@ async fn a_link_from_another_site_finds_whoever_is_signed_in() {
     let window = browser.window().await;
     let follow = format!("location.href = {:?}", site.at("/jobs?state=failed"));
     // `localhost` is another site than the address.
-    let elsewhere = other.at("/").replace("127.0.0.1", "localhost");
-    window.open(&elsewhere).await;
+    let foreign = other.at("/").replace("127.0.0.1", "localhost");
+    window.open(&foreign).await;
     window.eval(&follow).await;
     window.until("location.pathname === '/sign-in' && document.querySelector('#key')").await;
     sign_in(&site, &window, &secret).await;
-    window.open(&elsewhere).await;
+    window.open(&foreign).await;
     window.eval(&follow).await;
     window.until("location.pathname === '/jobs' && location.search === '?state=failed'").await;
 }

@@ -159,7 +159,7 @@ async fn every_page_and_action_is_for_those_it_is_meant_for() {
                 writeln!(wrong, "{letter} does {path} {body}: {status}").unwrap();
             }
         }
-        assert_eq!(window.troubles().await, Vec::<String>::new(), "{letter}");
+        assert_eq!(window.errors().await, Vec::<String>::new(), "{letter}");
         if !"AO".contains(letter) {
             left_alone(&site, &named).await;
         }

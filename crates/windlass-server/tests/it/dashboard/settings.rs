@@ -404,5 +404,5 @@ async fn a_queue_is_paused_from_the_list_with_a_reason_and_its_settings_follow_o
     let patch = SettingsPatch::Queue(QueueName::default(), limits);
     site.store.configure(&Caller::local(), patch).await.unwrap();
     window.until("document.querySelector('#q-max').value === '7'").await;
-    assert_eq!(window.troubles().await, Vec::<String>::new());
+    assert_eq!(window.errors().await, Vec::<String>::new());
 }

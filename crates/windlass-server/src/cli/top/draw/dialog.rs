@@ -89,7 +89,7 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, details: &Details, theme: The
                 LineStyle::Heading => theme.strong(),
                 LineStyle::Text if line.label == "state" => theme.state(&line.text),
                 LineStyle::Text => Style::new(),
-                LineStyle::Trouble => theme.bad(),
+                LineStyle::Error => theme.bad(),
             };
             if line.weight == LineStyle::Heading {
                 return Line::styled(line.text.clone(), style);
