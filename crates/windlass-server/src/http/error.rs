@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_beyond_a_callers_share_and_reads_that_take_too_long_are_no_trouble_of_the_database() {
+    fn reads_beyond_a_callers_share_and_slow_reads_are_not_database_errors() {
         let retry_after = Duration::from_secs(2);
         let crowded = StoreError::TooManyReads { of: "key", waiting: 1_024, retry_after };
         let slow = StoreError::TooSlow("the read was cancelled".to_owned());

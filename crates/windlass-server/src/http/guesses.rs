@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_guesses_is_slowed_down_and_told_of_once_a_minute() {
+    fn an_address_that_guesses_is_throttled_and_reported_once_a_minute() {
         let (guesses, now) = (Guesses::default(), Timestamp::from_millis(1_000_000));
         let (eve, ada): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let last_report: Vec<_> =

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_helps_and_holds_no_secret() {
+    fn messages_help_and_contain_no_secret() {
         let mut failures: Vec<Failure> =
             [302, 404, 410, 500, 999].map(|status| judged(status, None).unwrap_err()).into();
         let errors = [

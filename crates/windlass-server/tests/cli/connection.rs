@@ -33,7 +33,7 @@ async fn a_profile_names_a_server_and_its_key() {
 }
 
 #[tokio::test]
-async fn something_else_than_a_server_is_told_apart() {
+async fn something_else_than_a_server_is_recognized() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answering = tokio::spawn(async move {
@@ -60,7 +60,7 @@ async fn a_refusal_for_now_has_a_code_of_its_own() {
 
 /// The stream is cut, and the job ends while no server is there to report it.
 #[tokio::test]
-async fn whoever_waits_goes_on_when_the_server_is_back() {
+async fn a_waiting_command_continues_when_the_server_is_back() {
     use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
     let site = Site::start().await;
     let mut waiting = Vec::new();

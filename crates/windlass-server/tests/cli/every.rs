@@ -96,7 +96,7 @@ async fn filled(site: &Site, words: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_deed_is_told_as_json() {
+async fn every_action_prints_json() {
     let site = furnished().await;
     for choice in ACTIONS {
         let mut words = filled(&site, choice).await;
@@ -124,7 +124,7 @@ async fn unread(site: &Site, words: &[String]) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn whoever_stops_reading_ends_a_command_quietly() {
+async fn a_closed_output_ends_a_command_quietly() {
     let site = furnished().await;
     for look in LOOKS.iter().filter(|look| **look != ["keys", "list"]) {
         for extra in [&[][..], &["--json"]] {
@@ -143,7 +143,7 @@ async fn whoever_stops_reading_ends_a_command_quietly() {
 
 /// A completed change stays, and an output that cannot be written does not panic.
 #[tokio::test]
-async fn a_deed_whose_words_nobody_reads_is_done_all_the_same() {
+async fn an_action_with_a_closed_output_is_done_all_the_same() {
     let site = furnished().await;
     for choice in ACTIONS {
         let words = filled(&site, choice).await;

@@ -163,7 +163,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
 
 /// M57
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pause_made_through_one_node_binds_and_lifts_on_the_other() {
+async fn a_pause_made_through_one_node_binds_and_ends_on_the_other() {
     let store = new_schema();
     let (first, second) = (node(&store).await, node(&store).await);
     let (here, there) = (first.address, second.address);

@@ -103,7 +103,7 @@ async fn a_failed_job_is_looked_into_and_redriven() {
 }
 
 #[tokio::test]
-async fn a_lost_server_is_told_and_found_again() {
+async fn a_lost_server_is_shown_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let server = busy(&folder).await;
     let address = server.address.to_string();

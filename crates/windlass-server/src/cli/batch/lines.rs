@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_names_a_line_that_was_refused_is_refused() {
+    fn a_line_that_refers_to_a_rejected_line_is_rejected() {
         let mut waiting = waiting(&[
             r#"{"name":"x"}"#,
             r#"{"name":"y","after":["@x"]}"#,

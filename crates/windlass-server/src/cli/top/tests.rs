@@ -178,7 +178,7 @@ fn each_key_means_what_the_job_it_acts_on_allows() {
 }
 
 #[test]
-fn a_redriven_job_is_told_by_its_new_id() {
+fn a_redriven_job_is_named_by_its_new_id() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));
     press(&mut screen, KeyCode::Char('r'));

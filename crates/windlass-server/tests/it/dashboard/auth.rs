@@ -200,7 +200,7 @@ async fn a_page_of_another_site_cannot_make_the_server_work_but_lead_to_it() {
 }
 
 #[tokio::test]
-async fn a_link_from_another_site_finds_whoever_is_signed_in() {
+async fn a_link_from_another_site_finds_the_signed_in_visitor() {
     let (site, other) = (Site::start().await, Site::start().await);
     let secret = site.key("ada", Role::Operator).await;
     let browser = Browser::start();

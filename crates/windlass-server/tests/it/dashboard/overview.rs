@@ -177,7 +177,7 @@ async fn the_first_job_takes_the_place_of_the_advice_how_to_submit_one() {
 }
 
 #[tokio::test]
-async fn pauses_are_lifted_where_they_are_seen_and_a_run_by_hand_is_named() {
+async fn pauses_are_resumed_where_they_are_seen_and_a_run_by_hand_is_named() {
     let site = Site::start().await;
     schedule(&site, "nightly", ScheduleSpec::Every(Duration::from_secs(3600))).await;
     let browser = Browser::start();

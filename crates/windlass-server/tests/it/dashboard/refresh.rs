@@ -55,7 +55,7 @@ async fn a_page_outlives_a_restart_of_its_server_and_says_that_it_is_away() {
 }
 
 #[tokio::test]
-async fn a_page_whose_session_is_over_leads_to_the_door() {
+async fn a_page_whose_session_is_over_leads_to_sign_in() {
     let site = Site::start().await;
     let admin = site.key("root", Role::Admin).await;
     let secret = site.key("ada", Role::Operator).await;
@@ -71,7 +71,7 @@ async fn a_page_whose_session_is_over_leads_to_the_door() {
 }
 
 #[tokio::test]
-async fn an_action_after_the_session_is_over_leads_to_the_door() {
+async fn an_action_after_the_session_is_over_leads_to_sign_in() {
     let site = Site::start().await;
     site.job("mail").await;
     let secret = site.key("ada", Role::Admin).await;
@@ -135,7 +135,7 @@ async fn focus_and_selected_text_stay_where_they_are() {
 }
 
 #[tokio::test]
-async fn whoever_acts_by_keyboard_stays_where_the_button_was() {
+async fn keyboard_focus_stays_where_the_button_was() {
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
@@ -214,7 +214,7 @@ async fn a_list_in_hand_stands_still_and_says_what_it_holds_back() {
 }
 
 #[tokio::test]
-async fn a_row_in_hand_that_no_longer_fits_is_told_apart() {
+async fn a_row_in_use_that_no_longer_matches_is_marked() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     let browser = Browser::start();

@@ -156,7 +156,7 @@ async fn saving_a_tenant_s_limits_changes_what_was_touched_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_button_that_lifts_a_pause_is_there_where_it_works() {
+async fn a_button_that_resumes_is_there_where_it_works() {
     let site = Site::start().await;
     let mut job = new("mail");
     (job.tenant, job.queue) = (Some(tenant("acme")), queue("mail"));
@@ -194,7 +194,7 @@ async fn a_button_that_lifts_a_pause_is_there_where_it_works() {
 }
 
 #[tokio::test]
-async fn nobody_lifts_a_pause_that_is_not_theirs() {
+async fn nobody_resumes_a_pause_that_is_not_theirs() {
     let site = Site::start().await;
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
     let local = Caller::local();
@@ -220,7 +220,7 @@ async fn nobody_lifts_a_pause_that_is_not_theirs() {
 }
 
 #[tokio::test]
-async fn closing_the_gate_for_a_name_that_nobody_has_says_so() {
+async fn pausing_an_unknown_name_says_so() {
     let site = Site::start().await;
     site.job("mail").await;
     let ada = Person::with_key(&site, Role::Admin, None).await;

@@ -122,7 +122,7 @@ fn a_question_says_what_will_happen() {
 }
 
 #[test]
-fn a_lost_connection_is_told_and_the_last_look_stays() {
+fn a_lost_connection_is_shown_and_the_last_data_stays() {
     let mut screen = screen();
     screen.now = now().plus(std::time::Duration::from_secs(7));
     screen.lose("no server at 127.0.0.1:7788");
@@ -132,7 +132,7 @@ fn a_lost_connection_is_told_and_the_last_look_stays() {
 }
 
 #[test]
-fn a_closed_gate_is_the_first_thing_one_sees() {
+fn paused_processing_is_shown_first() {
     let mut screen = screen();
     let mut closed = look();
     let gate = closed.gate.as_mut().unwrap();
@@ -166,7 +166,7 @@ fn an_empty_server_says_so() {
     });
     assert_shows(
         &lines(&screen, 100, 40),
-        &["no queues yet", "no running jobs", "no failed jobs", "nothing waits"],
+        &["no queues yet", "no running jobs", "no failed jobs", "no jobs waiting"],
     );
 }
 
