@@ -133,7 +133,7 @@ fn gate(screen: &Screen, theme: Theme) -> (String, Style) {
     if !gate.online {
         let by = gate.by.as_ref().map_or("", Plain::as_str);
         let reason = gate.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-        return (cut(&format!("processing PAUSED by {by}{reason}"), 40), theme.bad());
+        return (cut(&format!("processing PAUSED by {by}{reason}"), 46), theme.bad());
     }
     if gate.scopes.is_empty() {
         return ("processing on".to_owned(), theme.good());
