@@ -1,57 +1,19 @@
 //! The commands and their flags. Data goes to standard output, messages to standard error.
 
-mod actions;
-mod audit;
-mod audit_list;
-mod backup;
-mod batch;
-mod bench;
-pub(crate) mod client;
-mod clock;
 mod color;
-mod config;
-mod connect;
-mod demo;
+pub(crate) mod connection;
 pub(crate) mod error;
 mod exit_code;
-mod filter;
-mod health;
 mod help;
-mod id;
-mod job_counts;
-mod keys;
-mod list;
-mod logs;
-mod migrate;
-mod move_store;
-mod operations;
-mod outbound;
+mod jobs;
+mod manage;
 mod output;
-mod pause;
-mod profile;
 mod progress;
-mod queues;
-mod reconnect;
-mod restore;
-mod retention;
-mod retention_args;
-mod schedules;
-mod serve;
-mod settings;
-mod show;
-mod sse;
-mod stats;
-mod submit;
+mod run;
+mod stores;
 mod table;
-mod tenants;
 mod text;
-mod tickets;
 mod top;
-mod tree;
-mod types;
-mod verify;
-mod webhooks;
-mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -82,107 +44,107 @@ enum Command {
     ///
     /// Also runs the store's maintenance: promotes due jobs, expires leases and lifetimes, extends the audit chain and
     /// prunes old jobs.
-    Serve(Box<serve::ServeArgs>),
+    Serve(Box<run::serve::ServeArgs>),
     /// Start a server with sample data
-    Demo(demo::DemoArgs),
+    Demo(run::demo::DemoArgs),
     /// Run a program for each job: payload on stdin, result on stdout, exit code as outcome
-    Work(Box<work::WorkArgs>),
+    Work(Box<run::work::WorkArgs>),
     /// Kill the programs of a worker that was killed. Started by `work` itself.
     #[command(hide = true)]
-    WorkGuard(work::GuardArgs),
+    WorkGuard(run::work::GuardArgs),
     /// Check whether a server is ready; exits with 0 only if it is
     ///
     /// For the health checks of containers and load balancers. Requires no API key.
-    Health(connect::ConnectArgs),
+    Health(connection::connect::ConnectArgs),
     /// Monitor a server in the terminal, with keys to pause, cancel and redrive
     Top(top::TopArgs),
 
     /// Submit a job; prints its id, or with --wait its result
-    Submit(Box<submit::SubmitArgs>),
+    Submit(Box<jobs::submit::SubmitArgs>),
     /// Submit many jobs from a file of JSON lines
-    Batch(batch::BatchArgs),
+    Batch(jobs::batch::BatchArgs),
     /// List jobs
-    List(Box<list::ListArgs>),
+    List(Box<jobs::list::ListArgs>),
     /// Show a job: details, reasons, attempts, timeline, graph
-    Show(show::ShowArgs),
+    Show(jobs::show::ShowArgs),
     /// List the reasons why a job is not running
-    Explain(show::ShowArgs),
+    Explain(jobs::show::ShowArgs),
     /// Print a job's log
-    Logs(logs::LogsArgs),
+    Logs(jobs::logs::LogsArgs),
     /// Suspend jobs
-    Suspend(Box<actions::SuspendArgs>),
+    Suspend(Box<jobs::actions::SuspendArgs>),
     /// Resume suspended jobs, or a paused queue, worker, type or tenant
     ///
     /// `windlass resume ID…` resumes jobs, `windlass resume queue NAME` resumes a queue.
-    Resume(Box<actions::ResumeArgs>),
+    Resume(Box<jobs::actions::ResumeArgs>),
     /// Cancel jobs
-    Cancel(Box<actions::ReasonedArgs>),
+    Cancel(Box<jobs::actions::ReasonedArgs>),
     /// Change the priority of jobs
-    Priority(Box<actions::PriorityArgs>),
+    Priority(Box<jobs::actions::PriorityArgs>),
     /// Retry final jobs as new jobs
-    Redrive(Box<actions::RedriveArgs>),
+    Redrive(Box<jobs::actions::RedriveArgs>),
     /// Delete final jobs
-    Delete(Box<actions::ActArgs>),
+    Delete(Box<jobs::actions::ActArgs>),
 
     /// List queues with depth and throughput; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
-    Queues(Box<queues::QueuesArgs>),
+    Queues(Box<manage::queues::QueuesArgs>),
     /// Pause a queue, worker, type or tenant
-    Pause(Box<pause::PauseArgs>),
+    Pause(Box<manage::pause::PauseArgs>),
     /// Pause all job processing, or show whether it is paused
     #[command(args_conflicts_with_subcommands = true)]
-    Gate(Box<operations::GateArgs>),
+    Gate(Box<manage::operations::GateArgs>),
     /// Compare store time with the wall clock; exits with 1 if the wall clock is not trusted
     #[command(args_conflicts_with_subcommands = true)]
-    Clock(Box<clock::ClockArgs>),
+    Clock(Box<stores::clock::ClockArgs>),
     /// Show or change how long final jobs are kept
     #[command(args_conflicts_with_subcommands = true)]
-    Retention(Box<retention::RetentionArgs>),
+    Retention(Box<manage::retention::RetentionArgs>),
     /// List workers: alive, paused or lost
-    Workers(connect::ConnectArgs),
+    Workers(connection::connect::ConnectArgs),
     /// List job types with counts, durations and failures; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
-    Types(Box<types::TypesArgs>),
+    Types(Box<manage::types::TypesArgs>),
     /// List tenants with job counts and costs; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
-    Tenants(Box<tenants::TenantsArgs>),
+    Tenants(Box<manage::tenants::TenantsArgs>),
     /// Manage schedules: cron, interval or one time
     #[command(args_conflicts_with_subcommands = true)]
-    Schedules(Box<schedules::SchedulesArgs>),
+    Schedules(Box<manage::schedules::SchedulesArgs>),
     /// Count jobs by queue and state
     ///
     /// Queries the server; with `--store` or `WINDLASS_STORE` it reads the store directly.
-    Stats(stats::StatsArgs),
+    Stats(manage::stats::StatsArgs),
     /// List recent events; -f follows new ones
-    Events(Box<audit_list::EventsArgs>),
+    Events(Box<manage::audit_list::EventsArgs>),
     /// Read the audit trail, or verify its hash chain
     #[command(args_conflicts_with_subcommands = true)]
-    Audit(Box<audit::AuditArgs>),
+    Audit(Box<manage::audit::AuditArgs>),
     /// Create, list and revoke API keys
     #[command(subcommand)]
-    Keys(Box<keys::KeysCommand>),
+    Keys(Box<manage::keys::KeysCommand>),
 
     /// Check every invariant of the stored data; exits with 1 if one is broken
     Verify(ReportArgs),
     /// Copy a SQLite store to a new file while it is in use
-    Backup(backup::BackupArgs),
+    Backup(stores::backup::BackupArgs),
     /// Restore a store from a backup and check it
-    Restore(restore::RestoreArgs),
+    Restore(stores::restore::RestoreArgs),
     /// Migrate a store to this version's schema
-    Migrate(migrate::MigrateArgs),
+    Migrate(stores::migrate::MigrateArgs),
     /// Move a store with all its data to another database
-    Move(move_store::MoveArgs),
+    Move(stores::move_store::MoveArgs),
     /// Benchmark a store, or a server over HTTP
-    Bench(bench::BenchArgs),
+    Bench(run::bench::BenchArgs),
     /// Check the settings of `serve`
     #[command(subcommand)]
-    Config(config::ConfigCommand),
+    Config(run::config::ConfigCommand),
     /// Manage webhook signing secrets
     #[command(subcommand)]
-    Webhooks(webhooks::WebhooksCommand),
+    Webhooks(manage::webhooks::WebhooksCommand),
     /// Create signing keys for tickets
     #[command(subcommand)]
-    Tickets(tickets::TicketsCommand),
+    Tickets(manage::tickets::TicketsCommand),
 
     /// Print shell completions
     Completions(help::CompletionsArgs),
@@ -381,46 +343,46 @@ fn attempt(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 
 async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve(args) => serve::serve(&args).await,
-        Command::Demo(args) => demo::demo(&args).await,
-        Command::Work(args) => work::work(&args).await,
-        Command::WorkGuard(args) => work::guard(&args).await,
-        Command::Health(args) => health::health(&args).await,
+        Command::Serve(args) => run::serve::serve(&args).await,
+        Command::Demo(args) => run::demo::demo(&args).await,
+        Command::Work(args) => run::work::work(&args).await,
+        Command::WorkGuard(args) => run::work::guard(&args).await,
+        Command::Health(args) => run::health::health(&args).await,
         Command::Top(args) => top::top(&args).await,
-        Command::Submit(args) => submit::submit(&args).await,
-        Command::Batch(args) => batch::batch(&args).await,
-        Command::List(args) => list::list(&args).await,
-        Command::Show(args) => show::show(&args).await,
-        Command::Explain(args) => show::explain(&args).await,
-        Command::Logs(args) => logs::logs(&args).await,
-        Command::Suspend(args) => actions::suspend(&args).await,
-        Command::Resume(args) => actions::resume(&args).await,
-        Command::Cancel(args) => actions::cancel(&args).await,
-        Command::Priority(args) => actions::priority(&args).await,
-        Command::Redrive(args) => actions::redrive(&args).await,
-        Command::Delete(args) => actions::delete(&args).await,
-        Command::Queues(args) => queues::queues(&args).await,
-        Command::Pause(args) => pause::pause(&args).await,
-        Command::Gate(args) => operations::gate(&args).await,
-        Command::Clock(args) => clock::clock(&args).await,
-        Command::Retention(args) => retention::retention(&args).await,
-        Command::Workers(connect) => operations::workers(&connect).await,
-        Command::Types(args) => types::types(&args).await,
-        Command::Tenants(args) => tenants::tenants(&args).await,
-        Command::Schedules(args) => schedules::schedules(&args).await,
-        Command::Stats(args) => stats::stats(&args).await,
-        Command::Events(args) => audit_list::events(&args).await,
-        Command::Audit(args) => audit::audit(&args).await,
-        Command::Keys(command) => keys::keys(&command).await,
-        Command::Verify(report) => verify::verify(&report).await,
-        Command::Backup(args) => backup::backup(&args).await,
-        Command::Restore(args) => restore::restore(&args).await,
-        Command::Migrate(args) => migrate::migrate(&args),
-        Command::Move(args) => move_store::move_store(&args).await,
-        Command::Bench(args) => bench::bench(&args).await,
-        Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, settings),
-        Command::Webhooks(command) => webhooks::webhooks(&command).await,
-        Command::Tickets(command) => tickets::tickets(&command),
+        Command::Submit(args) => jobs::submit::submit(&args).await,
+        Command::Batch(args) => jobs::batch::batch(&args).await,
+        Command::List(args) => jobs::list::list(&args).await,
+        Command::Show(args) => jobs::show::show(&args).await,
+        Command::Explain(args) => jobs::show::explain(&args).await,
+        Command::Logs(args) => jobs::logs::logs(&args).await,
+        Command::Suspend(args) => jobs::actions::suspend(&args).await,
+        Command::Resume(args) => jobs::actions::resume(&args).await,
+        Command::Cancel(args) => jobs::actions::cancel(&args).await,
+        Command::Priority(args) => jobs::actions::priority(&args).await,
+        Command::Redrive(args) => jobs::actions::redrive(&args).await,
+        Command::Delete(args) => jobs::actions::delete(&args).await,
+        Command::Queues(args) => manage::queues::queues(&args).await,
+        Command::Pause(args) => manage::pause::pause(&args).await,
+        Command::Gate(args) => manage::operations::gate(&args).await,
+        Command::Clock(args) => stores::clock::clock(&args).await,
+        Command::Retention(args) => manage::retention::retention(&args).await,
+        Command::Workers(connect) => manage::operations::workers(&connect).await,
+        Command::Types(args) => manage::types::types(&args).await,
+        Command::Tenants(args) => manage::tenants::tenants(&args).await,
+        Command::Schedules(args) => manage::schedules::schedules(&args).await,
+        Command::Stats(args) => manage::stats::stats(&args).await,
+        Command::Events(args) => manage::audit_list::events(&args).await,
+        Command::Audit(args) => manage::audit::audit(&args).await,
+        Command::Keys(command) => manage::keys::keys(&command).await,
+        Command::Verify(report) => stores::verify::verify(&report).await,
+        Command::Backup(args) => stores::backup::backup(&args).await,
+        Command::Restore(args) => stores::restore::restore(&args).await,
+        Command::Migrate(args) => stores::migrate::migrate(&args),
+        Command::Move(args) => stores::move_store::move_store(&args).await,
+        Command::Bench(args) => run::bench::bench(&args).await,
+        Command::Config(run::config::ConfigCommand::Check(args)) => run::config::check(&args, settings),
+        Command::Webhooks(command) => manage::webhooks::webhooks(&command).await,
+        Command::Tickets(command) => manage::tickets::tickets(&command),
         Command::Completions(args) => help::completions(&args, Cli::command()),
         Command::Man(args) => help::man(&args, help::arranged(Cli::command())),
     }

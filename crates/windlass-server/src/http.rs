@@ -1,60 +1,27 @@
 //! The HTTP API: the table of all routes. Handlers are thin: they decode, call the store, and encode.
 
-mod access;
 mod app;
-mod audit;
-pub(crate) mod auth;
-mod body_budget;
-mod clock;
-mod drain_body;
-mod encoded;
-mod error;
-mod error_code;
-mod etag;
-mod events;
-pub(crate) mod guesses;
-mod health;
-pub(crate) mod held;
-mod jobs;
-mod json;
-mod keys;
-mod metrics;
-mod middleware;
-mod objects;
 mod openapi;
-mod operations;
-mod path;
-pub(crate) mod places;
-mod prometheus;
-mod query;
-mod queues;
-mod rate_limit;
-mod response;
-mod retention;
+mod reply;
+pub(crate) mod request;
 mod route;
-mod schedules;
+mod routes;
 mod schema;
-mod store_metrics;
-mod strict;
-mod tenants;
-mod trace;
-mod types;
 mod wire;
-mod work;
 
 use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{from_fn, from_fn_with_state};
 use windlass::store::caller::Permission;
 
-use self::access::Access;
 pub use self::app::{App, StorePlace};
-pub(crate) use self::drain_body::is_slow;
-use self::error::ApiError;
-use self::middleware::stamp;
-pub(crate) use self::middleware::unreadable;
+use self::reply::error::ApiError;
+pub(crate) use self::reply::trace::trace_of;
+use self::request::access::Access;
+pub(crate) use self::request::drain_body::is_slow;
+use self::request::middleware::stamp;
+pub(crate) use self::request::middleware::unreadable;
 use self::route::{Route, route};
-pub(crate) use self::trace::trace_of;
 pub(crate) use self::wire::time::{Moment, Span};
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
@@ -87,15 +54,15 @@ fn routes(single: usize) -> Vec<Route> {
 /// Routes for submitters and workers; `single` is the maximum size of a body with one payload.
 #[rustfmt::skip]
 fn job_routes(single: usize) -> Vec<Route> {
-    use jobs::{actions, bulk, details, graph};
+    use routes::jobs::{actions, bulk, details, graph};
     vec![
-        route(POST,   "/jobs",                        SUBMIT,     jobs::submit,         "Submit a job").body_max(single).conflicts(),
-        route(GET,    "/jobs",                        LOOK,       jobs::list,           "List jobs"),
-        route(POST,   "/jobs/batch",                  SUBMIT,     jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
+        route(POST,   "/jobs",                        SUBMIT,     routes::jobs::submit,         "Submit a job").body_max(single).conflicts(),
+        route(GET,    "/jobs",                        LOOK,       routes::jobs::list,           "List jobs"),
+        route(POST,   "/jobs/batch",                  SUBMIT,     routes::jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
         route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "Act on all jobs that match a filter"),
-        route(GET,    "/jobs/{id}",                   LOOK,       jobs::get,            "Get a job, or wait until it is final"),
+        route(GET,    "/jobs/{id}",                   LOOK,       routes::jobs::get,            "Get a job, or wait until it is final"),
         route(PATCH,  "/jobs/{id}",                   MANAGE,     actions::patch,           "Change a job's tags and other metadata").conflicts(),
-        route(DELETE, "/jobs/{id}",                   MANAGE,     jobs::delete,         "Delete a final job").conflicts(),
+        route(DELETE, "/jobs/{id}",                   MANAGE,     routes::jobs::delete,         "Delete a final job").conflicts(),
         route(POST,   "/jobs/{id}/submit",            MANAGE,     actions::submit,          "Submit a held job").conflicts(),
         route(POST,   "/jobs/{id}/suspend",           MANAGE,     actions::suspend,         "Suspend a job").conflicts(),
         route(POST,   "/jobs/{id}/resume",            MANAGE,     actions::resume,          "Resume a suspended job").conflicts(),
@@ -112,13 +79,13 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(GET,    "/jobs/{id}/graph",             LOOK,       graph::graph,         "Get the graph of related jobs"),
         route(GET,    "/jobs/{id}/explain",           LOOK,       details::explain,        "List the reasons why a job is not running"),
 
-        route(POST,   "/workers",                     WORK,       work::register,       "Register a worker"),
-        route(DELETE, "/workers/{id}",                WORK,       work::leave,          "Deregister a worker; its jobs are released"),
-        route(POST,   "/claims",                      WORK,       work::claim,          "Claim jobs, optionally waiting for some").names().undone_unsent(),
-        route(POST,   "/heartbeats",                  WORK,       work::heartbeat,      "Send heartbeats").body_max(LARGE).names(),
-        route(POST,   "/outcomes",                    WORK,       work::outcomes,       "Report the outcomes of attempts").body_max(LARGE).names(),
-        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       work::checkpoint, "Save a checkpoint").body_max(single).conflicts(),
-        route(POST,   "/jobs/{id}/children",          WORK,       work::children,       "Spawn children and wait for them").body_max(LARGE).conflicts(),
+        route(POST,   "/workers",                     WORK,       routes::work::register,       "Register a worker"),
+        route(DELETE, "/workers/{id}",                WORK,       routes::work::leave,          "Deregister a worker; its jobs are released"),
+        route(POST,   "/claims",                      WORK,       routes::work::claim,          "Claim jobs, optionally waiting for some").names().undone_unsent(),
+        route(POST,   "/heartbeats",                  WORK,       routes::work::heartbeat,      "Send heartbeats").body_max(LARGE).names(),
+        route(POST,   "/outcomes",                    WORK,       routes::work::outcomes,       "Report the outcomes of attempts").body_max(LARGE).names(),
+        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       routes::work::checkpoint, "Save a checkpoint").body_max(single).conflicts(),
+        route(POST,   "/jobs/{id}/children",          WORK,       routes::work::children,       "Spawn children and wait for them").body_max(LARGE).conflicts(),
     ]
 }
 
@@ -126,45 +93,45 @@ fn job_routes(single: usize) -> Vec<Route> {
 #[rustfmt::skip]
 fn operation_routes(single: usize) -> Vec<Route> {
     vec![
-        route(GET,    "/queues",                      LOOK,       queues::list,         "List queues"),
-        route(GET,    "/queues/{queue}",              LOOK,       queues::get,          "Get a queue"),
-        route(PUT,    "/queues/{queue}",              CONFIGURE,  queues::put,          "Change a queue's settings"),
-        route(POST,   "/queues/{queue}/pause",        PAUSE,      queues::pause,        "Pause a queue").conflicts(),
-        route(POST,   "/queues/{queue}/resume",       PAUSE,      queues::resume,       "Resume a queue").conflicts(),
-        route(GET,    "/workers",                     LOOK,       operations::workers,     "List workers"),
-        route(POST,   "/workers/{id}/pause",          PAUSE,      operations::pause_worker, "Pause a worker").conflicts(),
-        route(POST,   "/workers/{id}/resume",         PAUSE,      operations::resume_worker, "Resume a worker").conflicts(),
-        route(GET,    "/gate",                        LOOK,       operations::gate,        "Get whether processing is paused"),
-        route(POST,   "/gate/offline",                PAUSE,      operations::close,       "Pause processing of all jobs, of a tenant or of a type").conflicts(),
-        route(POST,   "/gate/online",                 PAUSE,      operations::open,        "Resume processing").conflicts(),
-        route(GET,    "/clock",                       LOOK,       clock::clock,         "Compare store time with the wall clock"),
-        route(POST,   "/clock/accept",                ADMINISTER, clock::accept,        "Accept a wall clock that jumped"),
-        route(GET,    "/retention",                   LOOK,       retention::get,       "Get how long final jobs are kept"),
-        route(PUT,    "/retention",                   ADMINISTER, retention::put,       "Change how long final jobs are kept"),
-        route(GET,    "/tenants",                     LOOK,       tenants::list,        "List tenants"),
-        route(GET,    "/tenants/{tenant}",            LOOK,       tenants::get,         "Get a tenant"),
-        route(PUT,    "/tenants/{tenant}",            ADMINISTER, tenants::put,         "Change a tenant's settings"),
-        route(GET,    "/types",                       LOOK,       types::list,          "List types"),
-        route(GET,    "/types/{type}",                LOOK,       types::get,           "Get a type"),
-        route(PUT,    "/types/{type}",                ADMINISTER, types::put,           "Change a type's settings"),
-        route(GET,    "/schedules",                   LOOK,       schedules::list,      "List schedules"),
-        route(GET,    "/schedules/{schedule}",        LOOK,       schedules::get,       "Get a schedule"),
-        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   schedules::put,       "Create or replace a schedule").body_max(single),
-        route(DELETE, "/schedules/{schedule}",        SCHEDULE,   schedules::delete,    "Delete a schedule"),
-        route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   schedules::pause,   "Pause a schedule").conflicts(),
-        route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   schedules::resume,  "Resume a schedule").conflicts(),
-        route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   schedules::trigger, "Submit a schedule's job now").conflicts(),
-        route(GET,    "/keys",                        ADMINISTER, keys::list,           "List API keys"),
-        route(POST,   "/keys",                        ADMINISTER, keys::create,         "Create an API key"),
-        route(DELETE, "/keys/{id}",                   ADMINISTER, keys::revoke,         "Revoke an API key").conflicts(),
-        route(GET,    "/stats",                       LOOK,       operations::stats,       "Get counts, rates and costs"),
-        route(GET,    "/audit",                       LOOK,       audit::records,       "List audit records"),
-        route(GET,    "/audit/head",                  ADMINISTER, audit::head,          "Get the newest checkpoint of the audit chain"),
-        route(GET,    "/events",                      LOOK,       events::stream,       "Stream events"),
+        route(GET,    "/queues",                      LOOK,       routes::queues::list,         "List queues"),
+        route(GET,    "/queues/{queue}",              LOOK,       routes::queues::get,          "Get a queue"),
+        route(PUT,    "/queues/{queue}",              CONFIGURE,  routes::queues::put,          "Change a queue's settings"),
+        route(POST,   "/queues/{queue}/pause",        PAUSE,      routes::queues::pause,        "Pause a queue").conflicts(),
+        route(POST,   "/queues/{queue}/resume",       PAUSE,      routes::queues::resume,       "Resume a queue").conflicts(),
+        route(GET,    "/workers",                     LOOK,       routes::operations::workers,     "List workers"),
+        route(POST,   "/workers/{id}/pause",          PAUSE,      routes::operations::pause_worker, "Pause a worker").conflicts(),
+        route(POST,   "/workers/{id}/resume",         PAUSE,      routes::operations::resume_worker, "Resume a worker").conflicts(),
+        route(GET,    "/gate",                        LOOK,       routes::operations::gate,        "Get whether processing is paused"),
+        route(POST,   "/gate/offline",                PAUSE,      routes::operations::close,       "Pause processing of all jobs, of a tenant or of a type").conflicts(),
+        route(POST,   "/gate/online",                 PAUSE,      routes::operations::open,        "Resume processing").conflicts(),
+        route(GET,    "/clock",                       LOOK,       routes::clock::clock,         "Compare store time with the wall clock"),
+        route(POST,   "/clock/accept",                ADMINISTER, routes::clock::accept,        "Accept a wall clock that jumped"),
+        route(GET,    "/retention",                   LOOK,       routes::retention::get,       "Get how long final jobs are kept"),
+        route(PUT,    "/retention",                   ADMINISTER, routes::retention::put,       "Change how long final jobs are kept"),
+        route(GET,    "/tenants",                     LOOK,       routes::tenants::list,        "List tenants"),
+        route(GET,    "/tenants/{tenant}",            LOOK,       routes::tenants::get,         "Get a tenant"),
+        route(PUT,    "/tenants/{tenant}",            ADMINISTER, routes::tenants::put,         "Change a tenant's settings"),
+        route(GET,    "/types",                       LOOK,       routes::types::list,          "List types"),
+        route(GET,    "/types/{type}",                LOOK,       routes::types::get,           "Get a type"),
+        route(PUT,    "/types/{type}",                ADMINISTER, routes::types::put,           "Change a type's settings"),
+        route(GET,    "/schedules",                   LOOK,       routes::schedules::list,      "List schedules"),
+        route(GET,    "/schedules/{schedule}",        LOOK,       routes::schedules::get,       "Get a schedule"),
+        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   routes::schedules::put,       "Create or replace a schedule").body_max(single),
+        route(DELETE, "/schedules/{schedule}",        SCHEDULE,   routes::schedules::delete,    "Delete a schedule"),
+        route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   routes::schedules::pause,   "Pause a schedule").conflicts(),
+        route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   routes::schedules::resume,  "Resume a schedule").conflicts(),
+        route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   routes::schedules::trigger, "Submit a schedule's job now").conflicts(),
+        route(GET,    "/keys",                        ADMINISTER, routes::keys::list,           "List API keys"),
+        route(POST,   "/keys",                        ADMINISTER, routes::keys::create,         "Create an API key"),
+        route(DELETE, "/keys/{id}",                   ADMINISTER, routes::keys::revoke,         "Revoke an API key").conflicts(),
+        route(GET,    "/stats",                       LOOK,       routes::operations::stats,       "Get counts, rates and costs"),
+        route(GET,    "/audit",                       LOOK,       routes::audit::records,       "List audit records"),
+        route(GET,    "/audit/head",                  ADMINISTER, routes::audit::head,          "Get the newest checkpoint of the audit chain"),
+        route(GET,    "/events",                      LOOK,       routes::events::stream,       "Stream events"),
 
-        route(GET,    "/healthz",                     OPEN,       health::alive,        "Check that the process is alive").at_root(),
-        route(GET,    "/readyz",                      OPEN,       health::ready,        "Check that the store can be reached").at_root().unready(),
-        route(GET,    "/metrics",                     LOOK,       prometheus::metrics,  "Metrics for Prometheus").at_root(),
+        route(GET,    "/healthz",                     OPEN,       routes::health::alive,        "Check that the process is alive").at_root(),
+        route(GET,    "/readyz",                      OPEN,       routes::health::ready,        "Check that the store can be reached").at_root().unready(),
+        route(GET,    "/metrics",                     LOOK,       routes::prometheus::metrics,  "Metrics for Prometheus").at_root(),
         route(GET,    "/openapi.json",                OPEN,       openapi::document,    "This description").at_root(),
         route(GET,    "/docs",                        OPEN,       openapi::reference,   "This description as a web page").at_root(),
     ]
@@ -184,7 +151,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state((app, is_secure), stamp))
-        .layer(from_fn(drain_body::discard))
+        .layer(from_fn(request::drain_body::discard))
 }
 
 /// Maximum size of a request body with one payload: the payload in base64 and the other fields.

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::cli::client::trusting;
+use crate::cli::connection::client::trusting;
 use crate::cli::error::Failure;
 use crate::limits::BODY_BYTES_LARGE;
 

@@ -29,7 +29,7 @@ use self::poller::{Feed, Update};
 use self::terminal::Console;
 use self::theme::Theme;
 use super::color::Paint;
-use super::connect::ConnectArgs;
+use super::connection::connect::ConnectArgs;
 use super::error::Failure;
 use super::output::escaped;
 use crate::limits::{TOP_NOTE_TIME, TOP_POLL_INTERVAL};

@@ -9,12 +9,12 @@ use windlass::job::Tenant;
 use windlass::store::config::{Config, PauseRecord, Scope};
 use windlass::store::schedules::Schedule;
 
-use super::components::JobLink;
-use super::form::Fields;
-use super::format::Moment;
-use super::middleware::Visitor;
-use super::worker_name::worker_name;
-use super::{Dashboard, assets};
+use super::parts::components::JobLink;
+use super::parts::format::Moment;
+use super::parts::worker_name::worker_name;
+use super::requests::form::Fields;
+use super::requests::middleware::Visitor;
+use super::{Dashboard, requests::assets};
 
 /// The layout: the visitor, the section, and notices that are shown on every page.
 pub(super) struct Layout {
@@ -139,7 +139,7 @@ impl Layout {
 
     /// Adds the flash message of the last action.
     pub(super) fn with_flash(mut self, query: &Fields) -> Layout {
-        let is_ours = super::flash::holds(&self.token, query);
+        let is_ours = super::requests::flash::holds(&self.token, query);
         self.done = query.get("done").filter(|_| is_ours).and_then(|word| said(word, query.get("n")));
         self
     }
@@ -167,7 +167,7 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
     let number: Option<u64> = number.and_then(|number| number.parse().ok());
     let jobs = |what: &str| match number {
         Some(1) => format!("1 job {what}."),
-        Some(number) => format!("{} jobs {what}.", super::format::count(number)),
+        Some(number) => format!("{} jobs {what}.", super::parts::format::count(number)),
         None => format!("Job {what}."),
     };
     Some(match word {

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use windlass::Store;
 use windlass::clock::Timestamp;
 
-use super::body_budget::BodyBudget;
-use super::encoded::EncodedEvents;
-use super::guesses::Guesses;
-use super::metrics::RouteCounter;
-use super::places::ConnectionSlots;
-use super::rate_limit::RequestRates;
+use super::reply::encoded::EncodedEvents;
+use super::request::body_budget::BodyBudget;
+use super::request::guesses::Guesses;
+use super::request::places::ConnectionSlots;
+use super::request::rate_limit::RequestRates;
+use super::routes::metrics::RouteCounter;
 use crate::limits;
 use crate::server::Peer;
 

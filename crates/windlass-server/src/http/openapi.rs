@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use windlass::job::JobType;
 use windlass::limits::STEP_NAME_CHARS_MAX;
 
-use super::access::Access;
 use super::app::App;
-use super::error::{ApiError, ErrorBody};
-use super::response::{Page, TextResponse};
+use super::reply::error::{ApiError, ErrorBody};
+use super::reply::response::{Page, TextResponse};
+use super::request::access::Access;
 use super::route::Route;
 use super::schema::{Content, SchemaOf};
 use super::wire::text::FromText;

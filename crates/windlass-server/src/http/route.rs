@@ -8,12 +8,12 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
 
-use super::access::Access;
 use super::app::App;
-use super::json::BytesMax;
-use super::metrics::RouteCounter;
-use super::middleware::{RouteGuard, guard};
 use super::openapi::query_names;
+use super::request::access::Access;
+use super::request::json::BytesMax;
+use super::request::middleware::{RouteGuard, guard};
+use super::routes::metrics::RouteCounter;
 use super::schema::{Described, Shape};
 use crate::limits;
 

@@ -8,12 +8,14 @@ use axum::http::{HeaderMap, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::app::App;
-use super::auth::CurrentCaller;
-use super::error::ApiError;
-use super::json::Body;
-use super::path::{JobPath, KeyPath, NamePath, QueuePath, SchedulePath, TenantPath, TypePath, WorkerPath};
-use super::query::Query;
-use super::trace::MaybeTrace;
+use super::reply::error::ApiError;
+use super::reply::trace::MaybeTrace;
+use super::request::auth::CurrentCaller;
+use super::request::json::Body;
+use super::request::path::{
+    JobPath, KeyPath, NamePath, QueuePath, SchedulePath, TenantPath, TypePath, WorkerPath,
+};
+use super::request::query::Query;
 
 /// Generates the schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;

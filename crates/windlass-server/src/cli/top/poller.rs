@@ -13,7 +13,7 @@ use super::command::Command;
 use super::details::JobDetails;
 use super::key_bindings::Effect;
 use super::model::{Attempts, Gate, Job, Jobs, Logs, Plain, Queues, Reasons, Stats, Workers, sum};
-use crate::cli::client::{Call, Client};
+use crate::cli::connection::client::{Call, Client};
 use crate::cli::error::Failure;
 use crate::limits::{
     TOP_EVENTS_BUFFERED, TOP_FAILURES_PER_POLL, TOP_JOBS_MAX, TOP_POLL_INTERVAL, TOP_RETRY_MAX,

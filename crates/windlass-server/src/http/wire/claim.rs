@@ -18,8 +18,8 @@ use super::payload;
 use super::retry::EffectiveRetry;
 use super::text::Text;
 use super::time::{Moment, Span};
-use crate::http::error::ApiError;
-use crate::http::path::shown;
+use crate::http::reply::error::ApiError;
+use crate::http::request::path::shown;
 use crate::limits::WORKER_CONCURRENCY_MAX;
 
 /// A worker to register.

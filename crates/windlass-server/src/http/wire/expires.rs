@@ -10,7 +10,7 @@ use serde::de::{self, Deserializer, Visitor};
 use windlass::clock::Timestamp;
 
 use super::time::{Moment, Span};
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// A duration from now, or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

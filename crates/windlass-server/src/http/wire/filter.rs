@@ -12,7 +12,7 @@ use windlass::store::query::list::{Cursor, ListRequest};
 
 use super::text::Text;
 use super::time::Moment;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// A job filter; an empty filter matches all jobs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

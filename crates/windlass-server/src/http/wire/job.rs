@@ -18,7 +18,7 @@ use super::payload;
 use super::retry::{EffectiveRetry, EffectiveTimeouts, Kind};
 use super::text::Text;
 use super::time::{Moment, Span};
-use crate::http::etag::EntityTag;
+use crate::http::reply::etag::EntityTag;
 
 /// A job.
 #[derive(Debug, Serialize, JsonSchema)]

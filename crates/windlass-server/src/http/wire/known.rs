@@ -6,7 +6,7 @@ use windlass::store::caller::Caller;
 use windlass::store::query::known::{KnownNames, Named};
 
 use crate::http::app::App;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// Whether a name is known, and similar names.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

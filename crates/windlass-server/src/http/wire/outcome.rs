@@ -12,7 +12,7 @@ use super::retry::Kind;
 use super::submission::Submission;
 use super::text::Text;
 use super::time::Span;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// Outcomes of attempts.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 use crate::limits;
 
 /// Selects a page of a list.

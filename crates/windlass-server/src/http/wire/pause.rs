@@ -9,7 +9,7 @@ use windlass::store::config::{PauseMode, PauseRecord, Resumption};
 use super::claim::mode_word;
 use super::expires::Expiry;
 use super::time::Moment;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// How to pause.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

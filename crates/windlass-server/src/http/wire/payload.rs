@@ -7,7 +7,7 @@ use serde::Serialize;
 use windlass::job::Payload;
 
 use super::Json;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// A payload.
 #[derive(Debug, Serialize, JsonSchema)]

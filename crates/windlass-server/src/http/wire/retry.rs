@@ -11,7 +11,7 @@ use windlass::job::{Category, JitterMode, RetryPolicy, Strategy, Timeouts};
 use windlass::limits;
 
 use super::time::Span;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// A retry policy: a preset's name, or values over a preset.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::retry::EffectiveRetry;
 use super::submission::Submission;
 use super::text::Text;
 use super::time::{Moment, Span};
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// A schedule: its timing and its job.
 #[derive(Debug, Deserialize, JsonSchema)]

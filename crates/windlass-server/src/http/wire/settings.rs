@@ -15,7 +15,7 @@ use super::push::PushWire;
 use super::retention::{RetentionBody, RetentionView};
 use super::retry::{EffectiveRetry, Retry, two_leases};
 use super::time::Span;
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 
 /// Changes of a queue's settings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -11,8 +11,8 @@ use super::retry::{Retry, SomeTimeouts};
 use super::tags::Tags;
 use super::text::Text;
 use super::time::{Moment, Span};
-use crate::http::error::ApiError;
-use crate::http::path::shown;
+use crate::http::reply::error::ApiError;
+use crate::http::request::path::shown;
 
 /// A job to submit; fields that are not given follow its type, its queue and the server, in this order.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,0 +1,164 @@
+//! The overview page. All its data comes from counters and settings, except for a limited number of recent failures.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::extract::State as AxumState;
+use axum::response::Response;
+use windlass::clock::Timestamp;
+use windlass::job::JobState;
+use windlass::store::caller::Permission;
+use windlass::store::config::Config;
+use windlass::store::filter::{Filter, Order};
+use windlass::store::minute_stats::Minute;
+use windlass::store::query::list::ListRequest;
+use windlass::store::query::queues::QueueInfo;
+use windlass::store::query::snapshot::Snapshot;
+
+use crate::dashboard::page::{Layout, PageError, PauseView, show};
+use crate::dashboard::pages::health::{Health, HealthInput};
+use crate::dashboard::parts::chart::{self, BarChart, LineChart};
+use crate::dashboard::parts::failure::{self, Group};
+use crate::dashboard::parts::format::{Moment, at_most, percent, real};
+use crate::dashboard::parts::job_row::Row;
+use crate::dashboard::parts::queue_row::{QueueRow, lines};
+use crate::dashboard::parts::stat_card::{self, StatCard, StatCards};
+use crate::dashboard::requests::form::Query;
+use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::{Dashboard, pages::limits, pages::schedules, requests::resume};
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    shell: Layout,
+    health: Health,
+    tiles: Vec<StatCard>,
+    throughput: BarChart,
+    failures: LineChart,
+    per_minute: String,
+    failure_share: String,
+    waited: String,
+    ran: String,
+    queues: Vec<QueueRow>,
+    queues_more: usize,
+    pauses: Vec<PauseInForce>,
+    groups: Vec<Group>,
+    running: Vec<Row>,
+    is_empty: bool,
+}
+
+/// An active pause, and how this visitor can resume it.
+struct PauseInForce {
+    hold: PauseView,
+    /// The scope field of the resume form, if the visitor may resume it.
+    scope: Option<String>,
+    /// The action of a schedule's resume form, if the visitor may resume it.
+    act: Option<String>,
+}
+
+/// Running jobs on this page.
+const RUNNING_SHOWN: usize = 8;
+
+/// `GET /`
+pub(in crate::dashboard) async fn page(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Query(query): Query,
+) -> Result<Response, PageError> {
+    let (store, caller, now) = (board.store(), &visitor.caller, board.now());
+    let config = store.config(caller).await?;
+    let stats = store.totals(caller).await?;
+    let looks = store.queues(caller).await?;
+    let retrying = sample(&board, &visitor, &[JobState::Retrying], limits::RETRIES_SAMPLED).await?;
+    let failed =
+        sample(&board, &visitor, &[JobState::Failed, JobState::DeadLetter], limits::FAILURES_SAMPLED).await?;
+    let open = Filter { states: vec![JobState::DeadLetter], is_redriven: Some(false), ..Filter::default() };
+    let dead = store.count_up_to(caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
+    let running = sample(&board, &visitor, &[JobState::Running], RUNNING_SHOWN).await?;
+    let hour = chart::hour(&together(&looks), now);
+    let sum = chart::total(&hour);
+    let recent = chart::total(hour.iter().rev().skip(1).take(5));
+    let failing = failed.iter().chain(&retrying).map(|snapshot| &snapshot.job);
+    let mut groups = failure::group(failing, now);
+    groups.truncate(limits::GROUPS_SHOWN);
+    let are_all = stats.states.get(&JobState::Retrying).is_some_and(|all| *all <= retrying.len() as u64);
+    let retries =
+        if are_all { stat_card::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
+    let signs = HealthInput {
+        config: &config,
+        looks: &looks,
+        recent: &recent,
+        hour: &sum,
+        dead,
+        cascades: stats.cascades,
+        now,
+        clock: board.store().clock(),
+    };
+    let numbers = StatCards { stats: &stats, config: &config, hour: &sum, dead, retries, now };
+    let mut queues = lines(&looks, &visitor, now);
+    // Queues with issues come first; the order of the others does not depend on their numbers.
+    queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));
+    let queues_more = queues.len().saturating_sub(limits::QUEUES_SHOWN);
+    queues.truncate(limits::QUEUES_SHOWN);
+    let page = Overview {
+        shell: Layout::of(&board, &visitor, &config, "overview", "Overview").with_flash(&query),
+        health: Health::of(&signs),
+        tiles: stat_card::tiles(&numbers),
+        throughput: chart::throughput(&hour),
+        failures: chart::failure_rate(&hour),
+        per_minute: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
+        failure_share: format!("{:.1}%", percent(chart::bad(&sum), chart::ended(&sum)).unwrap_or(0.0)),
+        waited: sum.waited.percentile(0.95).map_or("–".into(), at_most),
+        ran: sum.ran.percentile(0.95).map_or("–".into(), at_most),
+        queues,
+        queues_more,
+        pauses: pauses(&config, &visitor, now),
+        groups,
+        running: running.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
+        is_empty: stats.states.values().all(|number| *number == 0) && sum.submitted == 0,
+    };
+    show(&page)
+}
+
+/// The counts of all queues by minute.
+fn together(looks: &[QueueInfo]) -> BTreeMap<i64, Minute> {
+    let mut minutes: BTreeMap<i64, Minute> = BTreeMap::new();
+    for (minute, counts) in looks.iter().flat_map(|look| &look.minutes) {
+        minutes.entry(*minute).or_default().merge(counts);
+    }
+    minutes
+}
+
+/// The newest jobs in some states, without redriven ones.
+async fn sample(
+    board: &Dashboard,
+    visitor: &Visitor,
+    states: &[JobState],
+    limit: usize,
+) -> Result<Vec<Snapshot>, PageError> {
+    let is_redriven = states.iter().any(|state| state.is_final()).then_some(false);
+    let filter = Filter { states: states.to_vec(), is_redriven, ..Filter::default() };
+    let request = ListRequest { filter, order: Order::Newest, cursor: None, limit };
+    Ok(board.store().list(&visitor.caller, request).await?.jobs)
+}
+
+/// All active pauses, then paused schedules.
+fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForce> {
+    let holds = config.holds.values().filter(|hold| hold.is_active(now));
+    let holds = holds.map(|hold| PauseInForce {
+        hold: PauseView::among(config, hold, now),
+        scope: resume::scope(hold, visitor, config),
+        act: None,
+    });
+    let schedules = config.schedules.values().filter_map(|schedule| {
+        let hold = PauseView::of_schedule(schedule, now)?;
+        let act = visitor.may(Permission::Schedule).then(|| schedules::act_link(schedule));
+        Some(PauseInForce { hold, scope: None, act })
+    });
+    holds.chain(schedules).collect()
+}
+
+/// A time, if there is one.
+pub(in crate::dashboard) fn moment(at: Option<Timestamp>, now: Timestamp) -> Option<Moment> {
+    at.map(|at| Moment::new(at, now))
+}

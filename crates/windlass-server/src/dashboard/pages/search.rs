@@ -1,0 +1,150 @@
+//! The search box: a text that may be an id, a name, a tag or a correlation id. An unambiguous match redirects there;
+//! otherwise a page shows the query and similar names.
+
+use std::collections::BTreeSet;
+
+use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
+use windlass::error::StoreError;
+use windlass::job::{JobId, JobState};
+use windlass::store::config::{Config, Scope};
+use windlass::store::filter::{Filter, Order};
+use windlass::store::query::list::ListRequest;
+use windlass::store::query::stats::Stats;
+
+use crate::dashboard::page::{Layout, PageError, show};
+use crate::dashboard::parts::format::line;
+use crate::dashboard::requests::form::{address, segment};
+use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::{Dashboard, pages::limits};
+
+/// A named object and its link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Named {
+    kind: &'static str,
+    name: String,
+    link: String,
+}
+
+#[derive(Template)]
+#[template(path = "search.html")]
+struct NoMatch {
+    shell: Layout,
+    text: String,
+    alike: Vec<Named>,
+    has_more: bool,
+    /// The list of jobs with this correlation id, which may not have been searched.
+    correlation: String,
+}
+
+/// `GET /jobs?q=`: the target of a search.
+pub(in crate::dashboard) async fn search(
+    board: &Dashboard,
+    visitor: &Visitor,
+    text: &str,
+    stats: &Stats,
+) -> Result<Response, PageError> {
+    let config = board.store().config(&visitor.caller).await?;
+    if let Some(link) = exact(board, visitor, text, (stats, &config)).await? {
+        return Ok(Redirect::to(&link).into_response());
+    }
+    let mut alike = alike(text, stats, &config);
+    if let [one] = alike.as_slice() {
+        return Ok(Redirect::to(&one.link).into_response());
+    }
+    let has_more = alike.len() > limits::NAMES_ALIKE_SHOWN;
+    alike.truncate(limits::NAMES_ALIKE_SHOWN);
+    let page = NoMatch {
+        shell: Layout { live: String::new(), ..Layout::of(board, visitor, &config, "jobs", "Search") },
+        text: line(text, 200),
+        alike,
+        has_more,
+        correlation: address("/jobs", [("correlation_id", text.to_owned())]),
+    };
+    show(&page)
+}
+
+/// The target of a text that is the exact name of an object.
+async fn exact(
+    board: &Dashboard,
+    visitor: &Visitor,
+    text: &str,
+    (stats, config): (&Stats, &Config),
+) -> Result<Option<String>, StoreError> {
+    let list = |name: &'static str| Some(address("/jobs", [(name, text.to_owned())]));
+    let id: Option<JobId> = text.parse().ok();
+    if let Some(id) = id
+        && board.store().get(&visitor.caller, id).await?.is_some()
+    {
+        return Ok(Some(format!("/jobs/{id}")));
+    }
+    if let Some(found) = named(stats, config).find(|found| found.name == text || is_worker(found, text)) {
+        return Ok(Some(found.link));
+    }
+    if text.parse::<JobState>().is_ok() {
+        return Ok(list("state"));
+    }
+    // Ids of other systems look like ours: an id that is not a job's is probably a correlation id.
+    if has_correlation(board, visitor, text).await? {
+        return Ok(list("correlation_id"));
+    }
+    let is_part = text.len() >= 6 && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    if is_part && id.is_none() && JobId::beginning_with(&text.to_ascii_lowercase()).is_some() {
+        return Ok(list("id"));
+    }
+    Ok(if text.contains(':') { list("tag") } else { None })
+}
+
+fn is_worker(found: &Named, text: &str) -> bool {
+    found.kind == "worker" && found.link.strip_prefix("/workers#w-") == Some(text)
+}
+
+/// Whether a job has this correlation id; uses an index.
+async fn has_correlation(board: &Dashboard, visitor: &Visitor, text: &str) -> Result<bool, StoreError> {
+    let filter = Filter { correlation_id: Some(text.to_owned()), ..Filter::default() };
+    let request = ListRequest { filter, order: Order::Newest, cursor: None, limit: 1 };
+    Ok(!board.store().list(&visitor.caller, request).await?.jobs.is_empty())
+}
+
+/// All named objects.
+fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named> + 'a {
+    let list = |kind: &'static str, name: &str| {
+        let link = address("/jobs", [(kind, name.to_owned())]);
+        Named { kind, name: name.to_owned(), link }
+    };
+    let types = stats.types.keys().map(move |name| list("type", name.as_str()));
+    let queues = stats.queues.keys().map(move |name| list("queue", name.as_str()));
+    let tenants = stats.tenants.keys().map(move |name| list("tenant", name.as_str()));
+    let workers = config.workers.values().filter(|worker| !worker.name.is_empty()).map(|worker| Named {
+        kind: "worker",
+        name: worker.name.clone(),
+        link: format!("/workers#w-{}", worker.id),
+    });
+    // A queue without jobs that is configured or paused has a page.
+    let paused = config.holds.keys().filter_map(|scope| match scope {
+        Scope::Queue { queue, .. } => Some(queue),
+        _ => None,
+    });
+    let set: BTreeSet<_> = config.queues.keys().map(|(name, _)| name).chain(paused).collect();
+    let set = set.into_iter().filter(|name| !stats.queues.contains_key(*name)).map(|name| Named {
+        kind: "queue",
+        name: name.to_string(),
+        link: format!("/queues/{}", segment(name.as_str())),
+    });
+    types.chain(queues).chain(set).chain(tenants).chain(workers)
+}
+
+/// Similar names: first those that start with the text, then those that contain it.
+fn alike(text: &str, stats: &Stats, config: &Config) -> Vec<Named> {
+    let text = text.to_lowercase();
+    let (mut first, mut later) = (Vec::new(), Vec::new());
+    for found in named(stats, config) {
+        match found.name.to_lowercase().find(&text) {
+            Some(0) => first.push(found),
+            Some(_) => later.push(found),
+            None => {}
+        }
+    }
+    first.append(&mut later);
+    first
+}

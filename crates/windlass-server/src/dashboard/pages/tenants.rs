@@ -1,0 +1,199 @@
+//! Tenants: job counts, costs and limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askama::Template;
+use axum::extract::{Path, State as AxumState};
+use axum::response::{IntoResponse, Redirect, Response};
+use windlass::job::{JobState, JobType, Tenant};
+use windlass::store::caller::Permission;
+use windlass::store::command::pause::Target;
+use windlass::store::config::Scope;
+use windlass::store::query::stats::Stats;
+use windlass::store::settings::patch::{SettingsPatch, TenantPatch};
+use windlass::store::settings::{BudgetPeriod, TenantSettings};
+
+use crate::dashboard::page::{Layout, PageError, PauseView, show};
+use crate::dashboard::pages::queues::pause_or_resume;
+use crate::dashboard::parts::format::{cents, compact, percent, real};
+use crate::dashboard::parts::pager::{self, NamePage, Pager};
+use crate::dashboard::requests::form::{Form, Query, segment};
+use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::requests::settings_form;
+use crate::dashboard::{Dashboard, pages::limits};
+
+/// A tenant.
+struct TenantView {
+    name: String,
+    link: String,
+    jobs_link: String,
+    open: String,
+    running: String,
+    completed: String,
+    failed: String,
+    dead: String,
+    cost: String,
+    /// Costs by type, the highest first, each with the width of its bar in percent.
+    costs: Vec<(String, String, String)>,
+    max_running: String,
+    max_depth: String,
+    max_queues: String,
+    max_types: String,
+    max_lanes: String,
+    weight: String,
+    /// As a form value.
+    budget: String,
+    budget_text: Option<String>,
+    /// `day` or `month`.
+    period: &'static str,
+    /// How much of the period's budget is spent, in percent.
+    spent: Option<String>,
+    paused: Option<PauseView>,
+}
+
+#[derive(Template)]
+#[template(path = "tenants.html")]
+struct TenantsPage {
+    shell: Layout,
+    tenants: Vec<TenantView>,
+    total: usize,
+    pager: Pager,
+    total_cost: String,
+    can_configure: bool,
+}
+
+/// `GET /tenants`
+pub(in crate::dashboard) async fn page(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Query(query): Query,
+) -> Result<Response, PageError> {
+    let (store, caller, now) = (board.store(), &visitor.caller, board.now());
+    let config = store.config(caller).await?;
+    let stats = store.totals(caller).await?;
+    let mut names: BTreeSet<Tenant> = stats.tenants.keys().chain(config.tenants.keys()).cloned().collect();
+    names.extend(stats.costs.keys().map(|(tenant, _)| tenant.clone()));
+    names.extend(config.holds.values().filter(|hold| hold.is_active(now)).filter_map(
+        |hold| match &hold.scope {
+            Scope::Tenant(tenant) => Some(tenant.clone()),
+            _ => None,
+        },
+    ));
+    let (names, place) = (names.into_iter().collect(), ("/tenants", "tenant"));
+    let names: NamePage<Tenant> = pager::page(names, Tenant::as_str, &query, place, limits::TENANTS_PER_PAGE);
+    let mut costs: BTreeMap<&Tenant, Vec<(&JobType, i64)>> = BTreeMap::new();
+    for ((tenant, job_type), cost) in &stats.costs {
+        costs.entry(tenant).or_default().push((job_type, *cost));
+    }
+    let view = |name: &Tenant| {
+        let hold = config.holds.get(&Scope::Tenant(name.clone())).filter(|hold| hold.is_active(now));
+        let settings = config.tenants.get(name).cloned().unwrap_or_default();
+        let costs = costs.get(name).cloned().unwrap_or_default();
+        TenantView {
+            paused: hold.map(|hold| PauseView::of(hold, now)),
+            ..view(name, &stats, costs, &settings)
+        }
+    };
+    let page = TenantsPage {
+        shell: Layout::of(&board, &visitor, &config, "tenants", "Tenants and cost").with_flash(&query),
+        tenants: names.shown.iter().map(view).collect(),
+        total: names.total,
+        pager: names.pager,
+        total_cost: cents(stats.costs.values().sum()),
+        can_configure: visitor.may(Permission::Administer),
+    };
+    show(&page)
+}
+
+fn view(
+    name: &Tenant,
+    stats: &Stats,
+    mut costs: Vec<(&JobType, i64)>,
+    settings: &TenantSettings,
+) -> TenantView {
+    let counts = stats.tenants.get(name);
+    let of = |state: JobState| counts.and_then(|counts| counts.get(&state)).copied().unwrap_or(0);
+    let open: u64 = JobState::ALL.into_iter().filter(|state| !state.is_final()).map(of).sum();
+    costs.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let cost: i64 = costs.iter().map(|(_, cost)| cost).sum();
+    let dearest = costs.first().map_or(1, |(_, cost)| (*cost).max(1)).unsigned_abs();
+    let bars = costs.into_iter().take(8).map(|(job_type, cost)| {
+        let width = real(cost.max(0).unsigned_abs()) * 100.0 / real(dearest);
+        (job_type.to_string(), cents(cost), format!("{width:.1}"))
+    });
+    let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let period = settings.budget_period.unwrap_or_default().as_str();
+    let amount = |budget: u64| cents(i64::try_from(budget).unwrap_or(i64::MAX));
+    TenantView {
+        name: name.to_string(),
+        link: format!("/tenants/{}", segment(name.as_str())),
+        jobs_link: format!("/jobs?tenant={}", segment(name.as_str())),
+        open: compact(open),
+        running: compact(of(JobState::Running)),
+        completed: compact(of(JobState::Completed)),
+        failed: compact(of(JobState::Failed)),
+        dead: compact(of(JobState::DeadLetter)),
+        cost: cents(cost),
+        costs: bars.collect(),
+        max_running: number(settings.max_running),
+        max_depth: number(settings.max_depth),
+        max_queues: number(settings.max_queues),
+        max_types: number(settings.max_types),
+        max_lanes: number(settings.max_lanes),
+        weight: number(settings.weight.map(u64::from)),
+        budget: settings
+            .budget_cents
+            .map(|budget| format!("{}.{:02}", budget / 100, budget % 100))
+            .unwrap_or_default(),
+        budget_text: settings.budget_cents.map(|budget| format!("{} a {period}", amount(budget))),
+        period,
+        spent: settings.budget_cents.and_then(|budget| {
+            let spent = stats.spent.get(name).copied().unwrap_or(0);
+            let share = percent(spent.max(0).unsigned_abs(), budget)?;
+            Some(format!("{:.0}", share.min(100.0)))
+        }),
+        paused: None,
+    }
+}
+
+fn name_of(text: &str) -> Result<Tenant, PageError> {
+    Tenant::new(text).map_err(|problem| PageError::not_found(format!("tenant: {problem}")))
+}
+
+/// `POST /tenants/{name}/act`
+pub(in crate::dashboard) async fn act(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Path(name): Path<String>,
+    Form(form): Form,
+) -> Result<Response, PageError> {
+    let done = pause_or_resume(&board, &visitor, Target::Tenant(name_of(&name)?), &form).await?;
+    Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
+}
+
+/// `POST /tenants/{name}/settings`
+pub(in crate::dashboard) async fn configure(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Path(name): Path<String>,
+    Form(form): Form,
+) -> Result<Response, PageError> {
+    let weight = settings_form::number(&form, "weight")?
+        .try_map(|weight| u32::try_from(weight).map_err(|_| PageError::invalid("weight: is too large")))?;
+    let patch = TenantPatch {
+        max_running: settings_form::number(&form, "max_running")?,
+        max_depth: settings_form::number(&form, "max_depth")?,
+        max_queues: settings_form::number(&form, "max_queues")?,
+        max_types: settings_form::number(&form, "max_types")?,
+        max_lanes: settings_form::number(&form, "max_lanes")?,
+        weight,
+        budget_cents: settings_form::amount(&form, "budget")?,
+        budget_period: settings_form::field(&form, "period", |word| {
+            BudgetPeriod::parse(word).map_err(|problem| PageError::invalid(format!("period: {problem}")))
+        })?,
+    };
+    let done =
+        board.store().configure(&visitor.caller, SettingsPatch::Tenant(name_of(&name)?, patch)).await?;
+    let done = if done.is_changed { "saved" } else { "unchanged" };
+    Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
+}

@@ -1,0 +1,131 @@
+//! Actions on one job. The store decides what is allowed; the page shows only actions that the state allows.
+
+use axum::extract::{Path, State as AxumState};
+use axum::response::{IntoResponse, Redirect, Response};
+use windlass::clock::Timestamp;
+use windlass::job::{Event, JobId, JobRecord, JobState, Priority, SuspendMode, Suspension, transition};
+use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::redrive::Redrive;
+
+use crate::dashboard::Dashboard;
+use crate::dashboard::page::PageError;
+use crate::dashboard::requests::form::{Fields, Form, address};
+use crate::dashboard::requests::middleware::Visitor;
+
+/// The possible actions in a job's state.
+#[allow(clippy::struct_excessive_bools, reason = "each is a button of its own")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::dashboard) struct Allowed {
+    pub(in crate::dashboard) submit: bool,
+    pub(in crate::dashboard) suspend: bool,
+    /// Whether it is running, so that suspending needs a mode.
+    pub(in crate::dashboard) is_running: bool,
+    pub(in crate::dashboard) resume: bool,
+    /// Whether a suspension is waiting for the running attempt to end; a resume withdraws it.
+    pub(in crate::dashboard) withdraw: bool,
+    pub(in crate::dashboard) cancel: bool,
+    pub(in crate::dashboard) prioritise: bool,
+    pub(in crate::dashboard) signal: bool,
+    pub(in crate::dashboard) redrive: bool,
+    /// Whether the job completed, so that redriving would repeat it.
+    pub(in crate::dashboard) is_repeat: bool,
+    pub(in crate::dashboard) delete: bool,
+}
+
+impl Allowed {
+    /// The actions that the state allows.
+    pub(in crate::dashboard) fn in_state_of(job: &JobRecord, now: Timestamp) -> Allowed {
+        let is_allowed = |event: &Event| transition(job, event, now).is_ok();
+        let is_final = job.state.is_final();
+        let mode = SuspendMode::Graceful;
+        let (by, by_pause) = (String::new(), false);
+        let suspension = Suspension { by, reason: None, mode, at: now, expires_at: None, by_pause };
+        let suspend = Event::Suspend { suspension };
+        Allowed {
+            is_repeat: job.state == JobState::Completed,
+            submit: is_allowed(&Event::Submit),
+            suspend: !is_final && job.state != JobState::Suspended && is_allowed(&suspend),
+            is_running: job.state == JobState::Running,
+            resume: job.state == JobState::Suspended,
+            withdraw: job.details.suspend_requested.is_some(),
+            cancel: !is_final && is_allowed(&Event::Cancel { message: String::new() }),
+            prioritise: !is_final,
+            signal: !is_final,
+            redrive: is_final,
+            delete: is_final,
+        }
+    }
+
+    pub(in crate::dashboard) fn is_nothing(self) -> bool {
+        self == Allowed { is_running: self.is_running, is_repeat: self.is_repeat, ..Allowed::default() }
+    }
+}
+
+/// Parses a suspend mode.
+pub(in crate::dashboard) fn mode(word: &str) -> Result<SuspendMode, PageError> {
+    match word {
+        "idle_only" => Ok(SuspendMode::IdleOnly),
+        "graceful" => Ok(SuspendMode::Graceful),
+        "aggressive" => Ok(SuspendMode::Aggressive),
+        _ => Err(PageError::invalid("mode: must be idle_only, graceful or aggressive")),
+    }
+}
+
+/// The priority in a form.
+pub(in crate::dashboard) fn priority(form: &Fields) -> Result<Priority, PageError> {
+    form.need("value")?.parse().map_err(|problem| PageError::invalid(format!("priority: {problem}")))
+}
+
+/// `POST /jobs/{id}/act`
+pub(in crate::dashboard) async fn act(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Form(form): Form,
+) -> Result<Response, PageError> {
+    let id: JobId = id.parse().map_err(|_| PageError::not_found(format!("no job {id}")))?;
+    let (store, caller, reason) = (board.store(), &visitor.caller, form.text("reason"));
+    let (act, done) = match form.need("action")? {
+        "submit" => (JobAction::Submit, "submitted"),
+        "suspend" => {
+            let mode = form.get("mode").map_or(Ok(SuspendMode::IdleOnly), mode)?;
+            (JobAction::Suspend(Suspend { mode, reason, expires: form.duration("expires")? }), "suspended")
+        }
+        "resume" => (JobAction::Resume { reason }, "resumed"),
+        "cancel" => (JobAction::Cancel { reason }, "cancelled"),
+        "priority" => (JobAction::Priority(priority(&form)?), "priority"),
+        "signal" => return signal(&board, &visitor, id, &form).await,
+        "redrive" => {
+            // Each redrive creates another copy: a second one must be intended.
+            let (reset_checkpoints, only_once) =
+                (form.get("reset_checkpoints").is_some(), form.get("again").is_none());
+            let how = Redrive { reset_checkpoints, only_once };
+            let new = store.redrive(caller, id, how).await?;
+            return Ok(back(new.id, "redriven"));
+        }
+        "delete" => {
+            store.delete(caller, id).await?;
+            return Ok(Redirect::to("/jobs?done=deleted").into_response());
+        }
+        _ => return Err(PageError::invalid("unknown action")),
+    };
+    let acted = store.act(caller, id, act).await?;
+    Ok(back(id, if acted.is_changed { done } else { "unchanged" }))
+}
+
+async fn signal(
+    board: &Dashboard,
+    visitor: &Visitor,
+    id: JobId,
+    form: &Fields,
+) -> Result<Response, PageError> {
+    let value = form.get("value").unwrap_or("null");
+    let parsed: Result<serde_json::Value, _> = serde_json::from_str(value);
+    parsed.map_err(|error| PageError::invalid(format!("value: is not JSON: {error}")))?;
+    board.store().signal(&visitor.caller, id, form.need("name")?, value.as_bytes().to_vec()).await?;
+    Ok(back(id, "signalled"))
+}
+
+fn back(id: JobId, done: &str) -> Response {
+    Redirect::to(&address(&format!("/jobs/{id}"), [("done", done.to_owned())])).into_response()
+}

@@ -1,0 +1,82 @@
+//! Who can resume a pause, and how. A tenant's own pause of a queue or type belongs to that tenant, and an admin resumes it
+//! in that tenant's name. Lists of pauses share one form; its scope field selects the pause.
+
+use axum::extract::State as AxumState;
+use axum::response::{IntoResponse, Redirect, Response};
+use windlass::job::Tenant;
+use windlass::store::caller::{Caller, Permission};
+use windlass::store::command::pause::Target;
+use windlass::store::config::{Config, PauseRecord, Scope};
+
+use crate::dashboard::Dashboard;
+use crate::dashboard::page::PageError;
+use crate::dashboard::requests::form::{Form, segment};
+use crate::dashboard::requests::middleware::Visitor;
+
+/// Whether the visitor's button on the page of a queue or type resumes this pause: for an admin the pause of all tenants,
+/// for others their own tenant's.
+pub(in crate::dashboard) fn is_theirs(hold: &PauseRecord, visitor: &Visitor) -> bool {
+    let tenant = match &hold.scope {
+        Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant,
+        Scope::Gate | Scope::Tenant(_) | Scope::Worker(_) => return visitor.may(Permission::Administer),
+    };
+    visitor.may(Permission::Pause) && *tenant == visitor.caller.tenant
+}
+
+/// The scope field of the resume form; None if the visitor may not resume the pause.
+pub(in crate::dashboard) fn scope(hold: &PauseRecord, visitor: &Visitor, config: &Config) -> Option<String> {
+    let can_resume = visitor.may(Permission::Administer)
+        || match &hold.scope {
+            Scope::Worker(worker) => {
+                let known = config.workers.get(worker);
+                visitor.may(Permission::Pause)
+                    && known.is_some_and(|known| known.tenant == visitor.caller.tenant)
+            }
+            _ => is_theirs(hold, visitor),
+        };
+    can_resume.then(|| serde_json::to_string(&hold.scope).expect("a scope is plain data"))
+}
+
+/// A caller for one tenant: an admin for any, others for their own.
+pub(in crate::dashboard) fn speaking_for(
+    visitor: &Visitor,
+    tenant: Option<Tenant>,
+) -> Result<Caller, PageError> {
+    let caller = visitor.caller.clone();
+    if tenant.is_none() || tenant == caller.tenant {
+        return Ok(caller);
+    }
+    caller.require(Permission::Administer)?;
+    Ok(Caller { tenant, ..caller })
+}
+
+/// `POST /resume`
+pub(in crate::dashboard) async fn act(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Form(form): Form,
+) -> Result<Response, PageError> {
+    let scope: Scope =
+        serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is invalid"))?;
+    let own_page = match &scope {
+        Scope::Queue { queue, .. } => format!("/queues/{}", segment(queue.as_str())),
+        Scope::Type { job_type, .. } => format!("/types/{}", segment(job_type.as_str())),
+        Scope::Gate | Scope::Tenant(_) | Scope::Worker(_) => "/settings".to_owned(),
+    };
+    let (target, tenant) = match scope {
+        Scope::Gate => (Target::Gate, None),
+        Scope::Tenant(tenant) => (Target::Tenant(tenant), None),
+        Scope::Type { job_type, tenant } => (Target::Type(job_type), tenant),
+        Scope::Queue { queue, tenant } => (Target::Queue(queue), tenant),
+        Scope::Worker(worker) => (Target::Worker(worker), None),
+    };
+    let caller = speaking_for(&visitor, tenant)?;
+    let is_changed = board.store().resume(&caller, target, form.text("reason")).await?;
+    let to = match form.get("from") {
+        Some("settings") => "/settings",
+        Some("own") => own_page.as_str(),
+        _ => "/",
+    };
+    let done = if is_changed { "unpaused" } else { "unchanged" };
+    Ok(Redirect::to(&format!("{to}?done={done}")).into_response())
+}

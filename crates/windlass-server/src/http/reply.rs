@@ -1,0 +1,8 @@
+//! Answers: status, errors, entity tags, traces.
+
+pub(in crate::http) mod encoded;
+pub(in crate::http) mod error;
+pub(in crate::http) mod error_code;
+pub(in crate::http) mod etag;
+pub(in crate::http) mod response;
+pub(in crate::http) mod trace;

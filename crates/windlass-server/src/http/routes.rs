@@ -1,0 +1,18 @@
+//! The handlers: decode, ask the store, encode.
+
+pub(in crate::http) mod audit;
+pub(in crate::http) mod clock;
+pub(in crate::http) mod events;
+pub(in crate::http) mod health;
+pub(in crate::http) mod jobs;
+pub(in crate::http) mod keys;
+pub(in crate::http) mod metrics;
+pub(in crate::http) mod operations;
+pub(in crate::http) mod prometheus;
+pub(in crate::http) mod queues;
+pub(in crate::http) mod retention;
+pub(in crate::http) mod schedules;
+pub(in crate::http) mod store_metrics;
+pub(in crate::http) mod tenants;
+pub(in crate::http) mod types;
+pub(in crate::http) mod work;

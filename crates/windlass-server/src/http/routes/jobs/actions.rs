@@ -1,0 +1,252 @@
+//! Actions on one job: submit a held one, suspend, resume, cancel, priority, labels, redrive, signal.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::job::{JobId, SuspendMode};
+use windlass::store::caller::Caller;
+use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::precondition::ActOptions;
+use windlass::store::command::redrive::Redrive;
+use windlass::store::settings::patch::Field;
+
+use super::{StrictQuery, with_result};
+use crate::http::app::App;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::etag::{Expected, Tagged};
+use crate::http::reply::response::{Accepted, Created, JsonOk};
+use crate::http::request::auth::CurrentCaller;
+use crate::http::request::json::Body;
+use crate::http::request::path::{JobPath, NamePath};
+use crate::http::request::query::Query;
+use crate::http::wire::Json;
+use crate::http::wire::expires::Expiry;
+use crate::http::wire::job::{ActedJob, JobView};
+use crate::http::wire::priority::PriorityInput;
+use crate::http::wire::tags::Tags;
+use crate::http::wire::text::Text;
+
+type Answer = Result<Tagged<JsonOk<ActedJob>>, ApiError>;
+
+async fn act(app: &App, caller: &Caller, id: JobId, act: JobAction, options: ActOptions) -> Answer {
+    let (is_resume, strict) = (matches!(act, JobAction::Resume { .. }), options.strict);
+    let options = ActOptions { strict: strict && !is_resume, ..options };
+    let acted = app.store().act_shown(caller, id, act, options).await?;
+    if is_resume && strict && !acted.is_changed {
+        return Err(ApiError::conflict("not_suspended", format!("job {id} is not suspended"))
+            .with("state", acted.snapshot.job.state.as_str())
+            .with("action", "resume"));
+    }
+    let job = with_result(app, caller, acted.snapshot).await?;
+    let tag = job.tag();
+    Ok(Tagged(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
+}
+
+/// The request has no fields.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct EmptyBody {}
+
+/// `POST /jobs/{id}/submit`
+pub(crate) async fn submit(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(EmptyBody {}): Body<EmptyBody>,
+) -> Answer {
+    act(&app, &caller, id, JobAction::Submit, ActOptions { strict: false, if_match }).await
+}
+
+/// How to suspend a job.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SuspendBody {
+    reason: Option<String>,
+    /// What happens to a running attempt.
+    mode: Option<SuspendWord>,
+    /// When the job resumes automatically: a duration or a time.
+    expires: Option<Expiry>,
+}
+
+/// What happens to a running attempt (M50).
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SuspendWord {
+    IdleOnly,
+    Graceful,
+    Aggressive,
+}
+
+impl From<SuspendWord> for SuspendMode {
+    fn from(word: SuspendWord) -> SuspendMode {
+        match word {
+            SuspendWord::IdleOnly => SuspendMode::IdleOnly,
+            SuspendWord::Graceful => SuspendMode::Graceful,
+            SuspendWord::Aggressive => SuspendMode::Aggressive,
+        }
+    }
+}
+
+/// `POST /jobs/{id}/suspend`
+pub(crate) async fn suspend(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Query(query): Query<StrictQuery>,
+    Body(body): Body<SuspendBody>,
+) -> Answer {
+    let suspend = Suspend {
+        mode: body.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from),
+        reason: body.reason,
+        expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
+    };
+    act(&app, &caller, id, JobAction::Suspend(suspend), ActOptions { strict: query.strict, if_match }).await
+}
+
+/// The reason for an action.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ReasonBody {
+    pub(crate) reason: Option<String>,
+}
+
+/// `POST /jobs/{id}/resume`
+pub(crate) async fn resume(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Query(query): Query<StrictQuery>,
+    Body(body): Body<ReasonBody>,
+) -> Answer {
+    let options = ActOptions { strict: query.strict, if_match };
+    act(&app, &caller, id, JobAction::Resume { reason: body.reason }, options).await
+}
+
+/// `POST /jobs/{id}/cancel`
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(body): Body<ReasonBody>,
+) -> Answer {
+    let options = ActOptions { strict: false, if_match };
+    act(&app, &caller, id, JobAction::Cancel { reason: body.reason }, options).await
+}
+
+/// The new priority.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PriorityBody {
+    value: PriorityInput,
+}
+
+/// `POST /jobs/{id}/priority`
+pub(crate) async fn priority(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(body): Body<PriorityBody>,
+) -> Answer {
+    act(&app, &caller, id, JobAction::Priority(body.value.0), ActOptions { strict: false, if_match }).await
+}
+
+/// The changes; fields that are not given stay, null clears a field.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PatchBody {
+    priority: Option<PriorityInput>,
+    /// All tags; replaces the existing ones.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    tags: Field<Tags>,
+    #[schemars(with = "Option<String>")]
+    correlation_id: Field<String>,
+    #[schemars(with = "Option<String>")]
+    callback_url: Field<String>,
+}
+
+/// Maps a field to: not given, null, or a value.
+#[allow(clippy::option_option, reason = "the library distinguishes the three this way")]
+fn given<T>(field: Field<T>) -> Option<Option<T>> {
+    match field {
+        Field::Keep => None,
+        Field::Clear => Some(None),
+        Field::Set(value) => Some(Some(value)),
+    }
+}
+
+/// `PATCH /jobs/{id}`
+pub(crate) async fn patch(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(body): Body<PatchBody>,
+) -> Answer {
+    let patch = Patch {
+        priority: body.priority.map(|priority| priority.0),
+        tags: given(body.tags).map(|tags| tags.unwrap_or_default().0),
+        correlation_id: given(body.correlation_id),
+        callback_url: given(body.callback_url),
+    };
+    act(&app, &caller, id, JobAction::Patch(patch), ActOptions { strict: false, if_match }).await
+}
+
+/// How to retry a final job as a new job.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RedriveBody {
+    /// Run every step again instead of continuing after the last checkpoint.
+    reset_checkpoints: bool,
+    /// Fail if the job was redriven already.
+    only_once: bool,
+}
+
+/// `POST /jobs/{id}/redrive`
+pub(crate) async fn redrive(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Expected(if_match): Expected,
+    Body(body): Body<RedriveBody>,
+) -> Result<Tagged<Created<JobView>>, ApiError> {
+    let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once };
+    let snapshot = app.store().redrive_shown(&caller, id, how, if_match).await?;
+    let job = JobView::of(snapshot, None);
+    let tag = job.tag();
+    Ok(Tagged(Created(job), tag))
+}
+
+/// A signal's value.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SignalBody {
+    /// Any JSON; null if not given.
+    value: Option<Json>,
+}
+
+/// The stored signal.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SignalTaken {
+    id: Text<JobId>,
+    signal: String,
+}
+
+/// `POST /jobs/{id}/signals/{name}`
+pub(crate) async fn signal(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    NamePath(signal): NamePath,
+    Body(body): Body<SignalBody>,
+) -> Result<Accepted<SignalTaken>, ApiError> {
+    let value = body.value.as_ref().map_or(&b"null"[..], Json::bytes).to_vec();
+    app.store().signal(&caller, id, &signal, value).await?;
+    Ok(Accepted(SignalTaken { id: Text(id), signal }))
+}

@@ -1,0 +1,158 @@
+//! Job data: attempts, checkpoints, events, children, logs, result, and why the job is not running.
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass::job::JobId;
+use windlass::limits::PAGE_RECORDS_MAX;
+use windlass::store::caller::Caller;
+use windlass::store::engine::RecordQuery;
+use windlass::store::query::snapshot::Snapshot;
+
+use crate::http::app::App;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::response::JsonOk;
+use crate::http::request::auth::CurrentCaller;
+use crate::http::request::path::JobPath;
+use crate::http::request::query::Query;
+use crate::http::routes::audit::cursor_of;
+use crate::http::wire::Json;
+use crate::http::wire::filter::page_limit;
+use crate::http::wire::job::ErrorView;
+use crate::http::wire::job_details::{
+    AttemptView, Attempts, CheckpointView, Checkpoints, ChildView, Children, GroupView, LogView, Logs,
+    ReasonView, Reasons, ResultView,
+};
+use crate::http::wire::record::{JobEvents, RecordView};
+use crate::http::wire::text::Text;
+
+fn missing(id: JobId) -> ApiError {
+    ApiError::not_found(format!("no job {id}"))
+}
+
+async fn snapshot(app: &App, caller: &Caller, id: JobId) -> Result<Snapshot, ApiError> {
+    app.store().get(caller, id).await?.ok_or_else(|| missing(id))
+}
+
+/// `GET /jobs/{id}/attempts`
+pub(crate) async fn attempts(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+) -> Result<JsonOk<Attempts>, ApiError> {
+    let job = snapshot(&app, &caller, id).await?.job;
+    let found = app.store().attempts(&caller, id).await?.ok_or_else(|| missing(id))?;
+    let attempts = found.iter().map(|attempt| AttemptView::of(attempt, &job)).collect();
+    Ok(JsonOk(Attempts { attempts }))
+}
+
+/// `GET /jobs/{id}/checkpoints`
+pub(crate) async fn checkpoints(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+) -> Result<JsonOk<Checkpoints>, ApiError> {
+    let found = app.store().checkpoints(&caller, id).await?.ok_or_else(|| missing(id))?;
+    Ok(JsonOk(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
+}
+
+/// Which page of a job's events.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct EventsQuery {
+    /// Maximum number of events, 1 to 1000.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// `next_cursor` of the previous page.
+    cursor: Option<String>,
+}
+
+/// `GET /jobs/{id}/events`
+pub(crate) async fn events(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Query(query): Query<EventsQuery>,
+) -> Result<JsonOk<JobEvents>, ApiError> {
+    snapshot(&app, &caller, id).await?;
+    let limit = page_limit(query.limit.or(Some(PAGE_RECORDS_MAX)), PAGE_RECORDS_MAX)?;
+    let after = cursor_of(query.cursor.as_deref())?;
+    let query = RecordQuery { job: Some(id), after, limit, ..RecordQuery::default() };
+    let page = app.store().audit_page(&caller, query).await?;
+    let next_cursor = page.next.map(|next| next.to_string());
+    Ok(JsonOk(JobEvents { events: page.records.into_iter().map(RecordView::from).collect(), next_cursor }))
+}
+
+/// Filter for children.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct ChildrenQuery {
+    /// Only children of the group with this name.
+    group: Option<String>,
+}
+
+/// `GET /jobs/{id}/children`
+pub(crate) async fn children(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Query(query): Query<ChildrenQuery>,
+) -> Result<JsonOk<Children>, ApiError> {
+    let groups = match &query.group {
+        Some(name) => app.store().groups_named(&caller, id, name).await?,
+        None => app.store().groups(&caller, id).await?,
+    };
+    let groups = groups.ok_or_else(|| missing(id))?;
+    let children = groups.iter().flat_map(|group| {
+        let each = group.children.iter();
+        each.map(|(child, result)| {
+            let (is_redacted, is_omitted) =
+                (group.redacted.contains(&child.id), group.omitted.contains(&child.id));
+            ChildView::of(child, result.as_deref(), is_redacted, is_omitted)
+        })
+    });
+    let children = children.collect();
+    Ok(JsonOk(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
+}
+
+/// Which lines of a log.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct LogsQuery {
+    /// Only lines after this number.
+    after: Option<u64>,
+}
+
+/// `GET /jobs/{id}/logs`
+pub(crate) async fn logs(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+    Query(query): Query<LogsQuery>,
+) -> Result<JsonOk<Logs>, ApiError> {
+    let found = app.store().logs(&caller, id, query.after.unwrap_or(0)).await?;
+    let lines = found.ok_or_else(|| missing(id))?;
+    Ok(JsonOk(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
+}
+
+/// `GET /jobs/{id}/result`
+pub(crate) async fn result(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+) -> Result<JsonOk<ResultView>, ApiError> {
+    let job = snapshot(&app, &caller, id).await?.job;
+    let found = app.store().result(&caller, id).await?.ok_or_else(|| missing(id))?;
+    Ok(JsonOk(ResultView {
+        state: Text(job.state),
+        result: found.0.as_deref().and_then(Json::stored),
+        error: job.details.error.as_ref().map(ErrorView::from),
+    }))
+}
+
+/// `GET /jobs/{id}/explain`
+pub(crate) async fn explain(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(id): JobPath,
+) -> Result<JsonOk<Reasons>, ApiError> {
+    let reasons = app.store().explain(&caller, id).await?.ok_or_else(|| missing(id))?;
+    Ok(JsonOk(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
+}

@@ -1,0 +1,39 @@
+//! The retention for jobs whose type and queue have none of their own: one setting per store.
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::http::app::App;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::response::JsonOk;
+use crate::http::request::auth::CurrentCaller;
+use crate::http::request::json::Body;
+use crate::http::wire::retention::{RetentionBody, RetentionView};
+
+/// The store's retention after a change.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangedRetention {
+    #[serde(flatten)]
+    retention: RetentionView,
+    /// Whether it changed.
+    changed: bool,
+}
+
+/// `GET /retention`
+pub(crate) async fn get(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+) -> Result<JsonOk<RetentionView>, ApiError> {
+    Ok(JsonOk(app.store().retention(&caller).await?.into()))
+}
+
+/// `PUT /retention`
+pub(crate) async fn put(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    Body(body): Body<RetentionBody>,
+) -> Result<JsonOk<ChangedRetention>, ApiError> {
+    let set = app.store().set_retention(&caller, body.into()).await?;
+    Ok(JsonOk(ChangedRetention { retention: set.retention.into(), changed: set.is_changed }))
+}

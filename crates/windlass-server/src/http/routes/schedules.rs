@@ -1,0 +1,165 @@
+//! Schedules: create, list, pause, resume, trigger, delete (M81).
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::job::Tenant;
+use windlass::store::caller::Caller;
+use windlass::store::schedules::{PauseSchedule, Schedule, ScheduleRef};
+
+use crate::http::app::App;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::response::{Created, JsonOk, NoContent};
+use crate::http::request::auth::CurrentCaller;
+use crate::http::request::json::Body;
+use crate::http::request::path::SchedulePath;
+use crate::http::request::query::Query;
+use crate::http::routes::jobs::actions::{EmptyBody, ReasonBody};
+use crate::http::wire::expires::Expiry;
+use crate::http::wire::job::JobView;
+use crate::http::wire::page::PageQuery;
+use crate::http::wire::pause::{already_paused, not_paused};
+use crate::http::wire::schedule::{ScheduleBody, ScheduleView};
+use crate::http::wire::text::Text;
+
+/// Selects a schedule of the name.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct TenantQuery {
+    /// The schedule's tenant, for callers that can see several.
+    tenant: Option<Text<Tenant>>,
+    /// Return 409 instead of success if nothing would change.
+    #[serde(default)]
+    strict: bool,
+}
+
+/// Schedules by name.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Schedules {
+    schedules: Vec<ScheduleView>,
+    /// Cursor of the next page; null on the last page.
+    next_cursor: Option<String>,
+}
+
+/// A schedule after an action.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ActedSchedule {
+    #[serde(flatten)]
+    schedule: ScheduleView,
+    /// Whether the action changed anything.
+    changed: bool,
+}
+
+fn which(SchedulePath(name): SchedulePath, query: &TenantQuery) -> ScheduleRef {
+    ScheduleRef { tenant: query.tenant.clone().map(|tenant| tenant.0), name }
+}
+
+async fn view(app: &App, caller: &Caller, which: ScheduleRef) -> Result<ScheduleView, ApiError> {
+    let missing = format!("no schedule {}", which.name);
+    let found = app.store().schedule(caller, which).await?.ok_or_else(|| ApiError::not_found(missing))?;
+    Ok(ScheduleView::of(&found, app.now()))
+}
+
+/// `GET /schedules`
+pub(crate) async fn list(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    Query(query): Query<PageQuery>,
+) -> Result<JsonOk<Schedules>, ApiError> {
+    let (found, now) = (app.store().schedules(&caller).await?, app.now());
+    let name = |schedule: &&Arc<Schedule>| format!("{} {}", schedule.tenant, schedule.name);
+    let (found, next_cursor) = query.of(&found, name)?;
+    let schedules = found.into_iter().map(|schedule| ScheduleView::of(schedule, now)).collect();
+    Ok(JsonOk(Schedules { schedules, next_cursor }))
+}
+
+/// `GET /schedules/{schedule}`
+pub(crate) async fn get(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    path: SchedulePath,
+    Query(query): Query<TenantQuery>,
+) -> Result<JsonOk<ScheduleView>, ApiError> {
+    view(&app, &caller, which(path, &query)).await.map(JsonOk)
+}
+
+/// `PUT /schedules/{schedule}`
+pub(crate) async fn put(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    SchedulePath(name): SchedulePath,
+    Body(body): Body<ScheduleBody>,
+) -> Result<JsonOk<ActedSchedule>, ApiError> {
+    let put = app.store().put_schedule(&caller, name, body.into_schedule()?).await?;
+    let schedule = ScheduleView::of(&put.schedule, app.now());
+    Ok(JsonOk(ActedSchedule { schedule, changed: put.is_changed }))
+}
+
+/// `DELETE /schedules/{schedule}`
+pub(crate) async fn delete(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    path: SchedulePath,
+    Query(query): Query<TenantQuery>,
+) -> Result<NoContent, ApiError> {
+    app.store().delete_schedule(&caller, which(path, &query)).await?;
+    Ok(NoContent)
+}
+
+/// How to pause a schedule.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SchedulePauseBody {
+    reason: Option<String>,
+    /// When it resumes automatically: a duration or a time.
+    expires: Option<Expiry>,
+}
+
+/// `POST /schedules/{schedule}/pause`
+pub(crate) async fn pause(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    path: SchedulePath,
+    Query(query): Query<TenantQuery>,
+    Body(body): Body<SchedulePauseBody>,
+) -> Result<JsonOk<ActedSchedule>, ApiError> {
+    let which = which(path, &query);
+    let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
+    let how = PauseSchedule { reason: body.reason, expires };
+    let changed = app.store().pause_schedule(&caller, which.clone(), how).await?;
+    if query.strict && !changed {
+        return Err(already_paused(format_args!("schedule {}", which.name)));
+    }
+    Ok(JsonOk(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+}
+
+/// `POST /schedules/{schedule}/resume`
+pub(crate) async fn resume(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    path: SchedulePath,
+    Query(query): Query<TenantQuery>,
+    Body(_reason): Body<ReasonBody>,
+) -> Result<JsonOk<ActedSchedule>, ApiError> {
+    let which = which(path, &query);
+    let changed = app.store().resume_schedule(&caller, which.clone()).await?;
+    if query.strict && !changed {
+        return Err(not_paused(format_args!("schedule {}", which.name)));
+    }
+    Ok(JsonOk(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+}
+
+/// `POST /schedules/{schedule}/trigger`
+pub(crate) async fn trigger(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    path: SchedulePath,
+    Query(query): Query<TenantQuery>,
+    Body(EmptyBody {}): Body<EmptyBody>,
+) -> Result<Created<JobView>, ApiError> {
+    let job = app.store().trigger_schedule(&caller, which(path, &query)).await?;
+    let missing = || ApiError::not_found(format!("no job {}", job.id));
+    let snapshot = app.store().get(&caller, job.id).await?.ok_or_else(missing)?;
+    Ok(Created(JobView::of(snapshot, None)))
+}

@@ -1,0 +1,222 @@
+//! The worker protocol, for workers in any language: register, claim, heartbeat, report, save checkpoints, spawn children,
+//! deregister.
+
+mod claim_response;
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass::job::{Fence, GroupStrategy, JobId};
+use windlass::limits;
+use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
+use windlass::store::command::children::NewGroup;
+
+use self::claim_response::ClaimResponse;
+use crate::http::app::App;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::response::{Created, JsonOk, NoContent};
+use crate::http::request::auth::CurrentCaller;
+use crate::http::request::json::{Body, decode};
+use crate::http::request::path::{JobPath, NamePath, WorkerPath};
+use crate::http::schema::{Reply, Shape};
+use crate::http::wire::Json;
+use crate::http::wire::claim::{
+    ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody, worker_id,
+};
+use crate::http::wire::job_details::ChildView;
+use crate::http::wire::outcome::{
+    ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView, ParkBody,
+};
+use crate::http::wire::submission::into_jobs;
+use crate::http::wire::text::Text;
+
+/// `POST /workers`
+pub(crate) async fn register(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    Body(body): Body<WorkerBody>,
+) -> Result<Created<Registered>, ApiError> {
+    let worker = app.store().register(&caller, body.into_worker()?).await?;
+    let heartbeat_every = limits::HEARTBEAT_EVERY.into();
+    Ok(Created(Registered { worker_id: Text(worker.id), heartbeat_every }))
+}
+
+/// `DELETE /workers/{id}`
+pub(crate) async fn leave(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    WorkerPath(id): WorkerPath,
+) -> Result<Left, ApiError> {
+    app.store().deregister(&caller, id).await.map(Left).map_err(ApiError::from)
+}
+
+/// 204, with the number of released jobs as a header.
+pub(crate) struct Left(usize);
+
+impl IntoResponse for Left {
+    fn into_response(self) -> Response {
+        let mut response = NoContent.into_response();
+        response.headers_mut().insert("windlass-released", HeaderValue::from(self.0));
+        response
+    }
+}
+
+impl Reply for Left {
+    fn describe(shape: &mut Shape) {
+        NoContent::describe(shape);
+    }
+}
+
+/// `POST /claims`
+pub(crate) async fn claim(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    Body(body): Body<ClaimBody>,
+) -> Result<ClaimResponse, ApiError> {
+    let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
+    let request = body.into_request()?;
+    Ok(ClaimResponse::claim(app, caller, request, wait).await?)
+}
+
+/// `POST /heartbeats`
+pub(crate) async fn heartbeat(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    Body(body): Body<HeartbeatBody>,
+) -> Result<JsonOk<HeartbeatView>, ApiError> {
+    let worker = worker_id(&body.worker_id)?;
+    let given: Vec<_> =
+        body.jobs.into_iter().map(crate::http::wire::claim::HeartbeatItemBody::into_beat).collect();
+    let beats = given.iter().filter_map(|(_, beat)| beat.clone()).collect();
+    let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
+    if wait > limits::SERVER_WAIT_MAX {
+        return Err(ApiError::invalid("wait", "is longer than 20s"));
+    }
+    // A stopping server does not let requests wait.
+    let wait = if app.is_draining() { Duration::ZERO } else { wait };
+    let beating = app.store().heartbeat_wait(&caller, worker, beats, wait);
+    let pulse = tokio::select! {
+        pulse = beating => pulse?,
+        () = app.draining(), if !wait.is_zero() => return Err(ApiError::draining()),
+    };
+    let mut directives = pulse.directives.iter();
+    let jobs = given.into_iter().map(|(id, beat)| {
+        // A malformed id is not a job of this worker.
+        let directive =
+            beat.and_then(|_| directives.next()).map_or("lost", |(_, directive)| directive.as_str());
+        DirectiveView { id, directive }
+    });
+    Ok(JsonOk(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
+}
+
+/// `POST /outcomes`
+pub(crate) async fn outcomes(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    Body(body): Body<OutcomesBody>,
+) -> Result<JsonOk<OutcomesView>, ApiError> {
+    let worker = worker_id(&body.worker_id)?;
+    if body.outcomes.len() > limits::OUTCOMES_PER_CALL_MAX {
+        let message =
+            format!("has length {}, the limit is {}", body.outcomes.len(), limits::OUTCOMES_PER_CALL_MAX);
+        return Err(ApiError::invalid("outcomes", message));
+    }
+    let read: Vec<_> = body.outcomes.iter().map(|item| (item, decode::<OutcomeBody>(item.bytes()))).collect();
+    let read: Vec<_> = read
+        .into_iter()
+        .map(|(item, outcome)| outcome.and_then(OutcomeBody::into_report).map_err(|problem| (item, problem)))
+        .collect();
+    let reports: Vec<_> = read.iter().filter_map(|read| read.as_ref().ok().cloned()).collect();
+    let mut answers = app.store().finish(&caller, worker, reports).await?.into_iter();
+    let outcomes = read.into_iter().map(|read| match read {
+        Ok(report) => OutcomeView::of(report.job, answers.next().expect("every report has a result")),
+        Err((item, problem)) => OutcomeView::rejected(id_of(item), &problem),
+    });
+    Ok(JsonOk(OutcomesView { outcomes: outcomes.collect() }))
+}
+
+/// The id of an item that could not be parsed, if it has one.
+fn id_of(item: &Json) -> Value {
+    #[derive(Deserialize)]
+    struct Id {
+        id: Option<String>,
+    }
+    let found: Option<Id> = serde_json::from_slice(item.bytes()).ok();
+    found.and_then(|found| found.id).map_or(Value::Null, Value::String)
+}
+
+/// The claim that a write belongs to.
+fn hand(job: JobId, fence: u64, worker: Option<&str>) -> Result<LeaseRef, ApiError> {
+    Ok(LeaseRef { job, fence: Fence(fence), worker: worker.map(worker_id).transpose()? })
+}
+
+/// A checkpoint's value.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckpointBody {
+    fence: u64,
+    /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
+    worker_id: Option<String>,
+    value: Json,
+}
+
+/// `PUT /jobs/{id}/checkpoints/{name}`
+pub(crate) async fn checkpoint(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(job): JobPath,
+    NamePath(step): NamePath,
+    Body(body): Body<CheckpointBody>,
+) -> Result<NoContent, ApiError> {
+    let hand = hand(job, body.fence, body.worker_id.as_deref())?;
+    let note = AttemptWrite::Checkpoint { step, value: body.value.bytes().to_vec() };
+    app.store().note(&caller, hand, vec![note]).await?;
+    Ok(NoContent)
+}
+
+/// A group of spawned children.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Spawned {
+    /// The group's number within the parent.
+    group: u64,
+    /// Whether it existed already, from an earlier attempt.
+    known: bool,
+    children: Vec<ChildView>,
+    parent: ParentView,
+}
+
+/// The parent's state.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Parent")]
+struct ParentView {
+    id: Text<JobId>,
+    state: Text<windlass::job::JobState>,
+}
+
+/// `POST /jobs/{id}/children`
+pub(crate) async fn children(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(job): JobPath,
+    Body(body): Body<ChildrenBody>,
+) -> Result<Created<Spawned>, ApiError> {
+    let hand = hand(job, body.fence, body.worker_id.as_deref())?;
+    let group = NewGroup {
+        name: body.name.unwrap_or_else(|| "children".to_owned()),
+        strategy: body.strategy.map_or(GroupStrategy::FailFast, GroupStrategy::from),
+        jobs: into_jobs(body.jobs, None)?,
+    };
+    let beside = body.beside.into_iter().map(ParkBody::into_park).collect::<Result<_, _>>()?;
+    let spawned = app.store().spawn_beside(&caller, hand, group, beside).await?;
+    Ok(Created(Spawned {
+        group: spawned.group,
+        known: spawned.is_known,
+        children: spawned.children.iter().map(|child| ChildView::of(child, None, false, false)).collect(),
+        parent: ParentView { id: Text(spawned.parent.id), state: Text(spawned.parent.state) },
+    }))
+}
