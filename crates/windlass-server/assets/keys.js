@@ -1,4 +1,4 @@
-// The keyboard, and the switch between light and dark.
+// Keyboard shortcuts, and the switch between light and dark.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -12,7 +12,7 @@
     });
   }
 
-  // On a narrow screen the menu scrolls: to where one is.
+  // On a narrow screen the menu scrolls: show the current entry.
   const menu = document.querySelector(".menu");
   const here = menu?.querySelector("[aria-current]")?.getBoundingClientRect();
   if (here) menu.scrollLeft += here.left + here.width / 2 - menu.clientWidth / 2;

@@ -1,16 +1,16 @@
-// Keeps a page fresh: hears that something happened, asks for the page again, and changes what differs. The browser parses what
-// the server rendered; no text becomes markup here. Reading works without any of this.
+// Keeps a page up to date: listens for changes, requests the page again, and patches the differences. The browser parses what
+// the server rendered; no text becomes markup here. Pages can be read without this script.
 (() => {
   "use strict";
   const $ = (selector, root = document) => [...root.querySelectorAll(selector)];
   const find = (id, root = document) => root?.getElementById(id) ?? null;
   const make = (name, properties) => Object.assign(document.createElement(name), properties);
 
-  // How long a page may take, and an action (one may be on thousands of jobs); how long a stream may be silent (the server
-  // says something every 15 s); and how long a connection may be lost before the page says so. In milliseconds.
+  // Timeouts in milliseconds: for a page; for an action (which may affect thousands of jobs); for a silent stream (the server
+  // sends something every 15 s); and for a lost connection before the page shows a notice.
   const [PAGE_MAX, ACTION_MAX, SILENCE_MAX, LOSS_SHOWN_AFTER] = [30000, 120000, 45000, 5000];
 
-  // Asks for a page and hands over its document; `failed` if there is no answer.
+  // Requests a page and passes its document on; calls `failed` if there is no response.
   const ask = (method, address, body, done, failed) => {
     const request = new XMLHttpRequest();
     request.open(method, address);
@@ -24,17 +24,17 @@
     request.send(body);
   };
 
-  // Why the server refused, in its own words.
-  const refusal = (page, status) => page?.querySelector("[data-trouble]")?.textContent ?? `the server answered ${status}`;
+  // The server's error message.
+  const refusal = (page, status) => page?.querySelector("[data-error]")?.textContent ?? `the server responded with ${status}`;
 
-  // ---- What the page shows, made what the server shows now ----
+  // ---- Patching the page ----
 
-  // Under somebody's hand: ticked, pointed at or focused. Rows then keep their places.
+  // In use: ticked, hovered or focused. Rows then keep their positions.
   const isInHand = (rows) =>
     rows.closest("[data-steady]") !== null &&
     (rows.querySelector("input:checked") !== null || rows.matches(":hover") || rows.contains(document.activeElement));
 
-  // Says that rows were held back, and how to see them.
+  // Shows that rows were held back, and how to see them.
   const tellHeldBack = (number) => {
     let note = find("held-back");
     if (number === 0) { note?.remove(); return; }
@@ -57,7 +57,7 @@
     tellHeldBack(number);
     document.title = page.title;
     document.body.dataset.live = page.body.dataset.live ?? "";
-    // A server that was started again wants another token, also of a form that is being filled in.
+    // A restarted server requires another token, also for a form that is being filled in.
     const token = page.querySelector("input[name=token]")?.value;
     if (token) $("input[name=token]").forEach((field) => { field.value = token; });
     count();
@@ -69,12 +69,12 @@
     refresh();
   };
 
-  // ---- Asking again ----
+  // ---- Refreshing ----
 
   let isAsking = false;
   let isMissed = false;
   let isForced = false;
-  // Grows with every action: a page that was asked for before one shows what was before it.
+  // Increases with every action: a page requested before an action is outdated.
   let acted = 0;
   const refresh = () => {
     if (document.hidden || isAsking) { isMissed = true; return; }
@@ -94,12 +94,12 @@
     }, over);
   };
 
-  // Leaving a list shows what was held back while it was in hand.
+  // Leaving a list shows the rows that were held back while it was in use.
   ["mouseout", "focusout", "change"].forEach((event) => document.addEventListener(event, () => {
     setTimeout(() => { if (isHeldBack && !$("[data-steady] tbody").some(isInHand)) { isHeldBack = false; refresh(); } });
   }));
 
-  // ---- Whether what is shown is still so ----
+  // ---- The connection ----
 
   let lostAt = null;
   let shown = null;
@@ -134,14 +134,14 @@
       lostAt ??= new Date();
       shown ??= setTimeout(() => grow("No connection to the server."), LOSS_SHOWN_AFTER);
     };
-    // Browsers come back by themselves only from a broken connection, not from an answer that is no stream: a server that
-    // starts, a proxy without one, a session that is over. Asking for the page then tells which.
+    // Browsers reconnect by themselves only after a broken connection, not after a response that is not a stream: a server
+    // that is starting, a proxy without it, an expired session. Requesting the page then shows which.
     const comeBack = () => {
       source?.close();
       source = null;
       lost();
       clearTimeout(again);
-      // Not all at once, and less often the longer it lasts.
+      // With jitter, and less often the longer it lasts.
       again = setTimeout(() => { follow(); refresh(); }, Math.min(1000 * 2 ** tries, 15000) * (1 + Math.random()));
       tries += 1;
     };
@@ -149,7 +149,7 @@
       clearTimeout(silence);
       silence = setTimeout(comeBack, SILENCE_MAX);
     };
-    // A page that nobody sees listens to nothing: browsers allow few connections, and the server has better to do.
+    // A hidden page does not listen: browsers allow few connections, and it saves load on the server.
     const follow = () => {
       if (document.hidden) {
         close();
@@ -172,9 +172,9 @@
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   };
 
-  // ---- Acting ----
+  // ---- Actions ----
 
-  // Says why something was not done: in the form, where what was typed still stands, or above all if there is nothing to type.
+  // Shows why an action failed: in the form, which keeps its input, or at the top of the page if the form has no fields.
   const complain = (form, text) => {
     const note = make("p", { className: "banner bad complaint", textContent: text });
     note.dataset.keep = "";
@@ -184,7 +184,7 @@
     else find("said").replaceChildren(note);
   };
 
-  // Forms that act: sent without leaving the page, answered by the page as it is then.
+  // Action forms: sent without leaving the page; the response is the updated page.
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (!form.matches("[data-inline]")) return;
@@ -198,7 +198,7 @@
     const over = () => {
       acted += 1;
       buttons.forEach((button) => { button.disabled = false; });
-      // A button that is disabled loses its focus.
+      // A disabled button loses its focus.
       if (document.activeElement === document.body) event.submitter?.focus({ preventScroll: true });
     };
     ask("POST", form.getAttribute("action"), fields, (page, to, status) => {
@@ -206,29 +206,29 @@
       if (status === 401 || to.pathname === "/sign-in") { location.reload(); return; }
       if (status !== 200) { complain(form, refusal(page, status)); return; }
       if (to.pathname !== location.pathname) {
-        // A page that a form led to is nothing to come back to.
+        // A page that a form led to does not belong in the history.
         if (location.pathname === "/jobs/act") location.replace(to);
         else location.assign(to);
         return;
       }
       form.reset();
-      // What was sent is no longer being typed: the form shows what came of it.
+      // The input was sent: the form shows the result.
       if (form.contains(document.activeElement)) document.activeElement.blur();
       form.closest("[popover]")?.hidePopover?.();
       form.closest("details")?.removeAttribute("open");
       const near = form.closest("tr, li, section");
       take(page);
       find("said").replaceChildren(...$("#said > *", page).map((said) => document.importNode(said, true)));
-      // The button may have become its opposite; whoever uses the keyboard is still there.
+      // The button may have been replaced by its opposite; keep the keyboard focus there.
       const home = form.isConnected ? form : near;
       if (document.activeElement === document.body && home?.isConnected) home.querySelector("button")?.focus({ preventScroll: true });
     }, () => {
       over();
-      complain(form, "The server did not answer. Look whether it was done before you try again.");
+      complain(form, "The server did not respond. Check whether the action was done before you try again.");
     });
   });
 
-  // What was done is said once: an address that is kept or shared does not say it again.
+  // The flash message is shown once: remove it from the address.
   const forget = () => {
     const address = new URL(location);
     if (!address.searchParams.has("done")) return;
@@ -236,7 +236,7 @@
     history.replaceState(null, "", address);
   };
 
-  // What only works with a script is hidden until there is one.
+  // Elements that need a script are hidden without one.
   const dress = (root) => {
     $("[data-copy], [data-copy-from], #pick-all", root).forEach((part) => { part.hidden = false; });
   };
@@ -277,7 +277,7 @@
   count();
   forget();
   $(".log").forEach((log) => { log.scrollTop = log.scrollHeight; });
-  // A wide graph begins where this job is.
+  // Scroll a wide graph to this job.
   $(".graph").forEach((graph) => {
     const here = graph.querySelector(".here")?.getBoundingClientRect();
     if (here) graph.scrollLeft += Math.max(here.right + 12 - graph.getBoundingClientRect().right, 0);

@@ -1,10 +1,10 @@
-// Makes one tree like another by changing only what differs. What is focused, selected, ticked, scrolled or unfolded stays so,
-// because its nodes stay; what somebody is filling in is left alone.
+// Makes one tree equal to another by changing only the differences. Focus, selection, ticks, scroll positions and open details
+// are kept, because their nodes are kept; forms that are being filled in are not changed.
 const patch = (() => {
   "use strict";
   const FIELDS = "input:not([type=hidden]), textarea, select";
 
-  // Whether a field is other than the page had it; ticks of a list are kept by its rows.
+  // Whether a field was changed by the user; ticks of a list are handled by its rows.
   const isTouched = (field) => {
     if (field.matches("select")) {
       const first = Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
@@ -14,7 +14,7 @@ const patch = (() => {
     return field.value !== field.defaultValue;
   };
 
-  // Whether somebody types or chooses in a form, has done so without sending it, or has opened it over the page.
+  // Whether a form is in use: focused, changed without being sent, or open as a dialog.
   const isBusy = (form) => {
     if (form.closest("[popover]")?.getClientRects().length > 0) return true;
     const active = document.activeElement;
@@ -22,8 +22,8 @@ const patch = (() => {
     return [...form.querySelectorAll(FIELDS)].some(isTouched);
   };
 
-  // What an element is told by among its siblings, so that the row of one thing never becomes that of another under somebody's
-  // hand: its own name, or, of a row, where it leads.
+  // The key of an element among its siblings, so that the row of one object never becomes the row of another while it is in
+  // use: its own name, or the link of a row.
   const key = (node) => {
     if (node.nodeType !== Node.ELEMENT_NODE) return null;
     const own = node.id || node.dataset.key || node.dataset.job;
@@ -34,11 +34,11 @@ const patch = (() => {
     }
     if (node.matches("a[href]")) return `A ${node.getAttribute("href")}`;
     if (!node.matches("tr, li, section")) return null;
-    const told = node.querySelector("a[href], form[action]");
-    return told && `${node.nodeName} ${told.getAttribute("href") ?? told.getAttribute("action")}`;
+    const target = node.querySelector("a[href], form[action]");
+    return target && `${node.nodeName} ${target.getAttribute("href") ?? target.getAttribute("action")}`;
   };
 
-  // The part of a page that is patched now, and what is found on the way.
+  // The part of the page that is being patched, and the results so far.
   let selected = null;
   let isSteady = () => false;
   let heldBack = 0;
@@ -47,7 +47,7 @@ const patch = (() => {
   const isLeft = (node) =>
     node.matches("[data-keep]") || (node.matches("form") && !node.querySelector("[data-steady]") && isBusy(node));
 
-  // Rows that left the page, or no longer fit, are told apart until their list is let go. Answers how many there are.
+  // Marks rows that left the page or no longer match, until their list is no longer in use. Returns their number.
   const age = (rows, stay = new Set()) => {
     const left = [...rows.children].filter((row) => !stay.has(row));
     left.forEach((row) => row.classList.add("old"));
@@ -57,7 +57,7 @@ const patch = (() => {
   const remove = (node) => {
     if (isSelected(node)) return;
     if (node.nodeType === Node.ELEMENT_NODE) {
-      // A list in somebody's hand stays even when nothing fits any more.
+      // A list in use stays even if nothing matches any more.
       const inHand = [...node.querySelectorAll("tbody")].filter((rows) => isSteady(rows));
       if (inHand.length > 0) {
         heldBack += inHand.reduce((sum, rows) => sum + age(rows), 0);
@@ -69,7 +69,7 @@ const patch = (() => {
   };
 
   const attributes = (old, fresh) => {
-    // Whether it is unfolded is its reader's choice.
+    // The user decides whether it is open.
     const isOurs = (name) => !(name === "open" && old.matches("details, dialog"));
     for (const { name, value } of [...fresh.attributes]) {
       if (isOurs(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
@@ -79,7 +79,7 @@ const patch = (() => {
     }
   };
 
-  // A child without a name of its own is the next of its kind.
+  // A child without a key matches the next one of its kind.
   const alike = (at, next) => {
     const isKind = (node) => node.nodeName === next.nodeName && !key(node);
     for (let node = at; node; node = node.nextSibling) {
@@ -88,7 +88,7 @@ const patch = (() => {
     return at && isKind(at) ? at : null;
   };
 
-  // Children by their names; the second of a name is another.
+  // Children by their keys; duplicates are numbered.
   const names = (parent) => {
     const [named, times] = [new Map(), new Map()];
     for (const child of parent.childNodes) {
@@ -106,7 +106,7 @@ const patch = (() => {
     const named = new Map([...is].map(([child, name]) => [name, child]));
     const isInHand = old.matches("tbody") && old.childElementCount > 0 && isSteady(old);
     if (isInHand || (old.matches("tbody") && isSelected(old))) {
-      // Rows stay where they are under somebody's hand, each as it is now; what came and went is shown later.
+      // Rows in use keep their positions and are updated in place; added and removed rows are shown later.
       const stay = new Set();
       let added = 0;
       for (const next of fresh.children) {
@@ -116,18 +116,18 @@ const patch = (() => {
           node(row, next);
         } else added += 1;
       }
-      // Each that came at the top has pushed one off the page, unless that had left by itself.
+      // Each new row at the top has pushed one off the page, unless that row left by itself.
       if (isInHand) heldBack += Math.max(added, age(old, stay));
       return;
     }
-    // What is gone goes first: what stays then need not move.
+    // Remove old nodes first, so that the others need not move.
     const kept = new Set(wanted.values());
     for (const [child, name] of is) {
       if (!kept.has(name)) remove(child);
     }
     let at = old.firstChild;
     for (const next of fresh.childNodes) {
-      // What stays although it is gone, because somebody has a hand on it, stays in its place.
+      // A removed node that is in use keeps its position.
       while (at && is.has(at) && !kept.has(is.get(at))) at = at.nextSibling;
       const name = wanted.get(next);
       const match = name ? named.get(name) : alike(at, next);
@@ -155,7 +155,7 @@ const patch = (() => {
     }
   };
 
-  // Makes `old` like `fresh`; rows for which `steady` holds keep their places. Answers how many were held back for that.
+  // Makes `old` equal to `fresh`; rows for which `steady` is true keep their positions. Returns how many changes were held back.
   return (old, fresh, steady) => {
     const selection = getSelection();
     selected = selection.isCollapsed || selection.rangeCount === 0 ? null : selection.getRangeAt(0);
@@ -164,9 +164,9 @@ const patch = (() => {
     const ends = [...old.querySelectorAll(".log")].filter((log) => log.scrollTop + log.clientHeight >= log.scrollHeight - 4);
     const before = new Set(old.querySelectorAll(".log"));
     node(old, fresh);
-    // A log that is read at its end goes on being read there.
+    // A log scrolled to its end stays at its end.
     old.querySelectorAll(".log").forEach((log) => { if (ends.includes(log) || !before.has(log)) log.scrollTop = log.scrollHeight; });
-    // Moving a node takes its focus.
+    // Moving a node removes its focus.
     if (active !== document.activeElement && active?.isConnected && old.contains(active)) active.focus({ preventScroll: true });
     return heldBack;
   };

@@ -1,5 +1,5 @@
-//! `windlass bench`: the workloads by which Windlass is measured, on a store or on a server. What a store is asked to do is
-//! the library's (`windlass::bench`), so that the same code is measured by `cargo bench`; what only a server shows is here.
+//! `windlass bench`: the benchmark workloads, on a store or on a server. The workloads of a store are in the library
+//! (`windlass::bench`), so that `cargo bench` runs the same code; those of a server are here.
 
 mod connection;
 mod dashboard;
@@ -19,28 +19,28 @@ use windlass::store::environment::StoreOptions;
 use self::connection::Target;
 pub(crate) use self::environment::{ChildServer, Folder};
 
-/// How much to do.
+/// The size of the workloads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Jobs for a figure about many.
+    /// Number of jobs for throughput figures.
     pub(crate) jobs: usize,
-    /// Single jobs for a figure about waiting.
+    /// Number of single jobs for latency figures.
     pub(crate) rounds: usize,
-    /// Jobs behind which others are measured; none leaves that out.
+    /// Size of the backlog; 0 skips those figures.
     pub(crate) backlog: usize,
-    /// How long a figure about a stretch of time takes.
+    /// Duration of timed figures.
     pub(crate) time: Duration,
-    /// Bytes of a payload.
+    /// Size of a payload in bytes.
     pub(crate) payload: usize,
 }
 
-/// Callers that submit at once.
+/// Concurrent submitters.
 const CALLERS: usize = 32;
 /// Jobs that a worker runs at once.
 const CONCURRENCY: usize = 100;
 
-/// Measures the store at an address; `floor` is a folder in which bare SQLite is measured beside it. A
-/// server is measured bare in a schema of its own, which is dropped again.
+/// Benchmarks the store at an address; `floor` is a folder for the raw SQLite baseline. The raw PostgreSQL baseline uses
+/// its own schema, which is dropped afterwards.
 pub(crate) async fn store(
     address: &str,
     floor: Option<&Folder>,
@@ -71,13 +71,13 @@ pub(crate) async fn store(
     workflow::measure(address, size.jobs / 100, size.jobs / 20, tell).await
 }
 
-/// On a thread that may wait: the connection is driven by whoever holds it.
+/// On its own thread, which may block: the connection is driven by its owner.
 async fn bare_postgres(address: &str, payload: usize) -> anyhow::Result<Baseline> {
     let address = address.to_owned();
     Ok(tokio::task::spawn_blocking(move || postgres_floor::measure(&address, payload)).await??)
 }
 
-/// Measures a server over HTTP.
+/// Benchmarks a server over HTTP.
 pub(crate) async fn server(
     url: &str,
     key: Option<String>,
@@ -88,15 +88,15 @@ pub(crate) async fn server(
     let mut tell = |figure: Figure| tell(Figure { what: format!("{} over HTTP", figure.what), ..figure });
     http::singles(&target, size.time, size.payload).await?.into_iter().for_each(&mut tell);
     tell(http::batches(&target, size.jobs, size.payload).await?);
-    // The worker drains what was just submitted.
+    // The worker drains the jobs that were just submitted.
     let plan = Plan { concurrency: CONCURRENCY, jobs: 0, rounds: size.rounds, idle: Duration::ZERO };
     handlers::measure(&target.store_address(), plan, &mut tell).await?;
     idle::idle(&target, size.time).await?.into_iter().for_each(&mut tell);
     Ok(())
 }
 
-/// Measures the dashboard over so many jobs, on a server that is started on the store at an address; each page is asked for
-/// so many times.
+/// Benchmarks the dashboard with this many jobs, on a server started on the store at an address; each page is requested
+/// several times.
 pub(crate) async fn dashboard(
     address: &str,
     (jobs, rounds): (usize, usize),
@@ -107,7 +107,7 @@ pub(crate) async fn dashboard(
 
 /// Whether a store has jobs already.
 pub(crate) async fn store_has_jobs(address: &str) -> anyhow::Result<bool> {
-    // Only looks: on PostgreSQL no commit is earlier than the one before, and a store is filled with the past.
+    // Only reads: on PostgreSQL commit times never go back, and the store is filled with past times.
     let store = Store::open(address, StoreOptions::default())?;
     let stats = store.stats(&Caller::local()).await;
     store.close();

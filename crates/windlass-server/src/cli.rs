@@ -1,4 +1,4 @@
-//! The commands and their flags. Data goes to standard output, talk to standard error.
+//! The commands and their flags. Data goes to standard output, messages to standard error.
 
 mod color;
 pub(crate) mod connection;
@@ -40,126 +40,127 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve a store over HTTP and keep it going
+    /// Serve a store over HTTP, with a dashboard
     ///
-    /// It promotes due jobs, ends lost leases and lifetimes, seals the audit trail, prunes, and has a dashboard.
+    /// Also runs the store's maintenance: promotes due jobs, expires leases and lifetimes, extends the audit chain and
+    /// prunes old jobs.
     Serve(Box<run::serve::ServeArgs>),
-    /// Look around: a server with a store full of made-up work
+    /// Start a server with sample data
     Demo(run::demo::DemoArgs),
-    /// Run a program for every job: payload in, result out, exit code as outcome
+    /// Run a program for each job: payload on stdin, result on stdout, exit code as outcome
     Work(Box<run::work::WorkArgs>),
-    /// End what a worker that was killed has left behind; started by `work` itself.
+    /// Kill the programs of a worker that was killed. Started by `work` itself.
     #[command(hide = true)]
     WorkGuard(run::work::GuardArgs),
     /// Check whether a server is ready; exits with 0 only if it is
     ///
-    /// For the health checks of containers and load balancers. Needs no key.
+    /// For the health checks of containers and load balancers. Requires no API key.
     Health(connection::connect::ConnectArgs),
-    /// Watch a server in the terminal, and intervene
+    /// Monitor a server in the terminal, with keys to pause, cancel and redrive
     Top(top::TopArgs),
 
     /// Submit a job; prints its id, or with --wait its result
     Submit(Box<jobs::submit::SubmitArgs>),
-    /// Submit many jobs from lines of JSON
+    /// Submit many jobs from a file of JSON lines
     Batch(jobs::batch::BatchArgs),
     /// List jobs
     List(Box<jobs::list::ListArgs>),
-    /// All about a job: facts, why, attempts, timeline, graph
+    /// Show a job: details, reasons, attempts, timeline, graph
     Show(jobs::show::ShowArgs),
-    /// Every reason why a job does not run
+    /// List the reasons why a job is not running
     Explain(jobs::show::ShowArgs),
-    /// What a job wrote to its log
+    /// Print a job's log
     Logs(jobs::logs::LogsArgs),
-    /// Hold jobs
+    /// Suspend jobs
     Suspend(Box<jobs::actions::SuspendArgs>),
-    /// Let go of suspended jobs, or of a paused queue, worker, type or tenant
+    /// Resume suspended jobs, or a paused queue, worker, type or tenant
     ///
-    /// `windlass resume ID…` is about jobs, `windlass resume queue NAME` about a queue.
+    /// `windlass resume ID…` resumes jobs, `windlass resume queue NAME` resumes a queue.
     Resume(Box<jobs::actions::ResumeArgs>),
-    /// Do not run jobs any more
+    /// Cancel jobs
     Cancel(Box<jobs::actions::ReasonedArgs>),
-    /// Change how urgent jobs are
+    /// Change the priority of jobs
     Priority(Box<jobs::actions::PriorityArgs>),
-    /// Submit final jobs again
+    /// Retry final jobs as new jobs
     Redrive(Box<jobs::actions::RedriveArgs>),
-    /// Remove final jobs
+    /// Delete final jobs
     Delete(Box<jobs::actions::ActArgs>),
 
-    /// Every queue: what waits, what runs, how fast; and its settings
+    /// List queues with depth and throughput; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
     Queues(Box<manage::queues::QueuesArgs>),
-    /// Start nothing of a queue, worker, type or tenant
+    /// Pause a queue, worker, type or tenant
     Pause(Box<manage::pause::PauseArgs>),
-    /// Start nothing at all, or look whether anything starts
+    /// Pause all job processing, or show whether it is paused
     #[command(args_conflicts_with_subcommands = true)]
     Gate(Box<manage::operations::GateArgs>),
-    /// How store time stands to the wall clock; exits with 1 if that is not believed
+    /// Compare store time with the wall clock; exits with 1 if the wall clock is not trusted
     #[command(args_conflicts_with_subcommands = true)]
     Clock(Box<stores::clock::ClockArgs>),
-    /// For how long the store keeps jobs after their end
+    /// Show or change how long final jobs are kept
     #[command(args_conflicts_with_subcommands = true)]
     Retention(Box<manage::retention::RetentionArgs>),
-    /// Every worker: alive, paused or lost
+    /// List workers: alive, paused or lost
     Workers(connection::connect::ConnectArgs),
-    /// Every type of job: how many, how fast, how well; and its settings
+    /// List job types with counts, durations and failures; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
     Types(Box<manage::types::TypesArgs>),
-    /// Every tenant: what it has and costs; and its settings
+    /// List tenants with job counts and costs; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
     Tenants(Box<manage::tenants::TenantsArgs>),
-    /// Work at times of the day, every so often or once
+    /// Manage schedules: cron, interval or one time
     #[command(args_conflicts_with_subcommands = true)]
     Schedules(Box<manage::schedules::SchedulesArgs>),
     /// Count jobs by queue and state
     ///
-    /// Asks the server; with `--store` or `WINDLASS_STORE` it looks into the store itself.
+    /// Queries the server; with `--store` or `WINDLASS_STORE` it reads the store directly.
     Stats(manage::stats::StatsArgs),
-    /// What happened, and with -f what happens now
+    /// List recent events; -f follows new ones
     Events(Box<manage::audit_list::EventsArgs>),
-    /// Read the audit trail, or prove that it is whole
+    /// Read the audit trail, or verify its hash chain
     #[command(args_conflicts_with_subcommands = true)]
     Audit(Box<manage::audit::AuditArgs>),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(Box<manage::keys::KeysCommand>),
 
-    /// Check every invariant on what is stored; exits with 1 if one is broken
+    /// Check every invariant of the stored data; exits with 1 if one is broken
     Verify(ReportArgs),
-    /// Copy a store to a new file while it is in use
+    /// Copy a SQLite store to a new file while it is in use
     Backup(stores::backup::BackupArgs),
-    /// Make a store of a backup, checked
+    /// Restore a store from a backup and check it
     Restore(stores::restore::RestoreArgs),
-    /// Bring a store to the schema of this version
+    /// Migrate a store to this version's schema
     Migrate(stores::migrate::MigrateArgs),
-    /// Move a store to another database, with everything in it
+    /// Move a store with all its data to another database
     Move(stores::move_store::MoveArgs),
-    /// Measure how fast it is: a store, or a server over HTTP
+    /// Benchmark a store, or a server over HTTP
     Bench(run::bench::BenchArgs),
-    /// Look at the settings of `serve`
+    /// Check the settings of `serve`
     #[command(subcommand)]
     Config(run::config::ConfigCommand),
-    /// Look after what callbacks and pushes are signed with
+    /// Manage webhook signing secrets
     #[command(subcommand)]
     Webhooks(manage::webhooks::WebhooksCommand),
-    /// Make what tickets are signed with
+    /// Create signing keys for tickets
     #[command(subcommand)]
     Tickets(manage::tickets::TicketsCommand),
 
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(help::CompletionsArgs),
-    /// Print or write pages for `man`
+    /// Print or write man pages
     Man(help::ManArgs),
 }
 
-/// Which store.
+/// The store to open.
 #[derive(Args)]
 struct StoreArgs {
-    /// Where the jobs are: `sqlite:PATH` or `postgres://HOST/DATABASE`.
+    /// The store: `sqlite:PATH` or `postgres://HOST/DATABASE`.
     #[arg(long, env = "WINDLASS_STORE", default_value = "sqlite:windlass.db", value_name = "ADDRESS")]
     store: String,
 }
 
-/// Which store, and how to report on it.
+/// The store to open and the output format.
 #[derive(Args)]
 struct ReportArgs {
     #[command(flatten)]
@@ -175,12 +176,12 @@ impl StoreArgs {
         shown(&self.store)
     }
 
-    /// Opens the store; only `serve` makes one that is not there.
+    /// Opens the store. `Missing::Create` creates it if it does not exist; only `serve` and `keys create` use that.
     fn open(&self, missing: Missing) -> anyhow::Result<Store> {
         self.open_with(missing, StoreOptions::default())
     }
 
-    /// The same with options.
+    /// Like [`StoreArgs::open`], with options.
     fn open_with(&self, missing: Missing, options: StoreOptions) -> anyhow::Result<Store> {
         if let (Missing::Refuse, Some(path)) = (missing, self.store.strip_prefix("sqlite:")) {
             let is_there = std::path::Path::new(path).exists();
@@ -196,29 +197,30 @@ impl StoreArgs {
         Store::open(&self.store, options).map_err(|error| self.cannot_open(&error))
     }
 
-    /// Fails if there is nothing of a store at the address: to look at one must not make one, least of all of an empty backup
-    /// or of another program's database.
+    /// Fails if the address does not hold a store. Commands that read a store must not create one, especially not in an
+    /// empty backup file or in another program's database.
     fn refuse_what_is_no_store(&self) -> anyhow::Result<()> {
         let schema = Schema::read(&self.store).map_err(|error| self.cannot_open(&error))?;
         let marker = self.store.strip_prefix("sqlite:").map(|path| format!("{path}-head"));
-        // A file that was emptied is a store that has lost everything, and opening it says so.
+        // An emptied file with a head marker is a store that lost its data; opening it reports that.
         let has_been_one = marker.is_some_and(|marker| std::path::Path::new(&marker).exists());
         anyhow::ensure!(
             schema.found > 0 || has_been_one,
-            "there is no store at {}: it is empty, or another program's; start one with `windlass serve --store {}`",
+            "no store at {}: the database is empty or belongs to another program; start one with `windlass \
+             serve --store {}`",
             self.shown(),
             self.shown()
         );
         Ok(())
     }
 
-    /// Opens the store, or makes it; a database that cannot be reached is tried again until `wait` is over.
+    /// Opens the store or creates it. Retries until `wait` has passed while the database cannot be reached.
     async fn open_when_reachable(&self, options: StoreOptions, wait: Duration) -> anyhow::Result<Store> {
         let deadline = Deadline::after(wait);
         let mut is_told = false;
         loop {
             let (address, options) = (self.store.clone(), options.clone());
-            // Checking a large file takes seconds, in which requests are answered and signals heard.
+            // Checking a large file takes seconds; requests and signals are handled meanwhile.
             let opened = apart("windlass-open", move || Store::open(&address, options)).await;
             let error = match opened? {
                 Ok(store) => return Ok(store),
@@ -228,21 +230,21 @@ impl StoreArgs {
                 return Err(self.cannot_open(&error));
             }
             if !is_told {
-                tracing::warn!("{:#}; trying again for {wait:?}", self.cannot_open(&error));
+                tracing::warn!("{:#}; retrying for {wait:?}", self.cannot_open(&error));
                 is_told = true;
             }
             tokio::time::sleep(crate::limits::STORE_RETRY_INTERVAL).await;
         }
     }
 
-    /// The error without the password that the address may hold.
+    /// The error, without the password that the address may contain.
     fn cannot_open(&self, error: &OpenError) -> anyhow::Error {
         let error = error.to_string().replace(&self.store, &self.shown());
         anyhow::anyhow!("cannot open {}: {error}", self.shown())
     }
 }
 
-/// Does work on a thread that the process does not wait for once nobody asks for the outcome.
+/// Runs `work` on its own thread. The process does not wait for the thread if the returned future is dropped.
 async fn apart<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -251,24 +253,24 @@ async fn apart<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         let _nobody_waits = done.send(work());
     })?;
-    outcome.await.map_err(|_| anyhow::anyhow!("the thread `{name}` has failed"))
+    outcome.await.map_err(|_| anyhow::anyhow!("the thread `{name}` failed"))
 }
 
-/// What to do when there is no store at an address.
+/// What to do if there is no store at an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Create,
     Refuse,
 }
 
-/// What was asked for on the command line, with the environment and a file of settings behind it.
+/// The parsed command line, merged with the environment and a configuration file.
 struct Invocation {
     cli: Cli,
-    /// The settings of `serve` in force, if the command has any.
+    /// The effective settings of `serve`, if the command has any.
     settings: Vec<Setting>,
 }
 
-/// The commands that take settings, as words on the command line.
+/// The commands that take settings, as paths of subcommand names.
 const CONFIGURED: [&[&str]; 2] = [&["serve"], &["config", "check"]];
 
 impl Invocation {
@@ -286,9 +288,9 @@ impl Invocation {
                 matches = parse(&informed, arguments);
             }
             let configured = words.iter().fold(&command, |command, word| {
-                command.find_subcommand(word).expect("it was asked for, so it is there")
+                command.find_subcommand(word).expect("the subcommand was parsed, so it exists")
             });
-            let matches = below(&matches, words).expect("the same words were asked for");
+            let matches = below(&matches, words).expect("the same subcommands were parsed");
             settings = in_force(configured, matches, file.as_ref());
         }
         let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -296,17 +298,17 @@ impl Invocation {
     }
 }
 
-/// Reads the command line, or says what is wrong with it and ends the process.
+/// Parses the command line; prints the error and exits the process if it is invalid.
 fn parse(command: &clap::Command, arguments: Vec<OsString>) -> ArgMatches {
     command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| error.exit())
 }
 
-/// What was given to the command at `words`, if that is the one.
+/// The matches of the subcommand at the path `words`, if it was given.
 fn below<'a>(matches: &'a ArgMatches, words: &[&str]) -> Option<&'a ArgMatches> {
     words.iter().try_fold(matches, |matches, word| matches.subcommand_matches(word))
 }
 
-/// Changes the command at `words`.
+/// Changes the subcommand at the path `words`.
 fn change(
     command: clap::Command,
     words: &[&str],
@@ -318,11 +320,11 @@ fn change(
     }
 }
 
-/// Runs the command that was given, and says on standard error what went wrong.
+/// Runs the given command and prints its error to standard error.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     attempt(arguments).unwrap_or_else(|error| {
         let exit = exit_code::Exit::of(&error);
-        // Whoever has gone is not told so.
+        // Nothing reads the output any more, so there is no one to report this to.
         if exit != exit_code::Exit::NobodyReads {
             output::note(&format!("windlass: {error:#}"));
         }
@@ -333,7 +335,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 fn attempt(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let Invocation { cli, settings } = Invocation::read(arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // Boxed, so that the future of every command is compiled once, here, and not again for each scheduler and caller.
+    // Boxed, so that the future of every command is compiled once and not again for each scheduler and caller.
     let work: Pin<Box<dyn Future<Output = anyhow::Result<ExitCode>> + '_>> =
         Box::pin(perform(cli.command, &settings));
     runtime.block_on(work)

@@ -1,5 +1,5 @@
-//! Settings from a file. What a file says stands in for the defaults of the flags, so that one parser checks every value
-//! wherever it comes from, and one order holds: flag, environment, file, default.
+//! Configuration files. Their values replace the defaults of the flags, so that one parser checks every value and one
+//! precedence applies: flag, environment, file, default.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use serde_json::Value;
 
-/// Arguments that are no settings: where the file is cannot be said in the file.
+/// Arguments that are not settings: a file cannot name itself.
 const NO_SETTINGS: [&str; 4] = ["config", "help", "json", "version"];
 
-/// A file of settings: what it says for each flag, by the flag's name with `_` for `-`.
+/// A configuration file: the value of each flag, by the flag's name with `_` for `-`.
 pub(crate) struct ConfigFile {
     path: PathBuf,
     values: BTreeMap<String, Vec<String>>,
 }
 
 impl ConfigFile {
-    /// Reads a file, and holds it against the flags of `command`, which is at `words` on the command line.
+    /// Reads a file and checks it against the flags of `command`, which is at the path `words`.
     pub(crate) fn read(path: &Path, command: &Command, words: &[&str]) -> anyhow::Result<ConfigFile> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
@@ -37,10 +37,10 @@ impl ConfigFile {
             let setting = settings(command).find(|setting| setting.get_id().as_str() == key);
             let setting = setting.with_context(|| {
                 let known: Vec<&str> = settings(command).map(|setting| setting.get_id().as_str()).collect();
-                format!("there is no setting `{key}`; there are {}", known.join(", "))
+                format!("unknown setting `{key}`; known settings are {}", known.join(", "))
             })?;
             let all = texts(&value).with_context(|| {
-                format!("`{key}` must be a text, a whole number, true or false, or a list of those")
+                format!("`{key}` must be a string, an integer, true or false, or a list of those")
             })?;
             let delimiter = setting.get_value_delimiter();
             let split = |text: String| match delimiter {
@@ -52,7 +52,7 @@ impl ConfigFile {
         Ok(ConfigFile { path: path.to_owned(), values })
     }
 
-    /// Lets the parser of the flags look at every value, as if each had been given as a flag.
+    /// Lets the parser of the flags check every value, as if it had been given as a flag.
     fn check(&self, command: &Command, words: &[&str]) -> anyhow::Result<()> {
         let flags = self.values.iter().flat_map(|(key, values)| {
             let name = key.replace('_', "-");
@@ -66,7 +66,7 @@ impl ConfigFile {
         })
     }
 
-    /// The command with what the file says in place of its defaults.
+    /// The command with the file's values as defaults.
     pub(crate) fn apply(&self, command: Command) -> Command {
         self.values.iter().fold(command, |command, (key, values)| {
             command.mut_arg(key, |setting| setting.default_values(values.clone()))
@@ -74,7 +74,7 @@ impl ConfigFile {
     }
 }
 
-/// What is wrong with a TOML file and in which line. The error's own text quotes that line, which may hold a password.
+/// The problem of a TOML file and its line. The error's own text quotes that line, which may contain a password.
 pub(crate) fn toml_error(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().trim();
     match error.span().and_then(|span| text.get(..span.start)) {
@@ -83,17 +83,17 @@ pub(crate) fn toml_error(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
-/// A setting in force.
+/// An effective setting.
 pub(crate) struct Setting {
     /// As in a file.
     pub(crate) name: String,
     /// None if it is not set.
     pub(crate) value: Option<String>,
-    /// Where it comes from, in words.
+    /// Where it comes from.
     pub(crate) source: String,
 }
 
-/// Every setting of `command` as it is in force, and where it comes from.
+/// Every effective setting of `command`, and where it comes from.
 pub(crate) fn in_force(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) -> Vec<Setting> {
     let setting = |argument: &clap::Arg| {
         let name = argument.get_id().as_str();
@@ -116,10 +116,10 @@ pub(crate) fn in_force(command: &Command, matches: &ArgMatches, file: Option<&Co
     settings(command).map(setting).collect()
 }
 
-/// A value without the password that an address may hold.
+/// A value without the password that an address may contain.
 pub(crate) fn shown(value: &str) -> String {
     let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
-    // A password may hold any character, also one that should have been escaped: it ends at the last `@`.
+    // A password may contain any character, even if it should be escaped: it ends at the last `@`.
     let rest = match rest.rsplit_once('@') {
         Some((user, rest)) => match user.split_once(':') {
             Some((name, _)) => format!("{name}:***@{rest}"),
@@ -141,7 +141,7 @@ pub(crate) fn shown(value: &str) -> String {
 
 fn at<'a>(command: &'a Command, words: &[&str]) -> &'a Command {
     words.iter().fold(command, |command, word| {
-        command.find_subcommand(word).expect("settings are asked for of commands that exist")
+        command.find_subcommand(word).expect("settings are read for existing commands")
     })
 }
 
@@ -171,9 +171,9 @@ mod tests {
     fn an_error_in_a_file_names_the_line_and_not_what_it_says() {
         let text = "store = \"memory:\"\nkey = \"secret\n";
         let error = toml::from_str::<std::collections::BTreeMap<String, String>>(text).expect_err("no end");
-        let told = toml_error(text, &error);
-        assert!(told.starts_with("line 2: "), "{told}");
-        assert!(!told.contains("secret"), "{told}");
+        let problem = toml_error(text, &error);
+        assert!(problem.starts_with("line 2: "), "{problem}");
+        assert!(!problem.contains("secret"), "{problem}");
     }
 
     #[test]

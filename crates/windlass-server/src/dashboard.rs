@@ -1,6 +1,6 @@
-//! The dashboard: pages for people, rendered here and refreshed as things happen. Everything is asked of the store as the
-//! visitor who is signed in, so a page can show and do no more than the same person's key. It holds no rule of its own,
-//! counts nothing by looking at jobs, and needs no script to be read.
+//! The dashboard: server-rendered pages with live refresh. All data is read with the signed-in visitor's permissions, so a
+//! page shows and does no more than the same person's key allows. It has no rules of its own, does not count by scanning
+//! jobs, and works without scripts.
 
 mod page;
 mod pages;
@@ -17,19 +17,19 @@ use windlass::clock::Timestamp;
 
 use crate::http::App;
 
-/// What every page is given; cheap to clone.
+/// State shared by all pages; cheap to clone.
 #[derive(Clone)]
 struct Dashboard(Arc<Inner>);
 
 struct Inner {
     app: App,
-    /// Whether browsers come over TLS, from here or from a proxy in front: cookies are then bound to it.
+    /// Whether browsers connect over TLS, directly or through a proxy; cookies are then marked secure.
     is_secure: bool,
     sessions: requests::session::Sessions,
-    /// What forms must carry while there are no keys, and so no sessions.
+    /// The form token while there are no keys and so no sessions.
     local_token: String,
     live: requests::refresh::Live,
-    /// The end of the audit trail as last seen.
+    /// The last known end of the audit trail.
     tail: parts::latest_records::Tail,
 }
 
@@ -43,7 +43,7 @@ impl Dashboard {
     }
 }
 
-/// All pages, their actions, their style and script, and the stream that tells them to refresh.
+/// All pages, their actions and assets, and the refresh stream.
 pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let local_token = requests::session::token(&app.store().environment().entropy);
     let board = Dashboard(Arc::new(Inner {

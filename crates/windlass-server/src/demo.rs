@@ -1,5 +1,5 @@
-//! A lively store to look at: several kinds of work, failures and retries, a fan-out, a graph, a pause, logs and progress.
-//! First an hour of the past, played in virtual time; then workers that go on from there. Nothing but the demo uses it.
+//! The demo's data: several job types, failures and retries, a fan-out, a graph, a pause, logs and progress. First an hour
+//! of history in virtual time, then live workers. Only the demo uses it.
 
 mod history;
 mod job_types;
@@ -23,10 +23,10 @@ use job_types::{
     Album, Approval, Charge, Crm, Delivery, Export, Extract, Load, Mail, Report, Thumbnail, Transform,
 };
 
-/// Settings and a pause, as somebody would have left them.
+/// Creates settings and a pause.
 ///
 /// # Errors
-/// When the store refuses, as it does not.
+/// If the store fails.
 pub(crate) async fn arrange(store: &Store) -> anyhow::Result<()> {
     let admin = Caller::new("grace", Role::Admin, None);
     let media =
@@ -41,7 +41,7 @@ pub(crate) async fn arrange(store: &Store) -> anyhow::Result<()> {
     schedule(store, &operator).await
 }
 
-/// A few schedules, one of them paused.
+/// Creates a few schedules, one of them paused.
 async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
     let cron = |text: &str| -> anyhow::Result<ScheduleSpec> {
         Ok(ScheduleSpec::Cron { cron: text.parse()?, timezone: "Europe/Berlin".parse()? })
@@ -71,10 +71,10 @@ async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Works and submits until `shutdown` is over.
+/// Runs workers and submits jobs until `shutdown` completes.
 ///
 /// # Errors
-/// When the store fails.
+/// If the store fails.
 pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
     let client = Client::from_store_without_maintenance(store.clone());
     let fleet = [
@@ -103,7 +103,7 @@ pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> an
     Ok(())
 }
 
-/// A few jobs every second or so, and a larger piece of work now and then.
+/// Submits a few jobs every second or so, and a larger one now and then.
 async fn submit_for_ever(client: &Client) -> anyhow::Result<()> {
     let mut round: u32 = 0;
     loop {

@@ -1,6 +1,6 @@
-//! Any program as a handler: one process per job, in a process group of its own. The payload goes in, facts are in its
-//! environment, what it prints comes back as result and log. It knows no rule of jobs; what an exit code means stands in
-//! `verdict.rs`, what becomes of it is the store's to decide.
+//! Runs a program as a handler: one process per job, in its own process group. The payload is its standard input, job data
+//! is in its environment, and its output becomes the result and the log. `exit_status.rs` maps exit codes to outcomes; the
+//! store decides about retries.
 
 mod attempt;
 mod directive;
@@ -33,29 +33,29 @@ use crate::limits;
 use exit_status::{Cause, ExitOutcome};
 use output::Answer;
 
-/// What to run, and how to treat it.
+/// What to run, and how.
 pub(crate) struct RunOptions {
-    /// The program, as a path or a name to be looked up.
+    /// The program, as a path or a name in PATH.
     pub(crate) command: OsString,
     pub(crate) arguments: Vec<OsString>,
-    /// Longest run, if shorter than what the job allows.
+    /// Maximum run time, if shorter than the job allows.
     pub(crate) timeout: Option<Duration>,
-    /// How long a program that was told to stop may take to end.
+    /// How long a program may take to exit after the stop signal.
     pub(crate) grace: Duration,
-    /// What tells it that its job was suspended.
+    /// The signal for a suspended job.
     pub(crate) suspend_signal: Signal,
-    /// Largest result.
+    /// Maximum size of a result.
     pub(crate) result_bytes_max: usize,
-    /// Where the server is, for programs that call it themselves; never with a key in it.
+    /// The server's address, for programs that call it; never contains a key.
     pub(crate) url: Option<String>,
-    /// The key that programs are given, if any.
+    /// The key that programs get, if any.
     pub(crate) key: Option<KeySecret>,
 }
 
 /// Runs a program for each job.
 pub(crate) struct Program {
     conduct: RunOptions,
-    /// One for each process that may run at once; none is free before its process is gone, whatever became of the job.
+    /// One permit per process; released when the process is gone, whatever happened to the job.
     places: Arc<Semaphore>,
     places_max: u32,
     guard: Guard,
@@ -66,7 +66,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Runs up to `places` processes at once, and has `said` tell how each ended.
+    /// Runs up to `places` processes at once; `said` receives a summary of each.
     pub(crate) fn new(
         conduct: RunOptions,
         places: u32,
@@ -85,8 +85,8 @@ impl Program {
         }
     }
 
-    /// Runs the program for one job. The process has a task of its own, so that it is stopped properly also when nobody
-    /// waits for it any more.
+    /// Runs the program for one job. The process has its own task, so that it is stopped properly even if the handler's
+    /// future is dropped.
     pub(crate) async fn handle(self: Arc<Program>, cx: Cx) -> Result<Option<Answer>, anyhow::Error> {
         let place = tokio::select! {
             biased;
@@ -95,38 +95,38 @@ impl Program {
         };
         let left = CancellationToken::new();
         let _leaves_when_dropped = left.clone().drop_guard();
-        let (answer, verdict) = oneshot::channel();
+        let (answer, exit_outcome) = oneshot::channel();
         let (program, context) = (self.clone(), cx.clone());
         tokio::spawn(async move {
-            let verdict = program.attempt(&context, left).await;
+            let exit_outcome = program.attempt(&context, left).await;
             drop(place);
-            // Nobody may be left to hear it.
-            let _ = answer.send(verdict);
+            // The receiver may be gone.
+            let _ = answer.send(exit_outcome);
         });
-        let Ok(verdict) = verdict.await else {
-            return Err(Failure::temporary("the worker lost sight of its program").into());
+        let Ok(exit_outcome) = exit_outcome.await else {
+            return Err(Failure::temporary("the task of the program failed").into());
         };
-        match verdict {
+        match exit_outcome {
             ExitOutcome::Completed(answer) => Ok(answer),
             ExitOutcome::Failed(failure) => Err(failure.into()),
-            // Neither says anything about the job, and nobody else gives it back.
+            // Neither is the job's fault, and nothing else releases the job.
             ExitOutcome::NotStarted { .. } | ExitOutcome::Stopped(Cause::Signalled) => {
                 Err(Snooze(limits::PROGRAM_PAUSE).into())
             }
             ExitOutcome::Stopped(_) => {
-                // Given back by whoever said to stop it, which may be about to happen.
+                // The worker that stopped it releases the job, possibly a moment later.
                 cx.cancelled().await;
                 Err(stopped())
             }
         }
     }
 
-    /// Says that the worker leaves: signals from elsewhere are then meant for all of it.
+    /// Marks the worker as stopping: external signals are then meant for the whole worker.
     pub(crate) fn leave(&self) {
         self.leaving.cancel();
     }
 
-    /// Ends all processes now.
+    /// Kills all processes.
     pub(crate) fn kill(&self) {
         self.killing.cancel();
     }
@@ -136,17 +136,17 @@ impl Program {
         drop(self.places.acquire_many(self.places_max).await);
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub(crate) fn running(&self) -> usize {
         (self.places_max as usize).saturating_sub(self.places.available_permits())
     }
 
-    /// Returns when the program turned out to be one that cannot be started at all.
+    /// Returns if the program cannot be started at all.
     pub(crate) async fn broken(&self) {
         self.broken.cancelled().await;
     }
 }
 
 fn stopped() -> anyhow::Error {
-    Failure::temporary("the program was told to stop").into()
+    Failure::temporary("the program was stopped").into()
 }

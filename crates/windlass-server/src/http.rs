@@ -1,4 +1,4 @@
-//! The HTTP contract: every URL on one screen. Handlers are thin: they decode, ask the store, and encode.
+//! The HTTP API: the table of all routes. Handlers are thin: they decode, call the store, and encode.
 
 mod app;
 mod openapi;
@@ -43,15 +43,15 @@ const CONFIGURE: Access = Access::May(Permission::Configure);
 const SCHEDULE: Access = Access::May(Permission::Schedule);
 const ADMINISTER: Access = Access::May(Permission::Administer);
 
-/// Every route there is: method, path, who may use it, handler, and what it is for. What each takes and answers is in its
-/// signature. All but those at the root answer below `/api/v1` and `/api`.
+/// All routes: method, path, required permission, handler and summary. The handler's signature defines request and
+/// response. Routes are below `/api/v1` and `/api`, except those at the root.
 fn routes(single: usize) -> Vec<Route> {
     let mut all = job_routes(single);
     all.extend(operation_routes(single));
     all
 }
 
-/// What submitters and workers use; `single` is how large a body with one payload may be.
+/// Routes for submitters and workers; `single` is the maximum size of a body with one payload.
 #[rustfmt::skip]
 fn job_routes(single: usize) -> Vec<Route> {
     use routes::jobs::{actions, bulk, details, graph};
@@ -59,85 +59,85 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/jobs",                        SUBMIT,     routes::jobs::submit,         "Submit a job").body_max(single).conflicts(),
         route(GET,    "/jobs",                        LOOK,       routes::jobs::list,           "List jobs"),
         route(POST,   "/jobs/batch",                  SUBMIT,     routes::jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
-        route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "JobAction on all jobs that fit"),
-        route(GET,    "/jobs/{id}",                   LOOK,       routes::jobs::get,            "Look at a job, or wait for its end"),
-        route(PATCH,  "/jobs/{id}",                   MANAGE,     actions::patch,           "Change what clients may change").conflicts(),
-        route(DELETE, "/jobs/{id}",                   MANAGE,     routes::jobs::delete,         "Remove a final job").conflicts(),
-        route(POST,   "/jobs/{id}/submit",            MANAGE,     actions::submit,          "Let go of a held job").conflicts(),
-        route(POST,   "/jobs/{id}/suspend",           MANAGE,     actions::suspend,         "Hold a job").conflicts(),
-        route(POST,   "/jobs/{id}/resume",            MANAGE,     actions::resume,          "Let go of a suspended job").conflicts(),
-        route(POST,   "/jobs/{id}/cancel",            MANAGE,     actions::cancel,          "Do not run a job any more").conflicts(),
-        route(POST,   "/jobs/{id}/priority",          MANAGE,     actions::priority,        "Change how urgent a job is").conflicts(),
-        route(POST,   "/jobs/{id}/redrive",           MANAGE,     actions::redrive,         "Submit a final job again").conflicts(),
+        route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "Act on all jobs that match a filter"),
+        route(GET,    "/jobs/{id}",                   LOOK,       routes::jobs::get,            "Get a job, or wait until it is final"),
+        route(PATCH,  "/jobs/{id}",                   MANAGE,     actions::patch,           "Change a job's tags and other metadata").conflicts(),
+        route(DELETE, "/jobs/{id}",                   MANAGE,     routes::jobs::delete,         "Delete a final job").conflicts(),
+        route(POST,   "/jobs/{id}/submit",            MANAGE,     actions::submit,          "Submit a held job").conflicts(),
+        route(POST,   "/jobs/{id}/suspend",           MANAGE,     actions::suspend,         "Suspend a job").conflicts(),
+        route(POST,   "/jobs/{id}/resume",            MANAGE,     actions::resume,          "Resume a suspended job").conflicts(),
+        route(POST,   "/jobs/{id}/cancel",            MANAGE,     actions::cancel,          "Cancel a job").conflicts(),
+        route(POST,   "/jobs/{id}/priority",          MANAGE,     actions::priority,        "Change a job's priority").conflicts(),
+        route(POST,   "/jobs/{id}/redrive",           MANAGE,     actions::redrive,         "Retry a final job as a new job").conflicts(),
         route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     actions::signal,       "Send a signal to a job").body_max(single).conflicts(),
-        route(GET,    "/jobs/{id}/attempts",          LOOK,       details::attempts,       "Every start of a job"),
-        route(GET,    "/jobs/{id}/checkpoints",       READ_PAYLOAD, details::checkpoints,    "What a job saved"),
-        route(GET,    "/jobs/{id}/events",            LOOK,       details::events,         "What happened to a job"),
-        route(GET,    "/jobs/{id}/children",          LOOK,       details::children,       "What a job spawned"),
-        route(GET,    "/jobs/{id}/logs",              READ_PAYLOAD, details::logs,           "What a job wrote to its log"),
-        route(GET,    "/jobs/{id}/result",            READ_PAYLOAD, details::result,         "What a job came to"),
-        route(GET,    "/jobs/{id}/graph",             LOOK,       graph::graph,         "Jobs that wait for each other"),
-        route(GET,    "/jobs/{id}/explain",           LOOK,       details::explain,        "Every reason why a job does not run"),
+        route(GET,    "/jobs/{id}/attempts",          LOOK,       details::attempts,       "List a job's attempts"),
+        route(GET,    "/jobs/{id}/checkpoints",       READ_PAYLOAD, details::checkpoints,    "List a job's checkpoints"),
+        route(GET,    "/jobs/{id}/events",            LOOK,       details::events,         "List a job's events"),
+        route(GET,    "/jobs/{id}/children",          LOOK,       details::children,       "List a job's children"),
+        route(GET,    "/jobs/{id}/logs",              READ_PAYLOAD, details::logs,           "Read a job's log"),
+        route(GET,    "/jobs/{id}/result",            READ_PAYLOAD, details::result,         "Get a job's result"),
+        route(GET,    "/jobs/{id}/graph",             LOOK,       graph::graph,         "Get the graph of related jobs"),
+        route(GET,    "/jobs/{id}/explain",           LOOK,       details::explain,        "List the reasons why a job is not running"),
 
         route(POST,   "/workers",                     WORK,       routes::work::register,       "Register a worker"),
-        route(DELETE, "/workers/{id}",                WORK,       routes::work::leave,          "Leave; its jobs go back"),
-        route(POST,   "/claims",                      WORK,       routes::work::claim,          "Claim jobs, waiting for some").names().undone_unsent(),
-        route(POST,   "/heartbeats",                  WORK,       routes::work::heartbeat,      "Show that a worker lives").body_max(LARGE).names(),
-        route(POST,   "/outcomes",                    WORK,       routes::work::outcomes,       "Report how attempts ended").body_max(LARGE).names(),
-        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       routes::work::checkpoint, "Save a step").body_max(single).conflicts(),
+        route(DELETE, "/workers/{id}",                WORK,       routes::work::leave,          "Deregister a worker; its jobs are released"),
+        route(POST,   "/claims",                      WORK,       routes::work::claim,          "Claim jobs, optionally waiting for some").names().undone_unsent(),
+        route(POST,   "/heartbeats",                  WORK,       routes::work::heartbeat,      "Send heartbeats").body_max(LARGE).names(),
+        route(POST,   "/outcomes",                    WORK,       routes::work::outcomes,       "Report the outcomes of attempts").body_max(LARGE).names(),
+        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       routes::work::checkpoint, "Save a checkpoint").body_max(single).conflicts(),
         route(POST,   "/jobs/{id}/children",          WORK,       routes::work::children,       "Spawn children and wait for them").body_max(LARGE).conflicts(),
     ]
 }
 
-/// What operators and watchers use.
+/// Routes for operators and monitoring.
 #[rustfmt::skip]
 fn operation_routes(single: usize) -> Vec<Route> {
     vec![
-        route(GET,    "/queues",                      LOOK,       routes::queues::list,         "Every queue"),
-        route(GET,    "/queues/{queue}",              LOOK,       routes::queues::get,          "All about a queue"),
+        route(GET,    "/queues",                      LOOK,       routes::queues::list,         "List queues"),
+        route(GET,    "/queues/{queue}",              LOOK,       routes::queues::get,          "Get a queue"),
         route(PUT,    "/queues/{queue}",              CONFIGURE,  routes::queues::put,          "Change a queue's settings"),
-        route(POST,   "/queues/{queue}/pause",        PAUSE,      routes::queues::pause,        "Start none of a queue's jobs").conflicts(),
-        route(POST,   "/queues/{queue}/resume",       PAUSE,      routes::queues::resume,       "Start a queue's jobs again").conflicts(),
-        route(GET,    "/workers",                     LOOK,       routes::operations::workers,     "Every worker"),
-        route(POST,   "/workers/{id}/pause",          PAUSE,      routes::operations::pause_worker, "Give a worker nothing").conflicts(),
-        route(POST,   "/workers/{id}/resume",         PAUSE,      routes::operations::resume_worker, "Give a worker jobs again").conflicts(),
-        route(GET,    "/gate",                        LOOK,       routes::operations::gate,        "Whether anything starts"),
-        route(POST,   "/gate/offline",                PAUSE,      routes::operations::close,       "Start nothing, of all, a tenant or a type").conflicts(),
-        route(POST,   "/gate/online",                 PAUSE,      routes::operations::open,        "Start jobs again").conflicts(),
-        route(GET,    "/clock",                       LOOK,       routes::clock::clock,         "How store time stands to the wall clock"),
-        route(POST,   "/clock/accept",                ADMINISTER, routes::clock::accept,        "Believe the wall clock although it jumped"),
-        route(GET,    "/retention",                   LOOK,       routes::retention::get,       "For how long jobs are kept"),
-        route(PUT,    "/retention",                   ADMINISTER, routes::retention::put,       "Change for how long jobs are kept"),
-        route(GET,    "/tenants",                     LOOK,       routes::tenants::list,        "Every tenant"),
-        route(GET,    "/tenants/{tenant}",            LOOK,       routes::tenants::get,         "All about a tenant"),
+        route(POST,   "/queues/{queue}/pause",        PAUSE,      routes::queues::pause,        "Pause a queue").conflicts(),
+        route(POST,   "/queues/{queue}/resume",       PAUSE,      routes::queues::resume,       "Resume a queue").conflicts(),
+        route(GET,    "/workers",                     LOOK,       routes::operations::workers,     "List workers"),
+        route(POST,   "/workers/{id}/pause",          PAUSE,      routes::operations::pause_worker, "Pause a worker").conflicts(),
+        route(POST,   "/workers/{id}/resume",         PAUSE,      routes::operations::resume_worker, "Resume a worker").conflicts(),
+        route(GET,    "/gate",                        LOOK,       routes::operations::gate,        "Get whether processing is paused"),
+        route(POST,   "/gate/offline",                PAUSE,      routes::operations::close,       "Pause processing of all jobs, of a tenant or of a type").conflicts(),
+        route(POST,   "/gate/online",                 PAUSE,      routes::operations::open,        "Resume processing").conflicts(),
+        route(GET,    "/clock",                       LOOK,       routes::clock::clock,         "Compare store time with the wall clock"),
+        route(POST,   "/clock/accept",                ADMINISTER, routes::clock::accept,        "Accept a wall clock that jumped"),
+        route(GET,    "/retention",                   LOOK,       routes::retention::get,       "Get how long final jobs are kept"),
+        route(PUT,    "/retention",                   ADMINISTER, routes::retention::put,       "Change how long final jobs are kept"),
+        route(GET,    "/tenants",                     LOOK,       routes::tenants::list,        "List tenants"),
+        route(GET,    "/tenants/{tenant}",            LOOK,       routes::tenants::get,         "Get a tenant"),
         route(PUT,    "/tenants/{tenant}",            ADMINISTER, routes::tenants::put,         "Change a tenant's settings"),
-        route(GET,    "/types",                       LOOK,       routes::types::list,          "Every type"),
-        route(GET,    "/types/{type}",                LOOK,       routes::types::get,           "All about a type"),
+        route(GET,    "/types",                       LOOK,       routes::types::list,          "List types"),
+        route(GET,    "/types/{type}",                LOOK,       routes::types::get,           "Get a type"),
         route(PUT,    "/types/{type}",                ADMINISTER, routes::types::put,           "Change a type's settings"),
-        route(GET,    "/schedules",                   LOOK,       routes::schedules::list,      "Every schedule"),
-        route(GET,    "/schedules/{schedule}",        LOOK,       routes::schedules::get,       "All about a schedule"),
-        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   routes::schedules::put,       "Put a schedule in place").body_max(single),
-        route(DELETE, "/schedules/{schedule}",        SCHEDULE,   routes::schedules::delete,    "Remove a schedule"),
-        route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   routes::schedules::pause,   "Leave out its runs").conflicts(),
-        route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   routes::schedules::resume,  "Run it again").conflicts(),
-        route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   routes::schedules::trigger, "Submit its job now").conflicts(),
-        route(GET,    "/keys",                        ADMINISTER, routes::keys::list,           "Every key"),
-        route(POST,   "/keys",                        ADMINISTER, routes::keys::create,         "Make a key"),
-        route(DELETE, "/keys/{id}",                   ADMINISTER, routes::keys::revoke,         "Make a key worthless").conflicts(),
-        route(GET,    "/stats",                       LOOK,       routes::operations::stats,       "Counts, rates and costs"),
-        route(GET,    "/audit",                       LOOK,       routes::audit::records,       "The audit trail"),
-        route(GET,    "/audit/head",                  ADMINISTER, routes::audit::head,          "The newest seal of the audit trail"),
-        route(GET,    "/events",                      LOOK,       routes::events::stream,       "Events as they happen"),
+        route(GET,    "/schedules",                   LOOK,       routes::schedules::list,      "List schedules"),
+        route(GET,    "/schedules/{schedule}",        LOOK,       routes::schedules::get,       "Get a schedule"),
+        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   routes::schedules::put,       "Create or replace a schedule").body_max(single),
+        route(DELETE, "/schedules/{schedule}",        SCHEDULE,   routes::schedules::delete,    "Delete a schedule"),
+        route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   routes::schedules::pause,   "Pause a schedule").conflicts(),
+        route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   routes::schedules::resume,  "Resume a schedule").conflicts(),
+        route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   routes::schedules::trigger, "Submit a schedule's job now").conflicts(),
+        route(GET,    "/keys",                        ADMINISTER, routes::keys::list,           "List API keys"),
+        route(POST,   "/keys",                        ADMINISTER, routes::keys::create,         "Create an API key"),
+        route(DELETE, "/keys/{id}",                   ADMINISTER, routes::keys::revoke,         "Revoke an API key").conflicts(),
+        route(GET,    "/stats",                       LOOK,       routes::operations::stats,       "Get counts, rates and costs"),
+        route(GET,    "/audit",                       LOOK,       routes::audit::records,       "List audit records"),
+        route(GET,    "/audit/head",                  ADMINISTER, routes::audit::head,          "Get the newest checkpoint of the audit chain"),
+        route(GET,    "/events",                      LOOK,       routes::events::stream,       "Stream events"),
 
-        route(GET,    "/healthz",                     OPEN,       routes::health::alive,        "Whether the process is alive").at_root(),
-        route(GET,    "/readyz",                      OPEN,       routes::health::ready,        "Whether the store can be reached").at_root().unready(),
-        route(GET,    "/metrics",                     LOOK,       routes::prometheus::metrics,  "Numbers for Prometheus").at_root(),
+        route(GET,    "/healthz",                     OPEN,       routes::health::alive,        "Check that the process is alive").at_root(),
+        route(GET,    "/readyz",                      OPEN,       routes::health::ready,        "Check that the store can be reached").at_root().unready(),
+        route(GET,    "/metrics",                     LOOK,       routes::prometheus::metrics,  "Metrics for Prometheus").at_root(),
         route(GET,    "/openapi.json",                OPEN,       openapi::document,    "This description").at_root(),
-        route(GET,    "/docs",                        OPEN,       openapi::reference,   "This description, for people").at_root(),
+        route(GET,    "/docs",                        OPEN,       openapi::reference,   "This description as a web page").at_root(),
     ]
 }
 
-/// Everything that answers: the routes above, and the dashboard beside them. Browsers come over TLS if `is_secure`.
+/// The whole router: the routes above and the dashboard. `is_secure` says that browsers connect over TLS.
 pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let routes = routes(single_bytes_max(&app));
     app.set_counters(routes.iter().map(Route::counter).collect());
@@ -154,15 +154,19 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .layer(from_fn(request::drain_body::discard))
 }
 
-/// How large the body of a request with one payload may be: the payload in base64, and everything around it.
+/// Maximum size of a request body with one payload: the payload in base64 and the other fields.
 fn single_bytes_max(app: &App) -> usize {
     app.store().environment().options.payload_bytes_max * 2 + crate::limits::ENVELOPE_BYTES
 }
 
 async fn no_such_path() -> ApiError {
-    ApiError::not_found("nothing is at this path")
+    ApiError::not_found("no such path")
 }
 
 async fn no_such_method() -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has no such method")
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path does not support this method",
+    )
 }

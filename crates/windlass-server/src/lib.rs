@@ -1,5 +1,5 @@
-//! The server `windlass`: the library's verbs over HTTP and on the command line. It sees only the library's public API and
-//! holds no rule of its own; what it adds is the door: decoding, authentication, limits, and answers in one shape.
+//! The `windlass` server: the library's API over HTTP and on the command line. It uses only the library's public API and
+//! has no rules of its own; it adds decoding, authentication, limits and error responses.
 
 mod bench;
 pub mod cli;

@@ -1,5 +1,5 @@
-//! The log: lines on standard error, for people or for machines. It tells what the server does and never what it carries: no
-//! payload, no result, no key, no query of a request.
+//! The log: lines on standard error, for people or for machines. It never contains payloads, results, keys or queries of
+//! requests.
 
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
@@ -11,18 +11,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::telemetry::Telemetry;
 
-/// How to log.
+/// Log options.
 #[derive(Args)]
 pub(crate) struct LogArgs {
-    /// How lines of the log look.
+    /// Format of log lines.
     #[arg(long, env = "WINDLASS_LOG_FORMAT", default_value = "pretty", value_name = "FORMAT")]
     log: LogFormat,
-    /// What is logged: error, warn, info, debug (every request), trace, or off.
+    /// Log level: error, warn, info, debug (every request), trace, or off.
     #[arg(long, env = "WINDLASS_LOG", default_value = "info", value_name = "LEVEL")]
     log_level: LevelFilter,
 }
 
-/// How lines of the log look.
+/// Format of log lines.
 #[derive(Clone, Copy, ValueEnum)]
 enum LogFormat {
     /// Text for people.
@@ -32,19 +32,19 @@ enum LogFormat {
 }
 
 impl LogArgs {
-    /// Whether lines are text that a person reads.
+    /// Whether the format is text for people.
     pub(crate) fn is_for_people(&self) -> bool {
         matches!(self.log, LogFormat::Pretty)
     }
 
-    /// Whether what goes well is left out.
+    /// Whether informational lines are off.
     pub(crate) fn is_quiet(&self) -> bool {
         self.log_level < LevelFilter::INFO
     }
 
-    /// Logs from here on, and sends traces if the environment names a collector.
+    /// Starts logging, and sending traces if the environment names a collector.
     pub(crate) fn start(&self) -> anyhow::Result<Telemetry> {
-        // Only what this project says: what others would say of what they carry is not ours to vouch for.
+        // Only this project's lines: those of dependencies might contain data of requests.
         let ours = Targets::new().with_target("windlass", self.log_level);
         let lines = fmt::layer().with_writer(std::io::stderr);
         let lines = match self.log {
@@ -59,7 +59,7 @@ impl LogArgs {
     }
 }
 
-/// Logs only what went wrong: for commands that have their own way to say what they do.
+/// Logs only warnings and errors: for commands that print their own messages.
 pub(crate) fn warn_only() -> anyhow::Result<Telemetry> {
     LogArgs { log: LogFormat::Pretty, log_level: LevelFilter::WARN }.start()
 }

@@ -1,8 +1,8 @@
-//! The binary `windlass`: everything a person does with a store from the command line.
+//! The `windlass` binary.
 
 use std::process::ExitCode;
 
-/// The allocator of musl takes one lock for all threads.
+/// musl's allocator takes one lock for all threads.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

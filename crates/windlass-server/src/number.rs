@@ -1,6 +1,6 @@
-//! Numbers as people read them, on pages and in the terminal.
+//! Formats numbers, on pages and in the terminal.
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// A large number in at most four characters and a unit; none if it is short enough as it is.
+/// A large number in at most four characters and a unit; None if it is short enough unchanged.
 pub(crate) fn scaled(number: u64) -> Option<String> {
     let (unit, name) = match number {
         0..10_000 => return None,

@@ -1,4 +1,4 @@
-//! What this process may have and what it uses, as the system tells.
+//! Limits and resource usage of this process.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -7,21 +7,21 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Allows this process as many open files as the system lets it have, and says how many that is; none means no limit.
+/// Raises the limit of open files to the maximum, and returns it; None means no limit.
 ///
-/// Systems start programs with a low limit for the sake of old ones; every connection is an open file.
+/// The default limit is low for the sake of old programs; every connection is an open file.
 pub(crate) fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum,
-        // Then it stays as it was.
+        // The limit stays as it was.
         Err(_) => limit.current,
     }
 }
 
-/// Keeps programs of the same user, such as those it starts, from reading this process's environment and memory, where
-/// its key is.
+/// Prevents programs of the same user, such as those it starts, from reading this process's environment and memory, which
+/// contain its key.
 pub(crate) fn hide_from_others() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
@@ -30,47 +30,50 @@ pub(crate) fn hide_from_others() {
     }
 }
 
-/// Warns if users other than the owner may read or change a file that holds a secret.
+/// Warns if other users can read or change a file with a secret.
 pub(crate) fn warn_of_readers(what: &str, path: &Path) {
     let Ok(found) = std::fs::metadata(path) else { return };
     let mode = found.permissions().mode();
     if is_for_others(mode) {
         let (path, mode) = (path.display(), mode & 0o777);
-        tracing::warn!("{what} {path} can be read or written by others (mode {mode:03o}): chmod 600 {path}");
+        tracing::warn!(
+            "{what} {path} can be read or written by others (mode {mode:03o}); run: chmod 600 \
+            {path}"
+        );
     }
 }
 
-/// Whether anybody but the owner may write a file, or anybody but owner and group may read it. Keys are often given to a
+/// Whether anyone but the owner may write a file, or anyone but owner and group may read it. Keys are often given to a
 /// program by its group.
 fn is_for_others(mode: u32) -> bool {
     mode & 0o026 != 0
 }
 
-/// Processor time used so far.
+/// CPU time used so far.
 pub(crate) fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Memory that is not swapped out, where the system tells.
+/// Resident memory, if the system reports it.
 pub(crate) fn resident_bytes() -> Option<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     let resident: u64 = pages.split_whitespace().nth(1)?.parse().ok()?;
     Some(resident * u64::try_from(rustix::param::page_size()).ok()?)
 }
 
-/// Files that are open, where the system tells.
+/// Number of open files, if the system reports it.
 pub(crate) fn open_files() -> Option<u64> {
     u64::try_from(std::fs::read_dir("/proc/self/fd").ok()?.count()).ok()
 }
 
-/// Files that may be open; none without a limit.
+/// Limit of open files; None without a limit.
 pub(crate) fn open_files_max() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// When this process started, in seconds of Unix time, where the system tells.
+/// Start time of this process in Unix time, if the system reports it.
 pub(crate) fn started_at() -> Option<f64> {
-    // The name of the program, in parentheses, may hold spaces; the start is the 20th field after it.
+    // The program's name, in parentheses, may contain spaces; the start is the 20th field after it.
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let ticks: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let system = std::fs::read_to_string("/proc/stat").ok()?;
@@ -85,7 +88,7 @@ pub(crate) fn store_bytes(file: &Path) -> u64 {
     [file, Path::new(&log)].iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum()
 }
 
-/// Bytes that are free on the disk of a file, for a user who is not root.
+/// Free bytes on the disk of a file, for users other than root.
 pub(crate) fn free_bytes(file: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(file).ok()?;
     Some(disk.f_bavail * disk.f_frsize)

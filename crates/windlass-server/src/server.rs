@@ -1,5 +1,4 @@
-//! The listener: accepts connections, bounds them, speaks HTTP/1.1 or TLS on them, and drains when told to stop. What the
-//! requests mean is none of its business.
+//! The listener: accepts and limits connections, serves HTTP/1.1 with or without TLS, and drains at shutdown.
 
 mod connection;
 mod error_body;
@@ -26,18 +25,18 @@ use crate::http::request::places::ConnectionSlots;
 use crate::http::{self, App, StorePlace};
 use crate::limits;
 
-/// How a server listens.
+/// Listener options.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// On which address; port 0 takes a free one.
+    /// The address; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The certificate chain and its key, PEM files, for TLS.
     pub tls: Option<TlsFiles>,
-    /// Whether a proxy in front of it speaks TLS, so that this server need not.
+    /// Whether a proxy in front terminates TLS, so that this server need not.
     pub behind_proxy: bool,
-    /// How many connections may be open at once.
+    /// Maximum number of open connections.
     pub connections_max: usize,
-    /// Where the store is, for metrics.
+    /// Engine and file of the store, for metrics.
     pub store: StorePlace,
 }
 
@@ -54,7 +53,7 @@ impl Default for Options {
     }
 }
 
-/// Where a certificate is.
+/// The files of a certificate.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
     /// The certificate chain.
@@ -63,7 +62,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// An address that is taken, for a store that is still to be opened.
+/// A bound address, before the store is open.
 pub struct Listening {
     options: Options,
     listener: TcpListener,
@@ -72,10 +71,10 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Takes the address.
+    /// Binds the address.
     ///
     /// # Errors
-    /// When the address is taken, or a certificate cannot be read.
+    /// If the address is in use, or a certificate cannot be read.
     pub async fn bind(options: Options) -> anyhow::Result<Listening> {
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = TcpListener::bind(options.listen)
@@ -85,7 +84,7 @@ impl Listening {
         Ok(Listening { options, listener, tls, address })
     }
 
-    /// Answers all requests but `/healthz` with 503 and what the server waits for, until `opened` is over.
+    /// Responds to all requests but `/healthz` with 503 and what the server is waiting for, until `opened` completes.
     pub async fn answer_until<T>(&self, waits_for: &'static str, opened: impl Future<Output = T>) -> T {
         opening::answer_until(&self.listener, self.tls.as_ref(), waits_for, opened).await
     }
@@ -93,10 +92,10 @@ impl Listening {
     /// The server for this store.
     ///
     /// # Errors
-    /// When the address is open to the world without keys or without encryption.
+    /// If the address can be reached by others and there are no keys or no encryption.
     pub async fn serve(self, store: Store) -> anyhow::Result<Server> {
         let Listening { options, listener, tls, address } = self;
-        // Whom a proxy lets in comes from anywhere, although it connects from this machine.
+        // Requests forwarded by a proxy can come from any client, although the proxy connects from this machine.
         let is_local = options.listen.ip().is_loopback() && !options.behind_proxy;
         if !is_local {
             require_auth_and_tls(&store, &options).await?;
@@ -108,50 +107,50 @@ impl Listening {
     }
 }
 
-/// A server that listens and is not running yet.
+/// A server that is bound and not running yet.
 pub struct Server {
     app: App,
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    /// Whether browsers come over TLS, to this server or to a proxy in front of it.
+    /// Whether browsers connect over TLS, to this server or to a proxy in front.
     is_secure: bool,
-    /// Whether clients come from addresses of their own.
+    /// Whether the peer address identifies the client.
     has_addresses: bool,
     address: SocketAddr,
     connections_max: usize,
 }
 
 impl Server {
-    /// Takes the address. Nobody is answered before [`run`](Server::run).
+    /// Binds the address. Requests are served by [`run`](Server::run).
     ///
     /// # Errors
-    /// When the address is taken, or would be open to the world without keys or without encryption.
+    /// If the address is in use, or can be reached by others and there are no keys or no encryption.
     pub async fn bind(store: Store, options: Options) -> anyhow::Result<Server> {
         Listening::bind(options).await?.serve(store).await
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address as people type it.
+    /// The address as a URL.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Whether anybody has a key; if not, only this machine may ask.
+    /// Whether there are API keys; without them only local requests are accepted.
     pub async fn has_keys(&self) -> anyhow::Result<bool> {
         Ok(self.app.store().has_keys().await?)
     }
 
-    /// Answers until `shutdown` is over; then long polls and streams end, and what is being answered is finished.
+    /// Serves until `shutdown` completes; then long polls and streams end, and running requests are finished.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Server { app, listener, tls, is_secure, has_addresses, address: _, connections_max } = self;
         let router = http::router(app.clone(), is_secure);
         let slots = Arc::new(Semaphore::new(connections_max));
-        // Behind a proxy, and on this machine alone, all come from one address.
+        // Behind a proxy, or on a loopback address, all connections have the same address.
         let strangers_max = (connections_max / limits::STRANGERS_SHARE).max(limits::STRANGERS_MIN);
         let strangers = has_addresses.then(|| ConnectionSlots::new(usize::MAX, strangers_max));
         let mut connections = JoinSet::new();
@@ -165,12 +164,12 @@ impl Server {
                 () = &mut shutdown => break,
                 accepted = accepted => accepted,
             };
-            // Those that have ended are let go of; waiting for them here would stop the listener.
+            // Removes finished connections without waiting.
             while connections.try_join_next().is_some() {}
             match accepted {
                 Ok((stream, from)) => {
                     let Some(peer) = Peer::new(from.ip(), strangers.as_ref()) else {
-                        tracing::debug!("an address has as many connections without a key as it may have");
+                        tracing::debug!("too many connections without a valid key from one address");
                         continue;
                     };
                     let is_crowded = slots.available_permits() < connections_max / 2;
@@ -196,24 +195,25 @@ impl Server {
         app.drain();
         let drained = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(limits::DRAIN_MAX, drained).await.is_err() {
-            tracing::warn!("some requests did not end in time and are cut off");
+            tracing::warn!("some requests did not finish in time and are aborted");
         }
     }
 }
 
-/// An address that others can reach is for those with keys, over an encrypted connection.
+/// An address that others can reach requires API keys and encryption.
 async fn require_auth_and_tls(store: &Store, options: &Options) -> anyhow::Result<()> {
     let listen = options.listen;
     let has_keys = store.has_keys().await?;
     anyhow::ensure!(
         has_keys,
-        "refusing to listen on {listen} without keys: anybody could do anything; make one with `windlass keys create` or \
-         --bootstrap-key-file, or listen on 127.0.0.1 without --behind-proxy"
+        "refusing to listen on {listen} without API keys: anyone could connect with full access; create \
+         one with `windlass keys create` or --bootstrap-key-file, or listen on 127.0.0.1 without \
+         --behind-proxy"
     );
     anyhow::ensure!(
         options.tls.is_some() || options.behind_proxy,
-        "refusing to listen on {listen} without encryption: keys could be read on the way; give --tls-cert and --tls-key, \
-         or --behind-proxy if a proxy in front of it speaks TLS"
+        "refusing to listen on {listen} without encryption: keys could be intercepted; set --tls-cert and \
+         --tls-key, or --behind-proxy if a proxy in front terminates TLS"
     );
     Ok(())
 }

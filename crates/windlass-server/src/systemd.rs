@@ -1,5 +1,4 @@
-//! What systemd wants to be told: that the server is ready, that it is stopping, and, if asked for, that it is still alive.
-//! Without systemd nothing happens here.
+//! systemd notifications: ready, stopping, and the watchdog if configured. Does nothing without systemd.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,19 +10,19 @@ use windlass::Store;
 use windlass::error::StoreError;
 use windlass::store::caller::Caller;
 
-/// The line to systemd, if it started this process.
+/// The notification socket, if systemd started this process.
 pub(crate) struct Supervisor {
     socket: Option<UnixDatagram>,
     watchdog: Option<Duration>,
 }
 
 impl Supervisor {
-    /// As the environment says: `NOTIFY_SOCKET` and `WATCHDOG_USEC`.
+    /// From `NOTIFY_SOCKET` and `WATCHDOG_USEC`.
     pub(crate) fn from_environment() -> Supervisor {
         let socket = std::env::var_os("NOTIFY_SOCKET").and_then(|name| match connect(&name) {
             Ok(socket) => Some(socket),
             Err(error) => {
-                tracing::warn!(%error, "cannot tell systemd how it goes");
+                tracing::warn!(%error, "cannot notify systemd");
                 None
             }
         });
@@ -32,18 +31,18 @@ impl Supervisor {
         Supervisor { socket, watchdog }
     }
 
-    /// Says that requests are answered.
+    /// Notifies that requests are served.
     pub(crate) fn ready(&self) {
         self.notify("READY=1");
     }
 
-    /// Says that the end has begun.
+    /// Notifies that the server is stopping.
     pub(crate) fn stopping(&self) {
         self.notify("STOPPING=1");
     }
 
-    /// Shows again and again that the process is alive, as long as its store is: one that has stopped for good, as after a
-    /// failed fsync, is to be started anew. A database that is away is not helped by that, and is waited for.
+    /// Sends watchdog notifications as long as the store works: a store that has stopped permanently, for example after a
+    /// failed fsync, requires a restart. An unreachable database does not; it is waited for.
     pub(crate) async fn watch(&self, store: &Store) {
         let (Some(_), Some(within)) = (&self.socket, self.watchdog) else {
             return std::future::pending().await;
@@ -61,7 +60,7 @@ impl Supervisor {
 
     fn notify(&self, state: &str) {
         if let Some(Err(error)) = self.socket.as_ref().map(|socket| socket.send(state.as_bytes())) {
-            tracing::warn!(%error, state, "cannot tell systemd how it goes");
+            tracing::warn!(%error, state, "cannot notify systemd");
         }
     }
 }
@@ -73,12 +72,12 @@ fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
         None => SocketAddr::from_pathname(name)?,
     };
     socket.connect_addr(&address)?;
-    // A line to systemd must never hold up the server.
+    // The socket must never block the server.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// A name that is in no folder, which only Linux has.
+/// An abstract socket address, which only Linux has.
 #[cfg(target_os = "linux")]
 fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
     use std::os::linux::net::SocketAddrExt;

@@ -1,5 +1,5 @@
-//! Traces for a collector, as OpenTelemetry has them: what the standard variables ask for, and the end in good order. Which
-//! spans there are is decided where they are made; no payload, result or key is in any.
+//! Traces for an OpenTelemetry collector, configured by the standard variables, and the flush at shutdown. Spans are
+//! defined where they are created; none contains payloads, results or keys.
 
 #[cfg(feature = "otel")]
 mod collector;
@@ -20,18 +20,18 @@ use tracing_subscriber::registry::Registry;
 #[cfg(feature = "otel")]
 pub(crate) use self::context::adopt;
 
-/// Traces on their way to a collector; nothing if nobody asked for them.
-#[must_use = "the last spans are sent by `finish`"]
+/// Traces being sent to a collector; empty if none is configured.
+#[must_use = "`finish` sends the last spans"]
 pub(crate) struct Telemetry {
     #[cfg(feature = "otel")]
     collector: Option<collector::Collector>,
 }
 
-/// What watches spans, if anything does.
+/// The layer that records spans, if there is one.
 type Watcher = Option<Box<dyn Layer<Registry> + Send + Sync>>;
 
 impl Telemetry {
-    /// Begins to send traces, if the environment names a collector; what is returned beside it must watch the spans.
+    /// Starts sending traces if the environment names a collector; the returned layer must be installed.
     #[cfg(feature = "otel")]
     pub(crate) fn from_environment() -> anyhow::Result<(Telemetry, Watcher)> {
         let Some(settings) = settings::Settings::from_environment()? else {
@@ -49,7 +49,7 @@ impl Telemetry {
         Ok((Telemetry {}, None))
     }
 
-    /// Sends what is left.
+    /// Sends the remaining spans.
     #[cfg_attr(not(feature = "otel"), allow(clippy::unused_async, reason = "the same signature"))]
     pub(crate) async fn finish(self) {
         #[cfg(feature = "otel")]

@@ -1,6 +1,6 @@
-//! Calling out: callbacks when jobs end, and queues whose jobs are posted to a web address. Whoever is called is hostile
-//! until proven otherwise: where calls go is guarded, and what comes back is bounded. It follows no redirects, uses no
-//! proxy from the environment, and shows nobody what a receiver answered but for a job's own result.
+//! Outgoing calls: callbacks for final jobs, and push queues whose jobs are posted to a URL. Receivers are not trusted:
+//! targets are checked, and responses are limited. Redirects are not followed, proxies from the environment are not used,
+//! and responses are not shown, except as a job's own result.
 
 pub mod callback;
 pub mod client;
@@ -17,8 +17,8 @@ use windlass::Store;
 
 pub use client::WebhookClient;
 
-/// Delivers callbacks and pushes jobs until `shutdown` is over; then what is under way has a moment to end, and is given
-/// back otherwise.
+/// Delivers callbacks and pushes jobs until `shutdown` completes; then running calls have a short time to finish, and their
+/// jobs are released otherwise.
 pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
     let stop = CancellationToken::new();
     let stopping = async {

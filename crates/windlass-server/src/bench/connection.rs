@@ -1,6 +1,6 @@
-//! One plain connection to a server, as a load tool has it: requests are written as bytes made beforehand and answers are
-//! read no further than is needed, so that the server is measured and not its client. No redirects, no chunks; TLS where
-//! the address asks for it, which then is a part of what is measured.
+//! A plain connection to a server, as in a load generator: requests are prepared as bytes and responses are parsed no
+//! further than needed, so that the server is measured and not its client. No redirects, no chunked encoding; with TLS if
+//! the address requires it, which is then part of the measurement.
 
 use std::sync::Arc;
 
@@ -17,32 +17,32 @@ use crate::cli::connection::client::trusting;
 use crate::cli::error::Failure;
 use crate::limits::BODY_BYTES_LARGE;
 
-/// A server to be measured.
+/// The server to benchmark.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     /// Host and port.
     authority: String,
-    /// What stands before every path, as behind a proxy.
+    /// A path prefix, as behind a proxy.
     prefix: String,
     key: Option<String>,
-    /// How TLS is spoken, if it is.
+    /// The TLS configuration, for `https`.
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Target {
-    /// Reads `http://host:port` or `https://host:port`, perhaps with a path.
+    /// Parses `http://host:port` or `https://host:port`, optionally with a path.
     pub(super) fn parse(url: &str, key: Option<String>) -> anyhow::Result<Target> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let port = match scheme {
             "http" => 80,
             "https" => 443,
             _ => {
-                let like = "the address of a server looks like http://127.0.0.1:7788";
-                return Err(Failure::usage(format!("cannot measure {url}: {like}")));
+                let like = "a server address looks like http://127.0.0.1:7788";
+                return Err(Failure::usage(format!("cannot benchmark {url}: {like}")));
             }
         };
         let tls = (scheme == "https").then(|| trusting(true).map(Arc::new).map_err(anyhow::Error::msg));
-        let tls = tls.transpose().with_context(|| format!("cannot speak to {url}"))?;
+        let tls = tls.transpose().with_context(|| format!("cannot connect to {url}"))?;
         let (authority, prefix) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
         let authority =
             if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{port}") };
@@ -51,14 +51,14 @@ impl Target {
         Ok(Target { authority, prefix, key, tls })
     }
 
-    /// The address of the same server for the library, with the key in it.
+    /// The server's address for the library, with the key.
     pub(super) fn store_address(&self) -> String {
         let key = self.key.as_ref().map_or(String::new(), |key| format!("{key}@"));
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{key}{}{}", self.authority, self.prefix)
     }
 
-    /// A whole request.
+    /// The bytes of a request.
     pub(super) fn request(&self, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
         let key = self.key.as_ref().map_or(String::new(), |key| format!("Authorization: Bearer {key}\r\n"));
         let mut request = format!(
@@ -87,15 +87,14 @@ impl Target {
                 let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())?;
                 let connected = TlsConnector::from(tls.clone()).connect(name, stream).await;
                 Box::new(
-                    connected
-                        .with_context(|| format!("{} does not speak TLS as it should", self.authority))?,
+                    connected.with_context(|| format!("the TLS handshake with {} failed", self.authority))?,
                 )
             }
         };
         Ok(Connection { stream, received: BytesMut::with_capacity(16 << 10) })
     }
 
-    /// One request on a connection of its own, for what is not measured.
+    /// One request on its own connection, outside the measurement.
     pub(super) async fn ask(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
         let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
         let answer = self.connect().await?.exchange(&self.request(method, path, &body)).await?;
@@ -121,42 +120,42 @@ pub(super) struct Connection {
     received: BytesMut,
 }
 
-/// What came back.
+/// A response.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: BytesMut,
 }
 
 impl Answer {
-    /// The body of a success.
+    /// The body of a successful response.
     pub(super) fn json(&self) -> anyhow::Result<Value> {
         let shown = || String::from_utf8_lossy(&self.body[..self.body.len().min(500)]).into_owned();
         if self.status >= 300 {
             return Err(match Failure::read(self.status, &self.body, None, true) {
                 Some(refused) => refused.into(),
-                None => anyhow::anyhow!("the server answered with {}: {}", self.status, shown()),
+                None => anyhow::anyhow!("the server responded with {}: {}", self.status, shown()),
             });
         }
         if self.body.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&self.body).with_context(|| format!("no JSON: {}", shown()))
+        serde_json::from_slice(&self.body).with_context(|| format!("not JSON: {}", shown()))
     }
 
-    /// Expects a success, and looks no further.
+    /// Fails unless the response is a success.
     pub(super) fn expect_success(&self) -> anyhow::Result<()> {
         if self.status < 300 { Ok(()) } else { self.json().map(drop) }
     }
 }
 
 impl Connection {
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     pub(super) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
         self.send(request).await?;
         let head = self.head().await?;
         let (status, length) = read_head(&self.received[..head])?;
         self.received.advance(head);
-        anyhow::ensure!(length <= BODY_BYTES_LARGE, "an answer of {length} bytes");
+        anyhow::ensure!(length <= BODY_BYTES_LARGE, "a response of {length} bytes");
         self.received.reserve(length.saturating_sub(self.received.len()));
         while self.received.len() < length {
             self.more().await?;
@@ -164,14 +163,14 @@ impl Connection {
         Ok(Answer { status, body: self.received.split_to(length) })
     }
 
-    /// Only sends: the answer is waited for by nobody, or for long.
+    /// Sends without waiting for the response.
     pub(super) async fn send(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.stream.write_all(request).await?;
-        // Encrypted bytes may wait in a buffer.
+        // Encrypted bytes may be buffered.
         Ok(self.stream.flush().await?)
     }
 
-    /// Reads until the head of an answer is there, and says how long it is.
+    /// Reads the head of a response; returns its length.
     pub(super) async fn head(&mut self) -> anyhow::Result<usize> {
         let mut seen = 0_usize;
         loop {
@@ -184,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// Reads on until these bytes have come, and forgets all up to them.
+    /// Reads until these bytes have arrived, and discards everything up to them.
     pub(super) async fn until(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
         loop {
             let at = self.received.windows(wanted.len()).position(|some| some == wanted);
@@ -198,7 +197,7 @@ impl Connection {
 
     async fn more(&mut self) -> anyhow::Result<()> {
         let read = self.stream.read_buf(&mut self.received).await?;
-        anyhow::ensure!(read > 0, "the server hung up");
+        anyhow::ensure!(read > 0, "the server closed the connection");
         Ok(())
     }
 }
@@ -206,7 +205,7 @@ impl Connection {
 /// Status and length of the body.
 fn read_head(head: &[u8]) -> anyhow::Result<(u16, usize)> {
     let head = std::str::from_utf8(head)?;
-    let status = head.get(9..12).and_then(|digits| digits.parse().ok()).context("no HTTP answer")?;
+    let status = head.get(9..12).and_then(|digits| digits.parse().ok()).context("not an HTTP response")?;
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?

@@ -1,4 +1,4 @@
-//! W11: the dashboard over many jobs: how long each page takes, how large it is, and what ten open ones cost those who claim.
+//! W11: the dashboard with many jobs: the time and size of each page, and the effect of ten open dashboards on claims.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use super::connection::Target;
 use super::dataset;
 use super::environment::ChildServer;
 
-/// Dashboards that are open at once.
+/// Dashboards open at once.
 const OPEN: usize = 10;
-/// How often claims are measured alone and beside open dashboards, in turns: the machine changes its mind meanwhile.
+/// How often claims are measured alone and with open dashboards, alternating, because the machine's speed varies.
 const TURNS: usize = 3;
 /// Connections that claim.
 const CALLERS: usize = 4;
 
-/// Lists by every filter, and several together; `rare` ones are among the oldest, `nobody` has none.
+/// Lists with every filter and with several; `rare` jobs are among the oldest, `nobody` has none.
 const LISTS: [&str; 28] = [
     "",
     "order=oldest",
@@ -74,7 +74,7 @@ const PAGES: [&str; 14] = [
     "/settings",
 ];
 
-/// Fills the store at an address, starts a server on it, asks for each page so many times, and measures.
+/// Fills the store at an address, starts a server on it, requests each page several times, and measures.
 pub(super) async fn measure(
     address: &str,
     jobs: usize,
@@ -130,7 +130,7 @@ async fn page(target: &Target, path: &str, rounds: usize) -> anyhow::Result<Figu
     Ok(Figure::new("W11", format!("GET {path}")).times(Times::of(times)).bytes(bytes.into()))
 }
 
-/// Claims alone and beside open dashboards, in turns.
+/// Claims alone and with open dashboards, alternating.
 async fn claims(target: &Target, examples: &[(JobState, JobId)], sample: usize) -> anyhow::Result<Figure> {
     let bench = BenchWorker::open(&target.store_address(), 100).await?;
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
@@ -151,7 +151,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates.get(rates.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Opens dashboards, each on another page, and waits until all of them listen. They close when dropped.
+/// Opens dashboards on different pages, and waits until all of them listen. They close when dropped.
 async fn open(
     target: &Target,
     examples: &[(JobState, JobId)],
@@ -169,7 +169,7 @@ async fn open(
     Ok(dashboards)
 }
 
-/// One dashboard: asks for its page whenever the stream says so, as the script of the page does.
+/// One dashboard: requests its page on every notification of the stream, like the page's script.
 async fn open_page(target: Target, page: String, listening: Arc<Semaphore>) -> anyhow::Result<()> {
     let live = page.strip_prefix("/jobs/").map_or("/live".to_owned(), |id| format!("/live?job={id}"));
     let mut stream = target.connect().await?;

@@ -1,5 +1,5 @@
-//! A store as it is after weeks of work: jobs in every state, of several types, queues, tenants and owners, with tags, and a
-//! few rare ones among the oldest, where no list finds them by chance.
+//! A store as after weeks of use: jobs in every state, of several types, queues, tenants and owners, with tags, and a few
+//! rare ones among the oldest, which a scan of the newest does not find.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::filter::Filter;
 
-/// Steps in which the hour goes by: a batch is submitted and worked on in each.
+/// Steps of the simulated hour: a batch is submitted and processed in each.
 const STEPS: usize = 100;
-/// Jobs of the rare type, the first that are submitted.
+/// Jobs of the rare type; they are submitted first.
 const RARE: usize = 40;
-/// Of a hundred jobs, how many have been worked on.
+/// Percentage of jobs that are processed.
 const WORKED: usize = 48;
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Fills the store at an address with so many jobs, submitted and worked on within the last hour.
+/// Fills the store at an address with this many jobs, submitted and processed within the last hour.
 pub(super) async fn fill(address: &str, jobs: usize) -> anyhow::Result<()> {
     let clock = Arc::new(ManualClock::new(SystemClock::new().now().minus(HOUR)));
     let env = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
@@ -71,7 +71,7 @@ fn job(number: usize) -> anyhow::Result<NewJob> {
         job.labels.correlation_id = Some(format!("order-{}", number / 20));
     }
     match of_hundred {
-        // These are worked on: before all others, and some of them have no second attempt.
+        // These are processed: before all others, and some of them have a single attempt.
         0..WORKED => {
             job.priority = Some(Priority::new(80)?);
             job.retry = (of_hundred < 4).then(|| RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
@@ -86,7 +86,7 @@ fn job(number: usize) -> anyhow::Result<NewJob> {
     Ok(job)
 }
 
-/// Works on so many jobs; if these are the last ones, some are left running.
+/// Processes this many jobs; in the last step some are left running.
 async fn work(
     store: &Store,
     me: &Caller,
@@ -98,7 +98,7 @@ async fn work(
     while done < jobs {
         let request = ClaimRequest::new(worker, (jobs - done).min(500));
         let claimed = store.claim(me, &request, Duration::ZERO).await?.jobs;
-        anyhow::ensure!(!claimed.is_empty(), "there is nothing left to work on");
+        anyhow::ensure!(!claimed.is_empty(), "there are no jobs left to process");
         done += claimed.len();
         if is_last && done >= jobs {
             break;

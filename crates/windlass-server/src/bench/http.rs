@@ -1,4 +1,4 @@
-//! The workloads over HTTP: what clients and workers of a server see. Every answer that is counted was durable.
+//! The workloads over HTTP, as seen by clients and workers of a server. Every counted response was durable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,15 +11,15 @@ use windlass::clock::Stopwatch;
 
 use super::connection::{Connection, Target};
 
-/// Where the jobs of a benchmark go, so that they are told apart from others.
+/// The queue of the benchmark's jobs, to keep them apart from others.
 pub(super) const QUEUE: &str = "bench";
-/// Connections that submit at once.
+/// Connections that submit.
 const CALLERS: usize = 32;
-/// Jobs in a batch.
+/// Jobs per batch.
 const BATCH: usize = 1_000;
-/// Connections that submit batches: one prepares its next while the other's is on its way to the disk.
+/// Connections that submit batches: one prepares its next batch while the other's is being committed.
 const BATCH_CALLERS: usize = 2;
-/// How often a job is looked at while others are submitted.
+/// How often a job is read while others are submitted.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 const JOBS: &str = "/api/v1/jobs";
@@ -28,7 +28,7 @@ fn submission(payload: usize) -> Value {
     json!({"type": windlass::bench::NOTHING, "queue": QUEUE, "payload": {"data": "x".repeat(payload.saturating_sub(11))}})
 }
 
-/// W1: one job a request, 32 connections, while somebody looks at single jobs.
+/// W1: one job per request, 32 connections, while single jobs are read.
 pub(super) async fn singles(target: &Target, time: Duration, payload: usize) -> anyhow::Result<Vec<Figure>> {
     let request: Arc<[u8]> = target.request("POST", JOBS, &serde_json::to_vec(&submission(payload))?).into();
     let mut first = target.connect().await?;
@@ -79,7 +79,7 @@ async fn read_jobs(target: &Target, job: &str, is_over: &AtomicBool) -> anyhow::
     Ok(times)
 }
 
-/// W2: a thousand jobs a request.
+/// W2: a thousand jobs per request.
 pub(super) async fn batches(target: &Target, jobs: usize, payload: usize) -> anyhow::Result<Figure> {
     let body = json!({"jobs": vec![submission(payload); BATCH]});
     let request: Arc<[u8]> = target.request("POST", "/api/v1/jobs/batch", &serde_json::to_vec(&body)?).into();

@@ -1,4 +1,4 @@
-//! W10: what a server costs while a thousand clients listen and a thousand workers wait, and nothing happens.
+//! W10: resources of a server with a thousand idle event streams and a thousand waiting workers.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::connection::{Connection, Target};
 
 /// Clients of each kind.
 const CLIENTS: usize = 1_000;
-/// How long a poll is parked: as long as a server lets it.
+/// How long a claim waits: the server's maximum.
 const PARKED: &str = "60s";
-/// How long nothing happens before it is measured, so that what connecting cost is not counted.
+/// How long to wait before measuring, so that connecting is not counted.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// What a process used so far, as it tells itself.
+/// Resources a process has used so far, from its metrics.
 struct Used {
     cpu_seconds: f64,
     resident_bytes: f64,
@@ -26,7 +26,7 @@ async fn used(target: &Target) -> anyhow::Result<Used> {
     let value = |name: &str| {
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|value| value.trim().parse::<f64>().ok())
-            .with_context(|| format!("the server does not tell {name}: is it older than this program?"))
+            .with_context(|| format!("the server does not report {name}: is it older than this program?"))
     };
     Ok(Used {
         cpu_seconds: value("process_cpu_seconds_total")?,
@@ -34,7 +34,7 @@ async fn used(target: &Target) -> anyhow::Result<Used> {
     })
 }
 
-/// Parks everybody, waits, and reads what the server used meanwhile.
+/// Starts all clients, waits, and reads the resources the server used meanwhile.
 pub(super) async fn idle(target: &Target, time: Duration) -> anyhow::Result<Vec<Figure>> {
     let alone = used(target).await?;
     let mut links = listen(target).await?;
@@ -82,7 +82,7 @@ async fn listen(target: &Target) -> anyhow::Result<Vec<Connection>> {
     Ok(links)
 }
 
-/// Whether a server has jobs of others.
+/// Whether a server has other jobs.
 pub(super) async fn has_jobs(target: &Target) -> anyhow::Result<bool> {
     let answer = target.ask("GET", "/api/v1/stats", &Value::Null).await?;
     let states = answer["states"].as_object().context("no counts by state")?;

@@ -1,21 +1,16 @@
-//! Colour: only for a person at a terminal, and never against `NO_COLOR`.
+//! Colours: used only on a terminal and only if `NO_COLOR` is not set.
 
 use std::io::IsTerminal;
 
-/// A colour with a meaning.
+/// Colours by meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
-    /// It went well.
     Good,
-    /// It is under way.
     Active,
-    /// Look at it.
     Warning,
-    /// It went wrong.
     Bad,
-    /// Beside the point.
+    /// Secondary text.
     Faint,
-    /// A heading.
     Strong,
 }
 
@@ -49,17 +44,17 @@ impl Colour {
 pub(crate) struct Paint(bool);
 
 impl Paint {
-    /// For what goes to standard output.
+    /// For standard output.
     pub(crate) fn for_data() -> Paint {
         Paint(std::io::stdout().is_terminal() && is_wanted())
     }
 
-    /// For what goes to standard error.
+    /// For standard error.
     pub(crate) fn for_talk() -> Paint {
         Paint(std::io::stderr().is_terminal() && is_wanted())
     }
 
-    /// Whether there are colours.
+    /// Whether colours are used.
     pub(crate) fn is_coloured(self) -> bool {
         self.0
     }
@@ -70,7 +65,7 @@ impl Paint {
         Paint(false)
     }
 
-    /// Colours, wherever it goes.
+    /// Always uses colours, also without a terminal.
     #[cfg(test)]
     pub(crate) fn always() -> Paint {
         Paint(true)
@@ -89,7 +84,7 @@ impl Paint {
         self.paint(text, Some(Colour::Strong))
     }
 
-    /// The text as something beside the point.
+    /// The text as secondary text.
     pub(crate) fn faint(self, text: &str) -> String {
         self.paint(text, Some(Colour::Faint))
     }
@@ -100,7 +95,7 @@ impl Paint {
     }
 }
 
-/// What the environment says: `NO_COLOR` with any value, or a terminal that cannot.
+/// Whether the environment allows colours: `NO_COLOR` is not set and the terminal supports them.
 fn is_wanted() -> bool {
     let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !is_refused && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")

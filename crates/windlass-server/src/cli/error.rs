@@ -1,4 +1,4 @@
-//! Why a command about a server came to nothing, with what to try next.
+//! Errors of commands that call a server, with what to try next.
 
 use std::time::Duration;
 
@@ -8,68 +8,55 @@ use thiserror::Error;
 use super::exit_code::Exit;
 use super::output::escaped;
 
-/// Why a call came to nothing.
+/// Why a request failed.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
-    /// Nobody listens.
+    /// Nothing listens at the address.
     #[error("no server at {place} ({cause}); start one with `windlass serve` or set WINDLASS_URL")]
     NoServer {
-        /// Host and port.
         place: String,
-        /// What the machine says.
+        /// The error of the operating system.
         cause: String,
     },
-    /// Somebody listens and does not answer.
-    #[error("{place} gave no answer within {within:?}; it is busy, stuck or something else than a server")]
-    Silent {
-        /// Host and port.
-        place: String,
-        /// How long was waited.
-        within: Duration,
-    },
-    /// Something answers that does not speak the API.
-    #[error("{place} does not answer as a windlass server does: {problem}; check WINDLASS_URL")]
-    BadAnswer {
-        /// Host and port.
-        place: String,
-        /// What was wrong.
-        problem: String,
-    },
-    /// The server says no.
+    /// The connection works but no response arrives.
+    #[error("no response from {place} within {within:?}; is it a Windlass server, and is it overloaded?")]
+    Silent { place: String, within: Duration },
+    /// The response is not one of the API.
+    #[error("unexpected response from {place}: {problem}; check WINDLASS_URL")]
+    BadAnswer { place: String, problem: String },
+    /// The server responded with an error.
     #[error("{}", describe(.0))]
     Refused(Box<ErrorResponse>),
-    /// The command line asks for something that cannot be.
+    /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
-    /// There is no such thing.
+    /// The object does not exist.
     #[error("{0}")]
     NotFound(String),
 }
 
-/// A refusal as the server put it.
+/// An error response of the server.
 #[derive(Debug)]
 pub(crate) struct ErrorResponse {
-    /// The HTTP status.
     pub(crate) status: u16,
-    /// A stable word.
+    /// The stable error code.
     pub(crate) code: String,
-    /// A sentence.
+    /// The message for people.
     pub(crate) message: String,
-    /// What exactly.
     pub(crate) details: Map<String, Value>,
-    /// When to come again.
+    /// When to retry, from `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
-    /// Whether a key was sent.
+    /// Whether the request had a key.
     pub(crate) had_key: bool,
 }
 
 impl Failure {
-    /// A wrong command line, found after it was parsed.
+    /// An error for a command line found invalid after it was parsed.
     pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
         Failure::Usage(message.into()).into()
     }
 
-    /// A refusal as a server wrote it; None if it did not write one.
+    /// Parses an error response; None if the body is not one.
     pub(crate) fn read(
         status: u16,
         body: &[u8],
@@ -97,7 +84,7 @@ impl Failure {
         })))
     }
 
-    /// The code that the process ends with.
+    /// The process's exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Failure::NoServer { .. } | Failure::Silent { .. } | Failure::BadAnswer { .. } => Exit::NoServer,
@@ -113,7 +100,7 @@ impl Failure {
         }
     }
 
-    /// The refusal, if it is one.
+    /// The error response, if the server sent one.
     pub(crate) fn refusal(&self) -> Option<&ErrorResponse> {
         match self {
             Failure::Refused(refusal) => Some(refusal),
@@ -122,19 +109,21 @@ impl Failure {
     }
 }
 
-/// The refusal in words, and what to do about it.
+/// The error response as text, with what to do about it.
 fn describe(refusal: &ErrorResponse) -> String {
     let ErrorResponse { status, code, message, retry_after, had_key, .. } = refusal;
     let message = escaped(message);
     match (*status, code.as_str()) {
         (401, _) if !had_key => {
-            format!("{message}: the server asks for a key; set WINDLASS_KEY, or put it in a profile")
+            format!(
+                "{message}: the server requires an API key; set WINDLASS_KEY, or put the key in a profile"
+            )
         }
-        (401, _) => format!("{message}: the key that was sent is not valid (any more)"),
-        (403, "forbidden") => format!("{message}; ask an admin for a key that may"),
+        (401, _) => format!("{message}: the key that was sent is wrong, revoked or expired"),
+        (403, "forbidden") => format!("{message}; ask an admin for a key with this permission"),
         (429 | 503, _) => match retry_after {
-            Some(after) => format!("{message} ({code}); try again in {} s", after.as_secs().max(1)),
-            None => format!("{message} ({code}); try again later"),
+            Some(after) => format!("{message} ({code}); retry in {} s", after.as_secs().max(1)),
+            None => format!("{message} ({code}); retry later"),
         },
         _ => format!("{message} ({code})"),
     }

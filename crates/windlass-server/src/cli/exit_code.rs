@@ -1,4 +1,4 @@
-//! Exit codes, in one place: what scripts may rely on. `--help`, the manual and the tests read this list.
+//! Exit codes, the contract with scripts. `--help`, the man page and the tests read this list.
 
 use std::process::ExitCode;
 
@@ -7,41 +7,37 @@ use super::error::Failure;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what was asked.
     Done = 0,
-    /// The answer is no, or something went wrong that has no code of its own.
+    /// The check failed, or an error without its own code.
     No = 1,
-    /// The command line is wrong.
     Usage = 2,
-    /// There is no such thing.
     NotFound = 3,
-    /// The server refused it.
     Refused = 4,
-    /// The key is missing, wrong or not enough.
+    /// The key is missing, wrong or lacks the permission.
     NotAllowed = 5,
-    /// No server, or no answer in time.
+    /// No server, or no response in time.
     NoServer = 6,
-    /// Not now.
+    /// Overload; the command can be retried.
     Busy = 7,
-    /// Whoever read the output has gone.
+    /// The reader of the output closed it.
     NobodyReads = 141,
 }
 
 impl Exit {
-    /// Every code with when it is used.
+    /// Every code with its description.
     pub(crate) const ALL: [(Exit, &str); 9] = [
         (Exit::Done, "done"),
-        (Exit::No, "the answer is no: an invariant is broken, the awaited job failed; or any other trouble"),
-        (Exit::Usage, "the command line is wrong"),
-        (Exit::NotFound, "no such job, queue, worker, schedule or key; or an id that fits several"),
-        (Exit::Refused, "the server refused it: a value is not allowed, or a state is in the way"),
-        (Exit::NotAllowed, "the key is missing, wrong or may not do this"),
-        (Exit::NoServer, "no server there, or no answer in time"),
-        (Exit::Busy, "not now: too many jobs or requests, a full disk, a server that stops; try again later"),
-        (Exit::NobodyReads, "whoever read the output has gone, as `head` does"),
+        (Exit::No, "the check failed: an invariant is broken, the awaited job failed; or any other error"),
+        (Exit::Usage, "invalid command line"),
+        (Exit::NotFound, "no such job, queue, worker, schedule or key; or an id that matches several"),
+        (Exit::Refused, "the server rejected it: an invalid value, or the state does not allow it"),
+        (Exit::NotAllowed, "the API key is missing, wrong or lacks the permission"),
+        (Exit::NoServer, "no server, or no response in time"),
+        (Exit::Busy, "overload: too many jobs or requests, a full disk, a stopping server; retry later"),
+        (Exit::NobodyReads, "the reader of the output closed it, as `head` does"),
     ];
 
-    /// The codes as lines of help.
+    /// The codes as lines of the help.
     pub(crate) fn listed() -> String {
         Exit::ALL
             .iter()
@@ -50,7 +46,7 @@ impl Exit {
             .concat()
     }
 
-    /// The code for what went wrong.
+    /// The exit code of an error.
     pub(crate) fn of(error: &anyhow::Error) -> Exit {
         if let Some(failure) = error.downcast_ref::<Failure>() {
             return failure.exit();

@@ -1,4 +1,4 @@
-//! What the program says of itself: help by theme, completions for shells, pages for `man`.
+//! Help by topic, shell completions and man pages.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use super::exit_code::Exit;
 use super::output;
 
-/// Commands by what they are for. A name whose command is not there is left out; a command without a place comes last.
+/// Commands by topic. Names without a command are skipped; commands that are not listed come last.
 const THEMES: [(&str, &[&str]); 5] = [
     ("Start", &["serve", "demo", "work", "health", "top"]),
     (
@@ -40,29 +40,30 @@ const THEMES: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Stores", &["verify", "backup", "restore", "migrate", "move", "config", "webhooks", "tickets", "bench"]),
-    ("This program", &["completions", "man", "help"]),
+    ("Program", &["completions", "man", "help"]),
 ];
 
-/// For which shell.
+/// Arguments of `completions`.
 #[derive(Args)]
 pub(super) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-/// Where the pages go.
+/// Arguments of `man`.
 #[derive(Args)]
 pub(super) struct ManArgs {
-    /// Write a page for every command into this folder, instead of printing the first one
+    /// Write a page for every command into this folder, instead of printing the main one
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
 }
 
-/// The command line with its commands by theme and its exit codes.
+/// The command with its subcommands sorted by topic, and its exit codes.
 pub(super) fn arranged(command: Command) -> Command {
     let listed = themes(&command);
     let exits = format!("Exit codes:\n{}", Exit::listed());
-    let server = "Commands about a server find it by --url or WINDLASS_URL, with --key or WINDLASS_KEY, or by --profile.";
+    let server = "Commands that call a server find it by --url or WINDLASS_URL, with --key or \
+        WINDLASS_KEY, or by --profile.";
     command
         .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}\n")
         .before_help(listed)
@@ -112,10 +113,10 @@ pub(super) fn man(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> 
         output::text(&String::from_utf8_lossy(&bytes))?;
         return Ok(Exit::Done.into());
     };
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     clap_mangen::generate_to(command, folder)
         .with_context(|| format!("cannot write to {}", folder.display()))?;
-    output::note(&format!("`man -l {}` shows the first page", folder.join("windlass.1").display()));
+    output::note(&format!("`man -l {}` shows the main page", folder.join("windlass.1").display()));
     Ok(Exit::Done.into())
 }
 
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    /// What is said above a group of flags counts for all that follow, wherever they come from.
+    /// A help heading applies to all flags that follow, also to those of flattened structs.
     #[test]
     fn every_flag_stands_under_its_own_heading() {
         let mut ahead = vec![super::super::Cli::command()];

@@ -1,5 +1,5 @@
-//! What is printed: data to standard output, talk to standard error. Nothing that a payload or an error holds reaches a
-//! terminal as a control sequence, and a reader that goes away is an error like any other instead of a panic.
+//! Printing: data to standard output, messages to standard error. Control sequences in payloads and errors are escaped. A
+//! closed output is an error and does not panic.
 
 use std::io::Write;
 
@@ -23,13 +23,12 @@ pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
     line(&serde_json::to_string(document)?)
 }
 
-/// Tells a person something. Whether anybody listens does not matter.
+/// Prints a message to standard error. Ignores write errors.
 pub(crate) fn note(text: &str) {
     let _nobody_listens = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Text that is safe on a terminal: whatever would move the cursor, change colours or turn the direction of text is shown
-/// as an escape instead.
+/// Makes text safe for a terminal: escapes characters that move the cursor, change colours or change the text direction.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -44,7 +43,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// Characters that turn the direction of what follows, so that text can be made to read as something else.
+/// Characters that change the text direction, which can make text read as something else.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,5 +1,5 @@
-//! How far long work is: a bar with rate and time to go on a terminal, a plain line now and then elsewhere. Always on
-//! standard error.
+//! Progress of long operations: a bar with rate and remaining time on a terminal, otherwise a plain line now and then.
+//! Always on standard error.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use super::table::cut_end;
 use super::text::short_span;
 use crate::number::grouped;
 
-/// How often a terminal is drawn again.
+/// How often the bar is redrawn on a terminal.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
-/// How often a line is written where there is no terminal.
+/// How often a line is written without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// How wide the bar is at most, and at least: a shorter one says nothing.
+/// Maximum and minimum width of the bar; a shorter one is not drawn.
 const BAR_WIDTH: (usize, usize) = (24, 6);
-/// How wide a terminal is that does not say.
+/// Assumed width of a terminal that does not report one.
 const TERMINAL_WIDTH: usize = 80;
 
-/// Long work that is under way.
+/// The progress of a long operation.
 pub(crate) struct Progress {
     what: String,
     total: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Work that begins: what is counted, and how much there is if that is known.
+    /// Starts: `what` is the noun that is counted, `total` their number if it is known.
     pub(crate) fn start(what: impl Into<String>, total: Option<u64>) -> Progress {
         Progress {
             what: what.into(),
@@ -46,19 +46,19 @@ impl Progress {
         }
     }
 
-    /// Says nothing if this is so, as where a program reads the answer.
+    /// Prints nothing if `is_unwanted`, for example with `--json`.
     #[must_use]
     pub(crate) fn unless(mut self, is_unwanted: bool) -> Progress {
         self.is_shown = !is_unwanted;
         self
     }
 
-    /// So much is done in all.
+    /// Sets how many are done in all.
     pub(crate) fn set(&mut self, done: u64) {
         self.done = done;
         let elapsed = self.watch.elapsed();
         let every = if self.is_terminal { DRAW_EVERY } else { LINE_EVERY };
-        // Nothing is said of work that is over before anybody could read it.
+        // Short operations print nothing.
         let since = elapsed.saturating_sub(self.last.unwrap_or_default());
         if self.is_shown && since >= every {
             self.last = Some(elapsed);
@@ -66,17 +66,16 @@ impl Progress {
         }
     }
 
-    /// One more piece is done.
+    /// Adds to how many are done.
     pub(crate) fn add(&mut self, more: u64) {
         self.set(self.done + more);
     }
 
-    /// How long it has taken.
     pub(crate) fn elapsed(&self) -> Duration {
         self.watch.elapsed()
     }
 
-    /// Takes the bar away, before anything else is said.
+    /// Removes the bar; call it before printing anything else.
     pub(crate) fn clear(&mut self) {
         if self.is_terminal && self.last.is_some() {
             let mut stderr = std::io::stderr().lock();
@@ -85,7 +84,7 @@ impl Progress {
     }
 
     fn draw(&self, elapsed: Duration) {
-        // A line that goes on in the next could not be taken away again.
+        // A wrapped line could not be removed again.
         let width =
             || terminal_size::terminal_size_of(std::io::stderr()).map(|(Width(width), _)| width.into());
         let room = self.is_terminal.then(|| width().filter(|width| *width > 0).unwrap_or(TERMINAL_WIDTH) - 1);
@@ -105,7 +104,7 @@ impl Drop for Progress {
     }
 }
 
-/// `1,234 of 10,000 jobs, 12%, 5,321/s, 2 s to go`, with a bar if there is somebody to look at it and room for it.
+/// `1,234 of 10,000 jobs, 12%, 5,321/s, 2 s to go`, with a bar if there is a terminal that is wide enough.
 fn display(what: &str, done: u64, total: Option<u64>, elapsed: Duration, room: Option<usize>) -> String {
     let fitted = |text: String| room.map_or_else(|| text.clone(), |room| cut_end(&text, room));
     let rate = rate(done, elapsed);
@@ -119,7 +118,7 @@ fn display(what: &str, done: u64, total: Option<u64>, elapsed: Duration, room: O
         .map_or(String::new(), |seconds| format!(", {} to go", short_span(Duration::from_secs(seconds))));
     let percent = done * 100 / total;
     let text = format!("{} of {} {what}, {percent}%, {per_second}/s{left}", grouped(done), grouped(total));
-    // What a bar and the space around it leave.
+    // The width left for the bar and the spaces around it.
     let width = room.map_or(0, |room| room.saturating_sub(text.width() + 3).min(BAR_WIDTH.0));
     if width < BAR_WIDTH.1 {
         return fitted(text);
@@ -128,7 +127,7 @@ fn display(what: &str, done: u64, total: Option<u64>, elapsed: Duration, room: O
     format!("[{}{}] {text}", "#".repeat(full), "-".repeat(width - full))
 }
 
-/// Pieces per second.
+/// Items per second.
 pub(crate) fn rate(done: u64, elapsed: Duration) -> u64 {
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     done.saturating_mul(1000) / millis
@@ -155,7 +154,7 @@ mod tests {
         assert_eq!(display("jobs", 2_500, None, after(5), Some(79)), "2,500 jobs, 500/s");
         let bar = display("jobs", 5, Some(10), after(1), Some(79));
         assert!(bar.starts_with("[############------------] 5 of 10"), "{bar}");
-        // What is not known is not made up.
+        // Unknown numbers are left out.
         assert_eq!(display("jobs", 0, Some(10), after(1), None), "0 of 10 jobs, 0%, 0/s");
     }
 

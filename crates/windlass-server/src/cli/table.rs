@@ -1,5 +1,5 @@
-//! Tables that fit the terminal: one line per row, whatever the width. Where room is short the columns that matter least
-//! are cut, with `…`, and at last left out; what goes to a file or a pipe is never cut.
+//! Tables that fit the terminal: one line per row. If the terminal is too narrow, the least important columns are cut with
+//! `…` and finally left out. Output to a file or a pipe is never cut.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -9,19 +9,19 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::color::{Colour, Paint};
 use super::output::escaped;
 
-/// Columns stand so far apart.
+/// Spaces between columns.
 const GAP: usize = 2;
-/// No terminal is taken to be narrower.
+/// Minimum assumed width of a terminal.
 const WIDTH_MIN: usize = 20;
 
-/// How a column gives way.
+/// How a column may shrink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Yield {
-    /// Never cut; left out at last.
+    /// Never cut; left out if there is no space.
     Whole,
-    /// Cut at its end, down to this width.
+    /// Cut at the end, down to this width.
     End(usize),
-    /// Cut in its middle, down to this width, so that both ends can be read.
+    /// Cut in the middle, down to this width, so that both ends can be read.
     Middle(usize),
 }
 
@@ -31,29 +31,29 @@ pub(crate) struct Column {
     title: String,
     is_right: bool,
     gives: Yield,
-    /// The lower, the longer it stays.
+    /// Columns with a lower rank are kept longer.
     rank: u8,
 }
 
 impl Column {
-    /// A column of texts that are never cut. Columns of a higher rank give way first.
+    /// A column that is never cut. Columns with a higher rank shrink first.
     pub(crate) fn new(title: impl Into<String>, rank: u8) -> Column {
         Column { title: title.into(), is_right: false, gives: Yield::Whole, rank }
     }
 
-    /// Numbers: to the right.
+    /// Aligns to the right, for numbers.
     #[must_use]
     pub(crate) fn right(self) -> Column {
         Column { is_right: true, ..self }
     }
 
-    /// May be cut at its end, down to this width.
+    /// Allows cuts at the end, down to this width.
     #[must_use]
     pub(crate) fn cut(self, min: usize) -> Column {
         Column { gives: Yield::End(min), ..self }
     }
 
-    /// May be cut in its middle, down to this width.
+    /// Allows cuts in the middle, down to this width.
     #[must_use]
     pub(crate) fn cut_middle(self, min: usize) -> Column {
         Column { gives: Yield::Middle(min), ..self }
@@ -75,7 +75,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// A field in this colour.
+    /// A field in a colour.
     pub(crate) fn painted(text: impl Into<String>, colour: Option<Colour>) -> Cell {
         Cell { text: escaped(&text.into()), colour }
     }
@@ -92,7 +92,7 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A table that is being filled.
+/// A table.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -105,7 +105,7 @@ impl Table {
         Table { columns, rows: Vec::new() }
     }
 
-    /// One more row, a cell per column.
+    /// Adds a row, with a cell per column.
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for every column");
         self.rows.push(cells);
@@ -116,12 +116,12 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Prints it as wide as there is room.
+    /// Prints the table in the terminal's width.
     pub(crate) fn print(&self) -> anyhow::Result<()> {
         super::output::text(&self.render(room(), Paint::for_data()))
     }
 
-    /// The table in at most `room` columns; None is without bounds.
+    /// The table in at most `room` columns; None means unlimited.
     pub(crate) fn render(&self, room: Option<usize>, paint: Paint) -> String {
         let widths = self.fit(room);
         let mut text = String::new();
@@ -134,7 +134,7 @@ impl Table {
         text
     }
 
-    /// The width of every column; None is left out.
+    /// The width of every column; None means left out.
     fn fit(&self, room: Option<usize>) -> Vec<Option<usize>> {
         let natural = |(place, column): (usize, &Column)| {
             let cells = self.rows.iter().map(|row| row[place].text.width());
@@ -143,7 +143,7 @@ impl Table {
         let mut widths: Vec<Option<usize>> = self.columns.iter().enumerate().map(natural).collect();
         let Some(room) = room.map(|room| room.max(WIDTH_MIN)) else { return widths };
         if total(&widths) > room {
-            // Before anything is cut, what says nothing goes.
+            // Empty columns are removed before anything is cut.
             for (place, width) in widths.iter_mut().enumerate() {
                 let is_blank = self.rows.iter().all(|row| row[place].text.is_empty());
                 if is_blank && !self.columns[place].title.is_empty() {
@@ -163,7 +163,7 @@ impl Table {
         for place in order {
             if total(&widths) > room && widths.iter().flatten().count() > 1 {
                 widths[place] = None;
-                // What was cut to the bone before gets the room that is free now.
+                // Columns that were cut before get the space that is free now.
                 widths = self.grow(widths, room);
             }
         }
@@ -218,7 +218,7 @@ fn total(widths: &[Option<usize>]) -> usize {
     widths.iter().flatten().sum::<usize>() + GAP * count.saturating_sub(1)
 }
 
-/// How many columns of text fit; None if nobody looks at a terminal. `COLUMNS` wins.
+/// The width for text; None if the output is not a terminal. `COLUMNS` takes precedence.
 pub(crate) fn room() -> Option<usize> {
     let given =
         std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
@@ -229,7 +229,7 @@ pub(crate) fn room() -> Option<usize> {
     })
 }
 
-/// The text in at most `width` columns, its end cut.
+/// Cuts the end of the text to fit `width` columns.
 pub(crate) fn cut_end(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -241,7 +241,7 @@ pub(crate) fn cut_end(text: &str, width: usize) -> String {
     cut
 }
 
-/// The text in at most `width` columns, its middle cut, more being left of its beginning.
+/// Cuts the middle of the text to fit `width` columns; keeps more of the start than of the end.
 pub(crate) fn cut_middle(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -253,7 +253,7 @@ pub(crate) fn cut_middle(text: &str, width: usize) -> String {
     if width == 0 { String::new() } else { format!("{head}…{tail}") }
 }
 
-/// As much of the beginning as fits.
+/// The longest prefix that fits.
 fn head(text: &str, width: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Values of the API as people read them: lengths of time, moments, counts.
+//! Formats the API's values for people: durations, times, counts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use windlass::clock::Timestamp;
 
 use crate::http::Span;
 
-/// A length of time in its two largest units: `15s`, `2m3s`, `3h5m`, `4d2h`.
+/// A duration in its two largest units: `15s`, `2m3s`, `3h5m`, `4d2h`.
 pub(crate) fn short_span(span: Duration) -> String {
     let seconds = span.as_secs();
     let two = |large: u64, unit: &str, small: u64, below: &str| match small {
@@ -23,13 +23,13 @@ pub(crate) fn short_span(span: Duration) -> String {
     }
 }
 
-/// A length of time as the API writes it, in its two largest units; `-` for none.
+/// A duration from the API, in its two largest units; `-` for null.
 pub(crate) fn short_text(span: &Value) -> String {
     let read = span.as_str().and_then(|text| text.parse::<Span>().ok());
     read.map_or_else(|| field(span), |span| short_span(span.0))
 }
 
-/// An amount of cents as money without a name.
+/// Cents as an amount without a currency.
 pub(crate) fn spent(cents: &Value) -> String {
     let cents = cents.as_i64().unwrap_or(0);
     let sign = if cents < 0 { "-" } else { "" };
@@ -37,7 +37,7 @@ pub(crate) fn spent(cents: &Value) -> String {
     format!("{sign}{whole}.{:02}", cents.unsigned_abs() % 100)
 }
 
-/// How long ago something was, or how soon it will be.
+/// How long ago a time was, or how soon it will be.
 pub(crate) fn ago(at: &str, now: Timestamp) -> String {
     let Ok(at) = at.parse::<Timestamp>() else { return at.to_owned() };
     if at > now {
@@ -48,12 +48,12 @@ pub(crate) fn ago(at: &str, now: Timestamp) -> String {
     if past < Duration::from_secs(1) { "now".to_owned() } else { format!("{} ago", short_span(past)) }
 }
 
-/// The same of a field that may be null.
+/// Like [`ago`], for a field that may be null.
 pub(crate) fn ago_field(at: &Value, now: Timestamp) -> String {
     at.as_str().map_or_else(|| "-".to_owned(), |at| ago(at, now))
 }
 
-/// A moment to the second, without the letters: `2030-01-31 12:00:00`, in UTC.
+/// A time to the second: `2030-01-31 12:00:00`, in UTC.
 pub(crate) fn moment(at: &str) -> String {
     match at.split_once('T') {
         Some((day, time)) if time.len() >= 8 && time.is_char_boundary(8) => format!("{day} {}", &time[..8]),
@@ -61,7 +61,7 @@ pub(crate) fn moment(at: &str) -> String {
     }
 }
 
-/// How long it was from one moment to another.
+/// The duration between two times.
 pub(crate) fn between(from: &Value, to: &Value) -> Option<Duration> {
     let read = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
     Some(read(to)?.since(read(from)?))

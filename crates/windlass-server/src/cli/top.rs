@@ -1,5 +1,5 @@
-//! `windlass top`: a terminal full of what is going on, with keys to intervene. It asks like any other client, and leaves
-//! the terminal as it found it, however it ends.
+//! `windlass top`: a live view of a server in the terminal, with keys to act on jobs and queues. It uses the public API and
+//! restores the terminal however it exits.
 
 mod app;
 mod command;
@@ -34,7 +34,7 @@ use super::error::Failure;
 use super::output::escaped;
 use crate::limits::{TOP_NOTE_TIME, TOP_POLL_INTERVAL};
 
-/// Which server to look at.
+/// Arguments of `top`.
 #[derive(Args)]
 pub(super) struct TopArgs {
     #[command(flatten)]
@@ -44,15 +44,15 @@ pub(super) struct TopArgs {
 pub(super) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Err(Failure::usage(
-            "top needs a terminal; `windlass stats` and `windlass queues` print to anything",
+            "top needs a terminal; use `windlass stats` or `windlass queues` instead",
         ));
     }
     if args.connect.json {
-        return Err(Failure::usage("top is for people; `windlass stats --json` is for programs"));
+        return Err(Failure::usage("top has no JSON output; use `windlass stats --json`"));
     }
     let client = Arc::new(args.connect.client()?);
     let mut screen = Screen::new(client.place().to_owned(), client.now());
-    // Who cannot be reached at all is told as by any other command, before the terminal is taken over.
+    // Connection errors are reported like those of other commands, before the terminal is taken over.
     let look = poller::read_snapshot(&client).await?;
     screen.now = client.now();
     screen.take(look);
@@ -67,13 +67,13 @@ pub(super) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
             event = events.recv() => {
                 screen.now = client.now();
                 let Some(event) = event else { break };
-                if !heed(&mut screen, &feed, &event) {
+                if !handle(&mut screen, &feed, &event) {
                     break;
                 }
             }
-            news = feed.next() => {
+            update = feed.next() => {
                 screen.now = client.now();
-                hear(&mut screen, news?);
+                apply(&mut screen, update?);
             }
             _ = tick.tick() => {
                 screen.now = client.now();
@@ -87,9 +87,9 @@ pub(super) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does what a key stands for; false if that is to quit.
-fn heed(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
-    // A changed size needs nothing but the drawing that follows.
+/// Handles a terminal event; returns false to quit.
+fn handle(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
+    // A resize needs only the redraw that follows.
     let Event::Key(key) = event else { return true };
     match screen.press(*key) {
         Some(Effect::Quit) => false,
@@ -101,12 +101,12 @@ fn heed(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
     }
 }
 
-/// Takes in what was heard.
-fn hear(screen: &mut Screen, news: Update) {
-    match news {
+/// Applies an update to the screen.
+fn apply(screen: &mut Screen, update: Update) {
+    match update {
         Update::Look(look) => screen.take(*look),
         Update::Lost(why) => screen.lose(&why),
-        Update::Said { text, is_trouble } => screen.say(escaped(&text), is_trouble),
+        Update::Said { text, is_error } => screen.say(escaped(&text), is_error),
         Update::Job(look) => {
             let now = screen.now;
             if let Mode::Details(details) = &mut screen.mode

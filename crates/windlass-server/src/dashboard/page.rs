@@ -1,4 +1,4 @@
-//! The frame around every page, and how one is sent. What stands in it is each page's own business.
+//! The layout around every page, and sending pages.
 
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -16,10 +16,10 @@ use super::requests::form::Fields;
 use super::requests::middleware::Visitor;
 use super::{Dashboard, requests::assets};
 
-/// The frame: who is looking, at what, and what they should know whatever they look at.
+/// The layout: the visitor, the section, and notices that are shown on every page.
 pub(super) struct Layout {
     pub(super) title: String,
-    /// Which entry of the menu this is.
+    /// The active menu entry.
     pub(super) section: &'static str,
     pub(super) theme: &'static str,
     pub(super) who: String,
@@ -28,17 +28,17 @@ pub(super) struct Layout {
     pub(super) is_local: bool,
     pub(super) token: String,
     pub(super) version: &'static str,
-    /// Where the page hears of changes; empty for one that stands still.
+    /// The URL of the refresh stream; empty for a page without refresh.
     pub(super) live: String,
-    /// The closed gate, if it is.
+    /// The global pause, if processing is paused.
     pub(super) gate: Option<PauseView>,
-    /// What was just done.
+    /// The flash message.
     pub(super) done: Option<String>,
-    /// The job that came of it.
+    /// A link to the job that the last action created.
     pub(super) done_job: Option<JobLink>,
 }
 
-/// A pause as shown.
+/// A pause.
 #[derive(Debug, Clone)]
 pub(super) struct PauseView {
     pub(super) what: String,
@@ -54,7 +54,7 @@ impl PauseView {
             tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"))
         };
         let what = match &hold.scope {
-            Scope::Gate => "the gate".to_owned(),
+            Scope::Gate => "processing".to_owned(),
             Scope::Tenant(tenant) => format!("tenant {tenant}"),
             Scope::Type { job_type, tenant } => format!("type {job_type}{}", whose(tenant)),
             Scope::Queue { queue, tenant } => format!("queue {queue}{}", whose(tenant)),
@@ -71,7 +71,7 @@ impl PauseView {
 }
 
 impl PauseView {
-    /// The same with the name of a worker in place of its id.
+    /// Like `of`, with the name of a worker in place of its id.
     pub(super) fn among(config: &Config, hold: &PauseRecord, now: Timestamp) -> PauseView {
         let view = PauseView::of(hold, now);
         match &hold.scope {
@@ -101,7 +101,7 @@ impl PauseView {
 }
 
 impl Layout {
-    /// A frame without anything from the store.
+    /// A layout without data from the store.
     pub(super) fn bare(visitor: &Visitor, section: &'static str, title: impl Into<String>) -> Layout {
         Layout {
             title: title.into(),
@@ -120,7 +120,7 @@ impl Layout {
         }
     }
 
-    /// What a page of this section needs around it.
+    /// The layout of a page in this section.
     pub(super) fn of(
         board: &Dashboard,
         visitor: &Visitor,
@@ -137,7 +137,7 @@ impl Layout {
         }
     }
 
-    /// The same, saying what the last action came to.
+    /// Adds the flash message of the last action.
     pub(super) fn with_flash(mut self, query: &Fields) -> Layout {
         let is_ours = super::requests::flash::holds(&self.token, query);
         self.done = query.get("done").filter(|_| is_ours).and_then(|word| said(word, query.get("n")));
@@ -146,22 +146,23 @@ impl Layout {
 }
 
 impl Layout {
-    /// The same, naming what was acted on: something that this page shows, not merely something the address says.
+    /// Adds the flash message with the name of the object that was acted on: an object on this page, not a name from the
+    /// URL.
     pub(super) fn saying_of(self, query: &Fields, what: Option<&str>) -> Layout {
         let mut shell = self.with_flash(query);
         let named = what.and_then(|what| match query.get("done")? {
             "paused" => Some(format!("{what} is paused.")),
             "unpaused" => Some(format!("{what} is resumed.")),
-            "triggered" => Some(format!("{what} was started.")),
+            "triggered" => Some(format!("{what} was triggered.")),
             _ => None,
         });
-        // Where nothing may be said, no name makes it so.
+        // Only if there is a flash message.
         shell.done = shell.done.map(|plain| named.unwrap_or(plain));
         shell
     }
 }
 
-/// What an address may make a page say: fixed sentences, so that a link cannot put words into our mouth.
+/// The flash messages: fixed sentences, so that a link cannot make a page show other text.
 fn said(word: &str, number: Option<&str>) -> Option<String> {
     let number: Option<u64> = number.and_then(|number| number.parse().ok());
     let jobs = |what: &str| match number {
@@ -175,24 +176,24 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "resumed" => jobs("resumed"),
         "cancelled" => jobs("cancelled"),
         "priority" => jobs("given a new priority"),
-        "redriven" => jobs("submitted again"),
+        "redriven" => jobs("redriven"),
         "deleted" => jobs("deleted"),
         "signalled" => "Signal sent.".to_owned(),
-        "unchanged" => "It was so already: nothing changed.".to_owned(),
+        "unchanged" => "Nothing changed: already in that state.".to_owned(),
         "paused" => "Paused.".to_owned(),
         "unpaused" => "Resumed.".to_owned(),
-        "closed" => "The gate is closed.".to_owned(),
-        "opened" => "The gate is open.".to_owned(),
-        "clock_accepted" => "The wall clock is believed.".to_owned(),
+        "closed" => "Processing is paused.".to_owned(),
+        "opened" => "Processing is resumed.".to_owned(),
+        "clock_accepted" => "The wall clock is accepted.".to_owned(),
         "saved" => "Saved.".to_owned(),
-        "revoked" => "The key opens nothing any more.".to_owned(),
-        "triggered" => "It was started.".to_owned(),
-        "removed" => "Removed.".to_owned(),
+        "revoked" => "The API key is revoked.".to_owned(),
+        "triggered" => "The schedule was triggered.".to_owned(),
+        "removed" => "Deleted.".to_owned(),
         _ => return None,
     })
 }
 
-/// A page that was rendered, or the trouble that kept it from being.
+/// Renders a page.
 pub(super) fn show(template: &impl Template) -> Result<Response, PageError> {
     answer(StatusCode::OK, template)
 }
@@ -200,14 +201,14 @@ pub(super) fn show(template: &impl Template) -> Result<Response, PageError> {
 fn answer(status: StatusCode, template: &impl Template) -> Result<Response, PageError> {
     let html = template.render().map_err(|error| PageError {
         status: StatusCode::INTERNAL_SERVER_ERROR,
-        title: "The page could not be drawn",
+        title: "The page could not be rendered",
         message: error.to_string(),
     })?;
     let content_type = HeaderValue::from_static("text/html; charset=utf-8");
     Ok((status, [(header::CONTENT_TYPE, content_type)], html).into_response())
 }
 
-/// Why a page or an action was refused.
+/// An error page.
 #[derive(Debug, Clone)]
 pub(super) struct PageError {
     status: StatusCode,
@@ -221,37 +222,33 @@ impl PageError {
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> PageError {
-        PageError {
-            status: StatusCode::UNPROCESSABLE_ENTITY,
-            title: "That cannot be done",
-            message: message.into(),
-        }
+        PageError { status: StatusCode::UNPROCESSABLE_ENTITY, title: "Not possible", message: message.into() }
     }
 
-    /// It is not as whoever asks thinks it is.
+    /// The state does not allow it.
     pub(super) fn conflict(message: impl Into<String>) -> PageError {
-        PageError { status: StatusCode::CONFLICT, title: "That cannot be done", message: message.into() }
+        PageError { status: StatusCode::CONFLICT, title: "Not possible", message: message.into() }
     }
 
     pub(super) fn forbidden(message: impl Into<String>) -> PageError {
         PageError { status: StatusCode::FORBIDDEN, title: "Not allowed", message: message.into() }
     }
 
-    /// An address that cannot be read.
+    /// A malformed URL.
     pub(super) fn unreadable() -> PageError {
-        let message = "There is no such page.".to_owned();
+        let message = "No such page.".to_owned();
         PageError { status: StatusCode::BAD_REQUEST, title: "Not found", message }
     }
 
-    /// An address that only forms go to.
+    /// A URL that only accepts forms.
     pub(super) fn only_a_form() -> PageError {
-        let message = "This is where a form is sent to: there is nothing to look at.".to_owned();
+        let message = "This URL only accepts forms.".to_owned();
         PageError { status: StatusCode::METHOD_NOT_ALLOWED, title: "Not found", message }
     }
 
-    /// Asked too often.
+    /// Too many requests.
     pub(super) fn too_many() -> PageError {
-        let message = "This key asks for more than the server can answer: wait a moment.".to_owned();
+        let message = "This key sends too many requests: wait a moment.".to_owned();
         PageError { status: StatusCode::TOO_MANY_REQUESTS, title: "Too many requests", message }
     }
 
@@ -261,7 +258,7 @@ impl PageError {
         PageError { status: StatusCode::REQUEST_TIMEOUT, title: "Too slow", message }
     }
 
-    /// A form from a page of another session, or of none of ours.
+    /// A form from a page of another session.
     pub(super) fn stale_form() -> PageError {
         PageError::forbidden("this form is from an earlier session: go back, reload the page and try again")
     }
@@ -274,7 +271,7 @@ impl From<StoreError> for PageError {
         }
         tracing::warn!(%error, "a page could not be shown");
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        PageError { status, title: "The store cannot answer", message: error.to_string() }
+        PageError { status, title: "The store is not available", message: error.to_string() }
     }
 }
 
@@ -309,7 +306,7 @@ impl From<ScheduleError> for PageError {
     }
 }
 
-/// The guard puts a page around it; it knows who is looking.
+/// The middleware renders the page, because it knows the visitor.
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
@@ -324,7 +321,7 @@ struct RedirectPage<'a> {
     to: &'a str,
 }
 
-/// A page that leads on to another by itself, without a script.
+/// A page that redirects without a script.
 pub(super) fn pass_on(to: &str) -> Result<Response, PageError> {
     show(&RedirectPage { to })
 }
@@ -335,13 +332,13 @@ struct ErrorPage<'a> {
     shell: Layout,
     title: &'a str,
     message: &'a str,
-    /// Where the reader came from.
+    /// The page the visitor came from.
     back: Option<&'a str>,
 }
 
-/// The page that says what went wrong.
-pub(super) fn trouble(trouble: &PageError, visitor: &Visitor, back: Option<&str>) -> Response {
-    let shell = Layout::bare(visitor, "", trouble.title);
-    let page = ErrorPage { shell, title: trouble.title, message: &trouble.message, back };
-    answer(trouble.status, &page).unwrap_or_else(|_| trouble.status.into_response())
+/// Renders an error page.
+pub(super) fn error_page(error: &PageError, visitor: &Visitor, back: Option<&str>) -> Response {
+    let shell = Layout::bare(visitor, "", error.title);
+    let page = ErrorPage { shell, title: error.title, message: &error.message, back };
+    answer(error.status, &page).unwrap_or_else(|_| error.status.into_response())
 }

@@ -1,5 +1,5 @@
-//! The demo's past: an hour of work, played in virtual time with the store's own verbs, so that charts and lists have
-//! something to show from the first moment.
+//! The demo's history: an hour of jobs, run in virtual time through the store's API, so that charts and lists are not empty
+//! at the start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions};
 
-/// How long the past is.
+/// Length of the history.
 const LENGTH: Duration = Duration::from_secs(3600);
-/// How finely it is played: work comes in once per step, and ends at one of these moments after that.
+/// Resolution: jobs are submitted and finished once per step.
 const STEP: Duration = Duration::from_secs(12);
 const MOMENTS: [Duration; 5] = [
     Duration::from_millis(200),
@@ -29,7 +29,7 @@ const MOMENTS: [Duration; 5] = [
     Duration::from_millis(9_500),
 ];
 
-/// Type, queue, payload, how many a minute, how long in milliseconds, and the share that fails.
+/// Type, queue, payload, jobs per minute, duration in milliseconds, and the share that fails.
 type Kind = (&'static str, &'static str, &'static str, f64, u64, f64);
 
 const KINDS: [Kind; 6] = [
@@ -48,7 +48,7 @@ const KINDS: [Kind; 6] = [
     ("etl.load", "etl", r#"{"table":"orders_daily"}"#, 1.2, 3_000, 0.06),
 ];
 
-/// Something that runs.
+/// A running job.
 struct Running {
     job: JobId,
     fence: Fence,
@@ -57,10 +57,10 @@ struct Running {
     job_type: JobType,
 }
 
-/// Plays an hour up to now on the store at this address.
+/// Generates an hour of history up to now in the store at this address.
 ///
 /// # Errors
-/// When the store cannot be opened or fails.
+/// If the store cannot be opened or fails.
 pub(crate) async fn play_history(address: &str) -> anyhow::Result<()> {
     let end = SystemClock::new().now();
     let clock = Arc::new(ManualClock::new(end.minus(LENGTH)));
@@ -96,13 +96,13 @@ pub(crate) async fn play_history(address: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How busy it is: calm, a rush, and a bad quarter of an hour.
+/// The load: normal, a peak, and a quarter of an hour with many failures.
 fn share_of_day(now: Timestamp, end: Timestamp) -> f64 {
     let minutes = end.since(now).as_secs_f64() / 60.0;
     1.0 + 0.55 * (minutes / 9.0).sin() + if (24.0..32.0).contains(&minutes) { 0.9 } else { 0.0 }
 }
 
-/// What is submitted in one step.
+/// The jobs submitted in one step.
 fn wave(store: &Store, share: f64) -> anyhow::Result<Vec<NewJob>> {
     let random = || store.environment().entropy.fraction();
     let mut jobs = Vec::new();
@@ -127,7 +127,7 @@ fn start(store: &Store, job: &windlass::job::JobRecord, now: Timestamp, share: f
     let name = job.lane.job_type.as_str();
     let kind = KINDS.iter().find(|kind| kind.0 == name);
     let (millis, fails) = kind.map_or((500, 0.0), |kind| (kind.4, kind.5));
-    // In a rush more goes wrong.
+    // At peaks more jobs fail.
     let fails = if share > 1.8 { fails * 2.5 } else { fails };
     let length = Duration::from_millis(millis).mul_f64(0.4 + 1.6 * random() * random());
     Running {

@@ -1,4 +1,4 @@
-//! The kinds of work that the demo does, or pretends to do.
+//! The demo's job types.
 
 use std::time::Duration;
 
@@ -29,25 +29,25 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A letter to a customer.
+    /// An email to a customer.
     Mail = "email.send" in "mail" { to: String, template: String }
-    /// A message to somebody else's server, which is not always there.
+    /// A webhook to another server, which is not always available.
     Delivery = "webhook.deliver" in "default" { target: String, event: String }
     /// A payment.
     Charge = "invoice.charge" in "billing" { order: u32, cents: u32 }
-    /// A long piece of work that tells how far it is.
+    /// A long job that reports progress.
     Report = "report.build" in "reports" { month: String, rows: u32 }
     /// A fan-out.
     Album = "album.publish" in "media" { name: String, photos: u32 }
-    /// One of many.
+    /// One child of a fan-out.
     Thumbnail = "image.resize" in "media" { photo: String }
     /// Waits for a person.
     Approval = "order.approve" in "billing" { order: u32, amount: u32 }
-    /// Waits in a queue that is paused.
+    /// Waits in a paused queue.
     Export = "archive.export" in "exports" { format: String }
     /// Runs later.
     Crm = "crm.sync" in "default" { since: String }
-    /// The beginning of a graph.
+    /// The start of a graph.
     Extract = "etl.extract" in "etl" { source: String }
     /// The middle of a graph.
     Transform = "etl.transform" in "etl" { region: String }
@@ -55,7 +55,7 @@ kinds! {
     Load = "etl.load" in "etl" { table: String }
 }
 
-/// A worker that can do all of them.
+/// A worker for all of them.
 pub(super) fn handle_all(worker: Worker) -> Worker {
     worker
         .handle(send)
@@ -76,7 +76,7 @@ fn chance(cx: &Cx) -> f64 {
     cx.client().store().environment().entropy.fraction()
 }
 
-/// Takes about so many milliseconds.
+/// Takes about this many milliseconds.
 async fn take(cx: &Cx, millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis).mul_f64(0.5 + chance(cx))).await;
 }
@@ -167,7 +167,7 @@ async fn resize(job: Thumbnail, cx: Cx) -> anyhow::Result<Value> {
 }
 
 async fn approve(job: Approval, cx: Cx) -> anyhow::Result<Value> {
-    cx.log(format!("order {} over {} waits for somebody to approve it", job.order, job.amount)).await?;
+    cx.log(format!("order {} over {} is waiting for approval", job.order, job.amount)).await?;
     let answer: Option<Value> = cx.wait_signal("approval", Some(Duration::from_secs(24 * 3600))).await?;
     Ok(json!({"order": job.order, "answer": answer}))
 }

@@ -1,5 +1,5 @@
-//! One attempt: start the program, feed and hear it, stop it when told to, and say how it ended. Nothing of it is left
-//! when this returns, and whatever holds its pipes open beyond its end is not waited for.
+//! One attempt: starts the program, connects its pipes, stops it if required, and determines the outcome. No process of its
+//! group is left when this returns; processes outside the group that hold its pipes open are not waited for.
 
 use std::io::{self, ErrorKind};
 use std::process::Stdio;
@@ -22,7 +22,7 @@ use super::process::Process;
 use super::{Program, env};
 use crate::limits;
 
-/// How an attempt ended, for people.
+/// How an attempt ended, for messages.
 pub(crate) struct Summary {
     pub(crate) job: JobId,
     pub(crate) job_type: JobType,
@@ -31,32 +31,32 @@ pub(crate) struct Summary {
     pub(crate) took: Duration,
     /// None if it could not be started.
     pub(crate) exit: Option<Exit>,
-    /// One word for it.
+    /// The outcome as one word.
     pub(crate) outcome: &'static str,
-    /// What kind of failure it was, if it was one.
+    /// The category of a failure.
     pub(crate) category: Option<Category>,
-    /// What went wrong, if anything did.
+    /// The error, if it failed.
     pub(crate) error: Option<String>,
 }
 
 impl Program {
-    /// Runs the program for a job; `left` says that nobody waits for it any more.
+    /// Runs the program for a job; `left` is cancelled when the handler was dropped.
     pub(super) async fn attempt(&self, cx: &Cx, left: CancellationToken) -> ExitOutcome {
         let watch = Stopwatch::start();
-        let (exit, verdict) = match self.start(cx) {
+        let (exit, exit_outcome) = match self.start(cx) {
             Ok(process) => match self.accompany(cx, process, &left).await {
-                Ok((exit, verdict)) => (Some(exit), verdict),
+                Ok((exit, exit_outcome)) => (Some(exit), exit_outcome),
                 Err(error) => (None, ExitOutcome::NotStarted { error: error.to_string() }),
             },
             Err(error) => (None, self.not_started(&error)),
         };
-        let (outcome, error) = match &verdict {
+        let (outcome, error) = match &exit_outcome {
             ExitOutcome::Completed(_) => ("completed", None),
             ExitOutcome::Failed(failure) => ("failed", Some(failure.message.clone())),
             ExitOutcome::Stopped(cause) => (cause.as_str(), None),
             ExitOutcome::NotStarted { error } => ("not_started", Some(error.clone())),
         };
-        let category = match &verdict {
+        let category = match &exit_outcome {
             ExitOutcome::Failed(failure) => Some(failure.category),
             _ => None,
         };
@@ -71,7 +71,7 @@ impl Program {
             category,
             error,
         });
-        verdict
+        exit_outcome
     }
 
     fn start(&self, cx: &Cx) -> io::Result<Process> {
@@ -82,7 +82,7 @@ impl Program {
         Process::start(&mut command)
     }
 
-    /// The machine may be short of something for a while; a program that is not there will not come by itself.
+    /// A shortage of resources is temporary; a missing program is not.
     fn not_started(&self, error: &io::Error) -> ExitOutcome {
         let command = self.conduct.command.to_string_lossy();
         if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {
@@ -91,7 +91,7 @@ impl Program {
         ExitOutcome::NotStarted { error: format!("cannot start {command}: {error}") }
     }
 
-    /// Stays with a process to its end, and hears all that it said.
+    /// Runs a process to its end and reads all its output.
     async fn accompany(
         &self,
         cx: &Cx,
@@ -101,7 +101,7 @@ impl Program {
         let watched = self.guard.watch(process.group());
         let pipes = (process.child.stdin.take(), process.child.stdout.take(), process.child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            unreachable!("all three were asked for, and nobody else takes them")
+            unreachable!("all three pipes were requested, and nothing else takes them")
         };
         let output = Arc::new(Output::new(self.conduct.result_bytes_max));
         let notebook = Arc::new(SharedLogBuffer::default());
@@ -119,7 +119,7 @@ impl Program {
         let exit = process.reap().await?;
         drop(watched);
         feeding.abort();
-        // Whoever has left the group may hold the pipes open for as long as it likes.
+        // A process that left the group may hold the pipes open.
         if tokio::time::timeout(limits::PROGRAM_LINGER, &mut hearing).await.is_err() {
             hearing.abort();
         }
@@ -129,27 +129,27 @@ impl Program {
         };
         ended.cancel();
         let finishing = async {
-            // It only ever ends.
+            // It only ends.
             let _ = sending.await;
             if !cause.is_some_and(Cause::is_cut_off) {
                 notebook.finish(cx).await;
             }
         };
-        // A log is not worth losing the outcome for.
+        // The outcome must not be lost because of the log.
         let _finished_or_not = tokio::time::timeout(limits::PROGRAM_NOTES_TIME_MAX, finishing).await;
         let words = notebook.last_words();
         cx.cost(words.cost_cents);
         Ok((exit, judge(exit, cause, output.answer(), &words, self.conduct.result_bytes_max)))
     }
 
-    /// Waits for the process to end, and stops it when told to: why, if it was.
+    /// Waits for the process to end, and stops it if required; returns the cause if it was stopped.
     async fn supervise(&self, cx: &Cx, process: &mut Process, left: &CancellationToken) -> Option<Cause> {
         let cause = tokio::select! {
             biased;
             () = process.ended() => return None,
-            cause = self.told_to_stop(cx, left) => cause,
+            cause = self.stop_cause(cx, left) => cause,
         };
-        let (signal, grace) = self.farewell(cause);
+        let (signal, grace) = self.stop_signal(cause);
         process.signal(signal);
         tokio::select! {
             () = process.ended() => {}
@@ -160,7 +160,7 @@ impl Program {
         Some(cause)
     }
 
-    async fn told_to_stop(&self, cx: &Cx, left: &CancellationToken) -> Cause {
+    async fn stop_cause(&self, cx: &Cx, left: &CancellationToken) -> Cause {
         let limit = self.conduct.timeout.unwrap_or(windlass::limits::DURATION_MAX);
         tokio::select! {
             biased;
@@ -171,11 +171,11 @@ impl Program {
         }
     }
 
-    /// What to say to a process that must stop, and how long to wait for it.
-    fn farewell(&self, cause: Cause) -> (Signal, Duration) {
+    /// The stop signal for a cause, and the grace period.
+    fn stop_signal(&self, cause: Cause) -> (Signal, Duration) {
         let grace = self.conduct.grace;
         match cause {
-            // Another worker may have the job by now: two at once is what a lease is there to prevent.
+            // Another worker may have the job by now, and a lease must prevent two at once.
             Cause::Interrupted(CancelReason::Lost) | Cause::Killed | Cause::Abandoned => {
                 (Signal::KILL, Duration::ZERO)
             }
@@ -187,8 +187,8 @@ impl Program {
         }
     }
 
-    /// Whether a program that was signalled by somebody else met its end together with the worker, as when a supervisor
-    /// stops both: it did not crash then. The worker may hear of it a moment later.
+    /// Whether a program that died of an external signal was stopped together with the worker, as by a supervisor: that is
+    /// not a crash. The worker may receive the signal a moment later.
     async fn shared_signal(&self, exit: Exit) -> Option<Cause> {
         let Exit::Signal(number) = exit else { return None };
         let signal = Signal::from_named_raw(number)?;
@@ -200,7 +200,7 @@ impl Program {
     }
 }
 
-/// Hands a program its payload. One that does not want it may close its end or simply end.
+/// Writes the payload to the program. The program may close its standard input or exit early.
 async fn feed(mut stdin: ChildStdin, payload: Arc<[u8]>) {
     let _wanted_or_not = stdin.write_all(&payload).await;
 }

@@ -1,5 +1,5 @@
-//! Lines on standard error that are meant for the worker and not for the log. Whatever is not exactly one of them is an
-//! ordinary line: a program that talks about Windlass is not obeyed by accident.
+//! Lines on standard error that are directives for the worker and not log lines. Only exact matches count, so that a
+//! program's messages about Windlass are not mistaken for directives.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use windlass::limits;
 
 use crate::http::Span;
 
-/// What such a line begins with.
+/// The prefix of directives.
 const MARK: &str = "windlass:";
 
-/// Something a program tells its worker.
+/// A directive of a program.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Instruction {
-    /// How far it is.
+    /// Progress.
     Progress(Progress),
-    /// When to try again, should it fail now.
+    /// When to retry if the attempt fails.
     RetryAfter(Duration),
-    /// What it has cost, in cents.
+    /// Cost of the attempt, in cents.
     Cost(u32),
 }
 
 impl Instruction {
-    /// Reads a line; none if it is for the log.
+    /// Parses a line; None if it is a log line.
     pub(super) fn parse(line: &str) -> Option<Instruction> {
         let (word, rest) = line.strip_prefix(MARK)?.split_once(' ')?;
         let rest = rest.trim();

@@ -1,5 +1,5 @@
-//! What a program is told of its job, as variables of its environment. Nothing of the worker's own settings is handed on,
-//! and its key only if asked for: a job's program is trusted with the job, not with the queue.
+//! Job data in a program's environment. The worker's own settings are not passed on, and its key only if requested: the
+//! program is trusted with the job, not with the queue.
 
 use std::ffi::OsString;
 
@@ -9,10 +9,10 @@ use windlass::key::KeySecret;
 
 use super::RunOptions;
 
-/// What all of them begin with.
+/// The prefix of all variables.
 const PREFIX: &str = "WINDLASS_";
 
-/// Puts the facts of a job into a program's environment, in place of whatever there was of that kind.
+/// Sets the variables of a job, replacing existing ones with the prefix.
 pub(super) fn set_env(command: &mut Command, cx: &Cx, conduct: &RunOptions) {
     for name in own_names() {
         command.env_remove(name);
@@ -29,7 +29,7 @@ pub(super) fn set_env(command: &mut Command, cx: &Cx, conduct: &RunOptions) {
     }
 }
 
-/// Variables of the worker's own environment that would be mistaken for facts, or give away what it was trusted with.
+/// Variables of the worker's own environment that could be mistaken for job data or contain secrets.
 fn own_names() -> Vec<OsString> {
     let names = std::env::vars_os().map(|(name, _)| name);
     names.filter(|name| name.to_string_lossy().starts_with(PREFIX)).collect()
@@ -55,7 +55,7 @@ fn facts(cx: &Cx) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// No variable can hold a NUL; a program would not even start.
+/// A variable cannot contain a NUL; the program would not even start.
 fn tell_one(command: &mut Command, name: &str, value: &str) {
     if !value.contains('\0') {
         command.env(name, value);

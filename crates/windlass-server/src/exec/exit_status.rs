@@ -1,5 +1,5 @@
-//! What the end of a program means for its job. Exit codes are those of `sysexits.h`: 65, the data is wrong, and 75, try
-//! again later.
+//! Maps the end of a program to the outcome of its job. Exit codes follow `sysexits.h`: 65, invalid data, and 75, temporary
+//! failure.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use super::output::{Answer, TooLarge};
 use super::signal;
 use crate::http::Span;
 
-/// The exit code for work that will fail the same way again.
+/// The exit code of a permanent failure.
 const PERMANENT: i32 = 65;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// By itself, with this code.
+    /// Exited with this code.
     Code(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Exit {
         match self {
             Exit::Code(code) => write!(f, "exit code {code}"),
             Exit::Signal(number) => match signal::name_of(*number) {
-                Some("KILL") => f.write_str("killed by SIGKILL (by hand, or because memory ran out)"),
+                Some("KILL") => f.write_str("killed by SIGKILL (manually, or because memory ran out)"),
                 Some(name) => write!(f, "killed by SIG{name}"),
                 None => write!(f, "killed by signal {number}"),
             },
@@ -38,29 +38,29 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Why a program was told to stop.
+/// Why a program was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The store or the worker wants it.
+    /// By the store or the worker.
     Interrupted(CancelReason),
-    /// It ran longer than the worker allows.
+    /// It exceeded the worker's time limit.
     TooLong(Duration),
-    /// The worker was told to stop at once.
+    /// The worker had to stop at once.
     Killed,
-    /// Whoever stops the worker signals its programs as well.
+    /// A supervisor signals the worker and its programs.
     Signalled,
-    /// Nobody waits for it any more.
+    /// The handler was dropped.
     Abandoned,
 }
 
 impl Cause {
-    /// Whether the store has taken the job away: nothing that the attempt says counts any more.
+    /// Whether the store has withdrawn the job: its outcome no longer counts.
     pub(super) fn is_cut_off(self) -> bool {
         use CancelReason::{Cancelled, Lost, Suspended, TimedOut};
         matches!(self, Cause::Interrupted(Suspended | Cancelled | TimedOut | Lost) | Cause::Abandoned)
     }
 
-    /// The word for what becomes of the job.
+    /// The outcome as one word.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Cause::Interrupted(CancelReason::Suspended) => "suspended",
@@ -72,23 +72,22 @@ impl Cause {
     }
 }
 
-/// What becomes of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum ExitOutcome {
-    /// It completed, with this result.
+    /// Completed with this result.
     Completed(Option<Answer>),
-    /// It failed.
     Failed(Failure),
-    /// It was told to stop before it had ended; that is no failure.
+    /// It was stopped before it ended; that is not a failure.
     Stopped(Cause),
-    /// The program could not be started, which says nothing about the job.
+    /// The program could not be started, which is not the job's fault.
     NotStarted {
-        /// What the machine said.
+        /// The error of the operating system.
         error: String,
     },
 }
 
-/// Judges the end of a process that ended this way, having been told to stop for `cause`.
+/// Determines the outcome of a process that ended this way, after it was stopped for `cause`.
 pub(super) fn judge(
     exit: Exit,
     cause: Option<Cause>,
@@ -121,7 +120,7 @@ pub(super) fn judge(
             let failure = failure(Category::Temporary, &format!("exit_{code}"), exit.to_string());
             ExitOutcome::Failed(Failure { retry_after: words.retry_after, ..failure })
         }
-        // Nobody here did that: the attempt crashed, and counts as a crash.
+        // An external signal: the attempt crashed (M6).
         (Exit::Signal(_), None) => ExitOutcome::Failed(failure(Category::System, "killed", exit.to_string())),
     }
 }
@@ -160,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Model: crashes-and-poison. A process that somebody else killed has crashed.
+    /// M6: a process killed by an external signal has crashed.
     #[test]
     fn a_signal_that_was_not_ours_is_a_crash() {
         let failure = failed(Exit::Signal(9), None, &StderrTail::default());
@@ -193,8 +192,8 @@ mod tests {
         use CancelReason::{Cancelled, Lost, Suspended, TimedOut};
         for why in [Cancelled, Lost, Suspended, TimedOut] {
             let cause = Cause::Interrupted(why);
-            let verdict = judge(Exit::Code(0), Some(cause), Ok(None), &StderrTail::default(), LIMIT);
-            assert!(matches!(verdict, ExitOutcome::Stopped(stopped) if stopped == cause), "{why:?}");
+            let exit_outcome = judge(Exit::Code(0), Some(cause), Ok(None), &StderrTail::default(), LIMIT);
+            assert!(matches!(exit_outcome, ExitOutcome::Stopped(stopped) if stopped == cause), "{why:?}");
         }
     }
 

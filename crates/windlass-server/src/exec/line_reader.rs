@@ -1,13 +1,13 @@
-//! Bytes into lines, each bounded: what a line holds beyond its limit is counted and let go as it arrives.
+//! Splits bytes into lines of bounded length: the rest of a longer line is counted and discarded.
 
 use windlass::limits;
 
-/// Room at the end of a line that was cut, to say so.
+/// Space reserved for the note at the end of a cut line.
 const REMARK_BYTES: usize = 64;
 /// Bytes kept of a line.
 const KEPT_BYTES: usize = limits::LOG_LINE_BYTES_MAX - REMARK_BYTES;
 
-/// A line that is not whole yet.
+/// An incomplete line.
 #[derive(Default)]
 pub(super) struct Lines {
     begun: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Takes what has arrived, and hands over the lines that are whole by it.
+    /// Adds bytes, and calls `whole` for each complete line.
     pub(super) fn push(&mut self, mut bytes: &[u8], mut whole: impl FnMut(String)) {
         while let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
             self.keep(&bytes[..at]);
@@ -25,7 +25,7 @@ impl Lines {
         self.keep(bytes);
     }
 
-    /// What stands after the last line's end, if anything.
+    /// The text after the last line end, if any.
     pub(super) fn rest(&mut self) -> Option<String> {
         (!self.begun.is_empty()).then(|| self.take())
     }
@@ -39,7 +39,7 @@ impl Lines {
     fn take(&mut self) -> String {
         let (bytes, mut left_out) = (std::mem::take(&mut self.begun), std::mem::take(&mut self.left_out));
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(&bytes);
-        // Bytes that are no text become longer than they were.
+        // Replacing invalid UTF-8 makes the text longer.
         let mut text = String::from_utf8_lossy(bytes).into_owned();
         let end = (0..=KEPT_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         left_out += text.len() - end;

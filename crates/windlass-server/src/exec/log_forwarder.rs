@@ -1,6 +1,6 @@
-//! What a program says on standard error, on its way to the job's log: lines in batches, the latest progress, both a few
-//! times a second at most. A program that says more than can be kept is read on and loses lines, never its pace; how many
-//! were left out is in the log.
+//! Forwards a program's standard error to the job's log: lines in batches and the latest progress, a few times a second at
+//! most. Output beyond the limits is read and discarded without blocking the program; the log says how many lines were left
+//! out.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,28 +17,28 @@ use super::directive::Instruction;
 use super::line_reader::Lines;
 use crate::limits;
 
-/// Lines of which the last are kept when others must go: they mostly say what went wrong.
+/// How many of the last lines are kept when others are left out: they usually contain the error.
 const LAST_LINES: usize = 20;
 
-/// What was said and is not written yet, and what is to be remembered of it.
+/// Lines and progress not written yet, and what the outcome needs.
 #[derive(Default)]
 pub(super) struct LogBuffer {
     waiting: Vec<String>,
     waiting_bytes: usize,
-    /// Lines and bytes that this attempt was allowed so far.
+    /// Lines and bytes that this attempt used so far.
     lines: u64,
     bytes: usize,
     left_out: u64,
-    /// The last of those that were left out.
+    /// The last of the lines left out.
     last_left_out: VecDeque<String>,
-    /// The last of all.
+    /// The last of all lines.
     last: VecDeque<String>,
     progress: Option<Progress>,
     retry_after: Option<Duration>,
     cost_cents: u32,
 }
 
-/// What goes to the store in one go.
+/// The content of one write.
 #[derive(Debug, Default, PartialEq)]
 struct Batch {
     lines: Vec<String>,
@@ -69,12 +69,12 @@ impl LogBuffer {
         }
     }
 
-    /// Whether this attempt has written all that it may.
+    /// Whether this attempt has reached its limits.
     fn is_spent(&self) -> bool {
         self.lines >= limits::PROGRAM_LINES_MAX || self.bytes >= limits::PROGRAM_LOG_BYTES_MAX
     }
 
-    /// What is to be written now. Once all is spent, that is nothing before the end.
+    /// Takes the content of the next write. At the limits, that is nothing before the end.
     fn take(&mut self, is_last: bool) -> Batch {
         let progress = self.progress.take();
         self.waiting_bytes = 0;
@@ -98,19 +98,19 @@ fn keep_last(lines: &mut VecDeque<String>, line: String) {
     lines.push_back(line);
 }
 
-/// Notes that one side writes and the other sends.
+/// The buffer between the reader and the sender.
 #[derive(Default)]
 pub(super) struct SharedLogBuffer {
     notes: Mutex<LogBuffer>,
-    news: Notify,
+    changed: Notify,
 }
 
-/// What remains of a program's words after its end.
+/// What the outcome needs from standard error.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct StderrTail {
-    /// The end of what it said, for the error's message.
+    /// The end of the output, for the error message.
     pub(super) text: String,
-    /// When it wants to be tried again.
+    /// The requested retry delay.
     pub(super) retry_after: Option<Duration>,
     pub(super) cost_cents: u32,
 }
@@ -120,27 +120,27 @@ impl SharedLogBuffer {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads until nobody can write any more.
+    /// Reads until all writers have closed the pipe.
     pub(super) async fn listen(&self, mut from: impl AsyncRead + Unpin) {
         let (mut lines, mut buffer) = (Lines::default(), vec![0; limits::PROGRAM_READ_BYTES]);
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
             let mut notes = self.lock();
             lines.push(&buffer[..count], |line| notes.add(line));
-            // A line without an end is heard now if the program then says no more.
+            // An incomplete line is used if the program writes no more.
             drop(notes);
-            self.news.notify_one();
+            self.changed.notify_one();
         }
         if let Some(line) = lines.rest() {
             self.lock().add(line);
         }
     }
 
-    /// Writes to the job's log as it comes, until `over` or until the job is not ours any more.
+    /// Writes to the job's log until `over`, or until the job's lease is lost.
     pub(super) async fn send(&self, cx: &Cx, over: &CancellationToken) {
         loop {
             tokio::select! {
                 () = over.cancelled() => return,
-                () = self.news.notified() => {}
+                () = self.changed.notified() => {}
             }
             if let Err(WorkError::Stale(_)) = self.send_batch(cx, false).await {
                 return;
@@ -152,10 +152,10 @@ impl SharedLogBuffer {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub(super) async fn finish(&self, cx: &Cx) {
         if let Err(error) = self.send_batch(cx, true).await {
-            tracing::debug!(job = %cx.job_id(), %error, "the last lines of the log were not taken");
+            tracing::debug!(job = %cx.job_id(), %error, "the last log lines were not accepted");
         }
     }
 
@@ -170,13 +170,13 @@ impl SharedLogBuffer {
         let count = batch.lines.len() as u64;
         let written = cx.log_all(batch.lines).await;
         if written.is_err() {
-            // Not sent again: they may have arrived, and would be there twice.
+            // Not retried: they may have arrived, and would be there twice.
             self.lock().left_out += count;
         }
         written
     }
 
-    /// What is to be remembered once the program has ended.
+    /// What the outcome needs, once the program has ended.
     pub(super) fn last_words(&self) -> StderrTail {
         let notes = self.lock();
         let mut bytes = 0;
@@ -187,7 +187,7 @@ impl SharedLogBuffer {
         let mut last: Vec<&str> = notes.last.iter().rev().take_while(fits).map(String::as_str).collect();
         last.reverse();
         let text = match (last.is_empty(), notes.last.back()) {
-            // One line that is too long for all of it: its beginning says most.
+            // A single line that is too long: use its beginning.
             (true, Some(line)) => line.chars().take(limits::STDERR_TAIL_BYTES / 4).collect(),
             _ => last.join("\n").trim().to_owned(),
         };

@@ -1,5 +1,5 @@
-//! What a program prints, as the job's result: JSON if it is JSON, else text. Kept up to the limit of results; what is
-//! beyond is read and let go, so that a program is never stopped by a full pipe.
+//! A program's standard output as the job's result: JSON if it is valid JSON, otherwise text. Output beyond the limit is
+//! read and discarded, so that a full pipe never blocks the program.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,18 +9,18 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::limits;
 
-/// A result as it goes to the store.
+/// A result to be stored.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Answer(Box<RawValue>);
 
-/// Why what was printed is no result.
+/// The output is too large for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLarge {
     pub(super) bytes: u64,
 }
 
-/// What was printed so far.
+/// The output so far.
 pub(super) struct Output {
     bytes_max: usize,
     printed: Mutex<Printed>,
@@ -38,7 +38,7 @@ impl Output {
         Output { bytes_max, printed: Mutex::default() }
     }
 
-    /// Reads until nobody can write any more.
+    /// Reads until all writers have closed the pipe.
     pub(super) async fn read(&self, mut from: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; limits::PROGRAM_READ_BYTES];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
@@ -50,14 +50,14 @@ impl Output {
         }
     }
 
-    /// The result; none if nothing was printed.
+    /// The result; None if nothing was printed.
     pub(super) fn answer(&self) -> Result<Option<Answer>, TooLarge> {
         let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         if printed.bytes > printed.kept.len() as u64 {
             return Err(TooLarge { bytes: printed.bytes });
         }
         let Some(answer) = read(&printed.kept) else { return Ok(None) };
-        // Text becomes longer as JSON than it was.
+        // Text is longer as JSON.
         let bytes = answer.0.get().len();
         if bytes > self.bytes_max { Err(TooLarge { bytes: bytes as u64 }) } else { Ok(Some(answer)) }
     }
@@ -76,17 +76,17 @@ fn read(printed: &[u8]) -> Option<Answer> {
     Some(Answer(to_raw_value(text).expect("text can always be written as JSON")))
 }
 
-/// The JSON that this is, as it was written.
+/// The text itself, if it is JSON.
 fn json(text: &[u8]) -> Option<Box<RawValue>> {
     if depth(text) > limits::PROGRAM_RESULT_DEPTH_MAX {
         return None;
     }
-    // Read in full: raw JSON alone would let numbers and characters pass that nobody can read again.
+    // Parsed completely: raw JSON alone would accept numbers and characters that cannot be read again.
     serde_json::from_slice::<serde_json::Value>(text).ok()?;
     serde_json::from_slice(text).ok()
 }
 
-/// How deep brackets are nested, outside of strings.
+/// The nesting depth of brackets outside of strings.
 fn depth(text: &[u8]) -> usize {
     let (mut depth, mut deepest, mut is_string, mut is_escaped) = (0_usize, 0, false, false);
     for byte in text {

@@ -1,5 +1,5 @@
-//! One process in a group of its own: signals reach all that it started, and nothing of the group is left when it is
-//! reaped. It does not follow those who leave the group with `setsid`.
+//! A process in its own group: signals reach all its descendants in the group, and none is left when it is reaped.
+//! Processes that leave the group with `setsid` are not followed.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 use super::exit_status::Exit;
 
-/// A process that was started and not reaped yet.
+/// A started process that was not reaped yet.
 pub(super) struct Process {
     pub(super) child: Child,
     group: Pid,
@@ -20,23 +20,23 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it in a group of its own, away from the terminal's Ctrl-C.
+    /// Starts it in its own group, so that the terminal's Ctrl-C does not reach it.
     pub(super) fn start(command: &mut Command) -> io::Result<Process> {
-        // Before the process: its end must not be missed.
+        // Registered before the start, so that its end is not missed.
         let children = unix::signal(SignalKind::child())?;
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let id = child.id().expect("it was not waited for yet");
         let group =
-            i32::try_from(id).ok().and_then(Pid::from_raw).expect("the kernel numbers from 1 within i32");
+            i32::try_from(id).ok().and_then(Pid::from_raw).expect("process ids are positive and fit i32");
         Ok(Process { child, group, children })
     }
 
-    /// The number of its group.
+    /// Its process group id.
     pub(super) fn group(&self) -> Pid {
         self.group
     }
 
-    /// Returns when it has ended. It is not reaped here: until then its number, and so its group's, is nobody else's.
+    /// Returns when it has ended. It is not reaped here: until then its id, and its group's, cannot be reused.
     pub(super) async fn ended(&mut self) {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         while let Ok(None) = waitid(WaitId::Pid(self.group), look) {
@@ -44,28 +44,28 @@ impl Process {
         }
     }
 
-    /// Signals the whole group; one that stands still goes on, or it could not hear it.
+    /// Signals the whole group; also continues a stopped one, so that it can handle the signal.
     pub(super) fn signal(&self, signal: Signal) {
         signal_group(self.group, signal);
     }
 
-    /// Ends what is left of the group once the process itself has ended, and tells how that was.
+    /// Kills the rest of the group once the process itself has ended; returns how it ended.
     pub(super) async fn reap(&mut self) -> io::Result<Exit> {
         self.ended().await;
         signal_group(self.group, Signal::KILL);
         let status = self.child.wait().await?;
         let exit = status.code().map(Exit::Code).or_else(|| status.signal().map(Exit::Signal));
-        exit.ok_or_else(|| io::Error::other("it ended neither by itself nor by a signal"))
+        exit.ok_or_else(|| io::Error::other("it neither exited nor was killed by a signal"))
     }
 }
 
-/// Signals all of a group; one that is not there any more has nobody left to hear it.
+/// Signals a group; ignores a group that no longer exists.
 pub(super) fn signal_group(group: Pid, signal: Signal) {
     let _heard_or_gone = kill_process_group(group, signal);
     let _heard_or_gone = kill_process_group(group, Signal::CONT);
 }
 
-/// Whether a program can be found, where the machine would look for it.
+/// Whether the program exists as a path or in PATH.
 pub(crate) fn is_runnable(command: &Path) -> bool {
     let is_program = |path: &Path| {
         path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

@@ -1,5 +1,5 @@
-//! What is left of a worker that was killed outright: a second, small process that knows the groups it had started, and
-//! ends them when the worker is gone without having done so itself. A job that comes back must not meet its own past.
+//! The reaper of a killed worker: a second, small process that knows the worker's process groups and kills them if the
+//! worker dies without doing so. A retried job must not run beside its previous attempt.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
@@ -13,21 +13,21 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::process::signal_group;
 use crate::limits;
 
-/// The line to the guard; it acts when the line is cut.
+/// The pipe to the reaper; it acts when the pipe closes.
 #[derive(Clone)]
 pub(crate) struct Guard(Arc<Mutex<Option<ChildStdin>>>);
 
 impl Guard {
-    /// Starts a guard for this process: `command` runs [`guard`].
+    /// Starts a reaper for this process: `command` runs [`guard`].
     pub(crate) fn start(mut command: Command) -> io::Result<Guard> {
         use std::os::unix::process::CommandExt;
-        // Away from the terminal's Ctrl-C, which is for the worker.
+        // The terminal's Ctrl-C is for the worker only.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut started = command.spawn()?;
         Ok(Guard(Arc::new(Mutex::new(started.stdin.take()))))
     }
 
-    /// Has a group ended with the worker, until the answer is dropped.
+    /// Registers a group, until the returned value is dropped.
     pub(super) fn watch(&self, group: Pid) -> Watched {
         self.send_command('+', group);
         Watched { guard: self.clone(), group }
@@ -35,15 +35,15 @@ impl Guard {
 
     fn send_command(&self, sign: char, group: Pid) {
         let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = line.as_mut().map(|line| writeln!(line, "{sign}{}", group.as_raw_nonzero()));
-        if let Some(Err(error)) = told {
-            tracing::warn!(%error, "the guard is gone: programs would outlive a worker that is killed");
+        let written = line.as_mut().map(|line| writeln!(line, "{sign}{}", group.as_raw_nonzero()));
+        if let Some(Err(error)) = written {
+            tracing::warn!(%error, "the reaper is gone: programs would outlive a killed worker");
             *line = None;
         }
     }
 }
 
-/// A group that ends with the worker.
+/// A registered group.
 pub(super) struct Watched {
     guard: Guard,
     group: Pid,
@@ -55,9 +55,9 @@ impl Drop for Watched {
     }
 }
 
-/// The guard's own life: it listens on standard input, and ends what is left when nobody speaks any more.
+/// The reaper's main loop: reads standard input, and kills the registered groups when it closes.
 pub(crate) async fn guard(grace: Duration) -> io::Result<()> {
-    // Whoever stops the worker may signal its guard as well, which goes only when the worker has gone.
+    // A supervisor may signal the reaper as well; it exits only after the worker.
     let _heard = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     let listened = tokio::task::spawn_blocking(|| left_behind(io::stdin().lock())).await;
     let groups = listened.map_err(io::Error::other)?;
@@ -69,7 +69,7 @@ pub(crate) async fn guard(grace: Duration) -> io::Result<()> {
             tokio::time::sleep(limits::REAPER_POLL_INTERVAL).await;
         }
     };
-    // Well before the lease of a silent worker ends.
+    // Well before the lease of a lost worker expires.
     let _gone_or_not = tokio::time::timeout(grace.min(limits::PROGRAM_LEASE_LOST_GRACE), gone).await;
     for group in groups {
         signal_group(group, Signal::KILL);
@@ -77,12 +77,12 @@ pub(crate) async fn guard(grace: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// The groups that were named and not taken back when the line ended.
+/// The groups that are registered when the pipe closes.
 fn left_behind(line: impl BufRead) -> Vec<Pid> {
     let mut groups = BTreeSet::new();
-    for told in line.lines().map_while(Result::ok) {
+    for entry in line.lines().map_while(Result::ok) {
         let Some((sign, Ok(number))) =
-            told.split_at_checked(1).map(|(sign, rest)| (sign, rest.parse::<i32>()))
+            entry.split_at_checked(1).map(|(sign, rest)| (sign, rest.parse::<i32>()))
         else {
             continue;
         };
@@ -91,7 +91,7 @@ fn left_behind(line: impl BufRead) -> Vec<Pid> {
             _ => groups.remove(&number),
         };
     }
-    // Never number 1 or below: those mean everybody.
+    // Never 1 or below: those address other processes.
     groups.into_iter().filter(|number| *number > 1).filter_map(Pid::from_raw).collect()
 }
 

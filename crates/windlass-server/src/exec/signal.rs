@@ -1,8 +1,8 @@
-//! Signals by their names, for people.
+//! Signal names.
 
 use rustix::process::Signal;
 
-/// Those that a program dies of, or is told something by.
+/// Signals that kill or notify a program.
 const NAMES: [(Signal, &str); 18] = [
     (Signal::TERM, "TERM"),
     (Signal::INT, "INT"),
@@ -24,7 +24,7 @@ const NAMES: [(Signal, &str); 18] = [
     (Signal::XFSZ, "XFSZ"),
 ];
 
-/// Those that ask a program to do something about it.
+/// The first of them ask a program to stop.
 const ASKING: usize = 6;
 
 /// A signal's name without its `SIG`.
@@ -32,7 +32,7 @@ pub(super) fn name_of(number: i32) -> Option<&'static str> {
     NAMES.iter().find(|(signal, _)| signal.as_raw() == number).map(|(_, name)| *name)
 }
 
-/// Reads the name of a signal that asks a program to stop, with or without `SIG`.
+/// Parses the name of a signal that asks a program to stop, with or without `SIG`.
 pub(crate) fn parse(text: &str) -> Result<Signal, String> {
     let upper = text.to_ascii_uppercase();
     let wanted = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Result<Signal, String> {
     let found = asking.iter().find(|(_, name)| *name == wanted).map(|(signal, _)| *signal);
     found.ok_or_else(|| {
         let names: Vec<&str> = asking.iter().map(|(_, name)| *name).collect();
-        format!("is none of {}", names.join(", "))
+        format!("is not one of {}", names.join(", "))
     })
 }
 

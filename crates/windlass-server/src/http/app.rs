@@ -1,4 +1,4 @@
-//! What every request is given: the store, the numbers the server keeps about itself, and whether it is draining.
+//! State shared by all requests: the store, the server's own metrics, and whether it is draining.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -18,17 +18,17 @@ use super::routes::metrics::RouteCounter;
 use crate::limits;
 use crate::server::Peer;
 
-/// Where the store is, as far as metrics tell.
+/// Engine and file of the store, for metrics.
 #[derive(Debug, Clone, Default)]
 pub struct StorePlace {
     /// The storage engine: `sqlite`, `postgres` or `memory`.
     pub engine: &'static str,
-    /// The database file, for an engine that has one.
+    /// The database file, for SQLite.
     pub file: Option<PathBuf>,
 }
 
 impl StorePlace {
-    /// The place that an address of a store names.
+    /// The engine and file of a store's address.
     pub fn from_address(address: &str) -> StorePlace {
         match address.split_once(':') {
             Some(("sqlite", path)) => StorePlace { engine: "sqlite", file: Some(path.into()) },
@@ -38,7 +38,7 @@ impl StorePlace {
     }
 }
 
-/// What every request is given; cheap to clone.
+/// State shared by all requests; cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
@@ -58,7 +58,6 @@ struct Inner {
 }
 
 impl App {
-    /// Everything there is to answer requests with.
     pub(crate) fn new(store: Store, place: StorePlace, is_loopback: bool) -> App {
         App(Arc::new(Inner {
             store,
@@ -76,85 +75,84 @@ impl App {
         }))
     }
 
-    /// The store.
     pub(crate) fn store(&self) -> &Store {
         &self.0.store
     }
 
-    /// Where the store is.
+    /// Engine and file of the store.
     pub(crate) fn place(&self) -> &StorePlace {
         &self.0.place
     }
 
-    /// Makes the counters of all routes known.
+    /// Registers the counters of all routes.
     pub(crate) fn set_counters(&self, counters: Vec<Arc<RouteCounter>>) {
-        // A second router of the same server counts for itself and is not shown.
+        // A second router of the same server has its own counters, which are not shown.
         let _ = self.0.counters.set(counters);
     }
 
-    /// What was counted, route by route.
+    /// The counters of all routes.
     pub(crate) fn counters(&self) -> &[Arc<RouteCounter>] {
         self.0.counters.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Makes the description of all routes known, as JSON and as a page.
+    /// Sets the OpenAPI document, as JSON and as a web page.
     pub(crate) fn set_documents(&self, json: String, page: String) {
         let _ = self.0.documents.set((json.into(), page.into()));
     }
 
-    /// The description of all routes, as JSON and as a page.
+    /// The OpenAPI document, as JSON and as a web page.
     pub(crate) fn documents(&self) -> &(Bytes, Bytes) {
-        self.0.documents.get().expect("they are made with the router")
+        self.0.documents.get().expect("they are set when the router is built")
     }
 
-    /// Places for live event streams, so many for each key.
+    /// Slots for live event streams, limited per key.
     pub(crate) fn streams(&self) -> &ConnectionSlots {
         &self.0.streams
     }
 
-    /// The last events, as they are sent.
+    /// Recent events in encoded form.
     pub(crate) fn encoded_events(&self) -> &EncodedEvents {
         &self.0.encoded_events
     }
 
-    /// Places for live event streams, so many for each tenant.
+    /// Slots for live event streams, limited per tenant.
     pub(crate) fn tenant_streams(&self) -> &ConnectionSlots {
         &self.0.tenant_streams
     }
 
-    /// How many requests each caller may still make.
+    /// The request rate limiter.
     pub(crate) fn rates(&self) -> &RequestRates {
         &self.0.rates
     }
 
-    /// Keys that were not valid.
+    /// Counts of invalid keys.
     pub(crate) fn guesses(&self) -> &Guesses {
         &self.0.guesses
     }
 
-    /// Refuses an address that has shown too many keys which were not valid; says for how long.
+    /// Rejects an address that has sent too many invalid keys, with the time to wait.
     pub(crate) fn check_guesses(&self, peer: Option<&Peer>) -> Result<(), Duration> {
         let limited = peer.and_then(Peer::limited_address);
         limited.map_or(Ok(()), |from| self.guesses().check(from, self.now()))
     }
 
-    /// Counts a key that was not valid; tells the log and the audit trail of it, once a minute for each address.
+    /// Counts an invalid key; writes it to the log and the audit trail, once a minute per address.
     pub(crate) async fn guessed(&self, peer: Option<&Peer>) {
         let Some(peer) = peer else { return };
         let Some(count) = self.guesses().failed(peer.address(), self.now()) else { return };
         let from = peer.address().to_string();
-        tracing::warn!(from, count, "a key was shown that is not valid: wrong, revoked or expired");
+        tracing::warn!(from, count, "invalid API key: wrong, revoked or expired");
         if let Err(error) = self.store().record_refused_keys(&from, count).await {
-            tracing::warn!(%error, "it could not be recorded");
+            tracing::warn!(%error, "it could not be recorded in the audit trail");
         }
     }
 
-    /// The memory that bodies of requests share.
+    /// The memory budget shared by request bodies.
     pub(crate) fn bodies(&self) -> &BodyBudget {
         &self.0.bodies
     }
 
-    /// Whether only this machine can connect.
+    /// Whether the server listens on a loopback address only.
     pub(crate) fn is_loopback(&self) -> bool {
         self.0.is_loopback
     }
@@ -164,17 +162,17 @@ impl App {
         self.store().environment().clock.now()
     }
 
-    /// Says that the server is about to stop: nobody waits any longer.
+    /// Marks the server as stopping; waiting requests return.
     pub(crate) fn drain(&self) {
         self.0.draining.send_replace(true);
     }
 
-    /// Whether the server is about to stop.
+    /// Whether the server is stopping.
     pub(crate) fn is_draining(&self) -> bool {
         *self.0.draining.borrow()
     }
 
-    /// Returns once the server is about to stop.
+    /// Returns once the server is stopping.
     pub(crate) async fn draining(&self) {
         let mut draining = self.0.draining.subscribe();
         // The sender lives as long as `self`.

@@ -1,5 +1,4 @@
-//! The published description of every route, made from the same table as the router, and the page that shows it to people
-//! without any network.
+//! The OpenAPI document, built from the same table as the router, and a self-contained web page of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,30 +19,30 @@ use super::route::Route;
 use super::schema::{Content, SchemaOf};
 use super::wire::text::FromText;
 
-/// Why a status is answered, in a few words.
+/// The description of a status.
 fn describe_status(status: StatusCode) -> &'static str {
     match status.as_u16() {
         200 => "done",
         201 => "made",
         202 => "taken",
-        204 => "done, nothing to say",
-        304 => "as the caller holds it",
+        204 => "done; no content",
+        304 => "not modified",
         400 => "the body is not JSON",
-        401 => "a valid key is needed",
-        403 => "not allowed",
-        404 => "not there, or not for this caller",
+        401 => "a valid API key is required",
+        403 => "not permitted",
+        404 => "does not exist, or the caller may not see it",
         408 => "the body took too long to arrive",
-        409 => "contradicts what is",
-        412 => "the job was changed since; `details.version` is its version now",
+        409 => "conflict with the current state",
+        412 => "the job has changed; `details.version` is its current version",
         413 => "too large",
-        422 => "a value is not allowed; `details.field` names it",
-        429 => "too much at once; see Retry-After",
-        503 => "cannot be served now",
+        422 => "invalid value; `details.field` names the field",
+        429 => "a limit is exceeded; see Retry-After",
+        503 => "temporarily unavailable",
         _ => "answer",
     }
 }
 
-/// The description of all routes.
+/// The OpenAPI document of all routes.
 pub(crate) fn describe(routes: &[Route]) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
@@ -63,7 +62,7 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
         "info": {
             "title": "Windlass",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Durable background jobs. All routes below /api/v1 also answer below /api.",
+            "description": "Durable background jobs. All routes below /api/v1 are also available below /api.",
         },
         "components": {
             "schemas": schemas,
@@ -128,7 +127,7 @@ fn operation_id(route: &Route) -> String {
     words.fold(route.method.as_str().to_lowercase(), |id, word| format!("{id}_{word}"))
 }
 
-/// The first word of its path, by which routes are grouped.
+/// The first segment of its path, which groups the routes.
 fn tag(route: &Route) -> &str {
     if route.is_at_root { "server" } else { route.path.split('/').nth(1).unwrap_or_default() }
 }
@@ -156,7 +155,7 @@ fn query_parameters(generator: &mut SchemaGenerator, query: SchemaOf) -> Vec<Val
     let schema = query(generator);
     let name = schema.as_value()["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let definition = match name {
-        // Looked at and taken out again: a query is no body that anybody refers to.
+        // Removed from the definitions again: nothing refers to a query's schema.
         Some(name) => generator.definitions_mut().remove(name).unwrap_or_default(),
         None => schema.to_value(),
     };
@@ -193,7 +192,7 @@ summary{cursor:pointer}b{display:inline-block;min-width:4.5rem}table{border-coll
 td{padding:.1rem .8rem .1rem 0;vertical-align:top}@media(prefers-color-scheme:dark){body{color:#e6e8eb;background:#16181c}\
 pre{background:#22262c}details{border-color:#3a3f47}a{color:#8ab4ff}}";
 
-/// The description as a page that people read.
+/// The OpenAPI document as a web page.
 pub(crate) fn page(document: &Value) -> String {
     let mut html = format!(
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
@@ -260,12 +259,12 @@ fn write_operation(html: &mut String, path: &str, method: &str, operation: &Valu
     html.push_str("</table></details>");
 }
 
-/// A text that a page shows as it is.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// References between shapes as links.
+/// Turns references between schemas into links.
 fn linked(escaped: &str) -> String {
     let start = "&quot;#/components/schemas/";
     let mut parts = escaped.split(start);

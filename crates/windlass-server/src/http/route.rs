@@ -1,5 +1,4 @@
-//! One route: what the router needs to know of it, and what the published description says about it. Both are made from
-//! this, so that they cannot differ.
+//! A route, as needed by the router and by the OpenAPI document. Both are built from this, so that they cannot differ.
 
 use std::sync::Arc;
 
@@ -18,19 +17,19 @@ use super::routes::metrics::RouteCounter;
 use super::schema::{Described, Shape};
 use crate::limits;
 
-/// One route.
+/// A route.
 pub(crate) struct Route {
     pub(crate) method: Method,
-    /// Below the prefix; `{id}` and its like are parameters.
+    /// Below the prefix; `{id}` is a parameter.
     pub(crate) path: &'static str,
     pub(crate) summary: &'static str,
-    /// What it takes and answers.
+    /// Its request and response.
     pub(crate) shape: Shape,
     /// Whether it is at the root and not below `/api`.
     pub(crate) is_at_root: bool,
     /// Who may use it.
     pub(crate) access: Access,
-    /// Whether what it did is undone when its answer is not sent.
+    /// Whether its effect is undone if its response is not sent.
     is_undone_unsent: bool,
     bytes_max: usize,
     handler: MethodRouter<App>,
@@ -49,7 +48,7 @@ where
     H: Handler<M, App> + Described<A>,
     M: 'static,
 {
-    let filter = MethodFilter::try_from(method.clone()).expect("only plain methods are routed");
+    let filter = MethodFilter::try_from(method.clone()).expect("only these methods are used");
     Route {
         counter: Arc::new(RouteCounter::new(method.clone(), path)),
         method,
@@ -65,55 +64,55 @@ where
 }
 
 impl Route {
-    /// It may also refuse because of what is.
+    /// May return a conflict with the current state.
     pub(crate) fn conflicts(mut self) -> Route {
         self.shape.refusals.push(StatusCode::CONFLICT);
         self
     }
 
-    /// What its body names may not be there.
+    /// May return 404 for objects named in its body.
     pub(crate) fn names(mut self) -> Route {
         self.shape.refusals.push(StatusCode::NOT_FOUND);
         self
     }
 
-    /// It may not be able to answer well.
+    /// May return 503 as its regular response.
     pub(crate) fn unready(mut self) -> Route {
         self.shape.refusals.push(StatusCode::SERVICE_UNAVAILABLE);
         self
     }
 
-    /// What it did is undone when its answer is not sent, so that the answer may be refused.
+    /// Its effect is undone if its response is not sent, so that the response may be replaced by an error.
     pub(crate) fn undone_unsent(self) -> Route {
         Route { is_undone_unsent: true, ..self }
     }
 
-    /// How large its body may be.
+    /// Sets the maximum body size.
     pub(crate) fn body_max(self, bytes_max: usize) -> Route {
         Route { bytes_max, ..self }
     }
 
-    /// It is at the root and not below `/api`.
+    /// Is at the root and not below `/api`.
     pub(crate) fn at_root(self) -> Route {
         Route { is_at_root: true, ..self }
     }
 
-    /// Whether its path names a job: then the store says first whether there is such a job for the caller.
+    /// Whether its path names a job: the store first checks whether the caller may see the job (M90).
     fn names_job(&self) -> bool {
         self.path.starts_with("/jobs/{id}")
     }
 
-    /// Every refusal it may answer with, each once.
+    /// All error statuses it may return, each once.
     pub(crate) fn refusals(&self) -> Vec<StatusCode> {
         let mut all = self.shape.refusals.clone();
-        // A page of another site is refused everywhere, and so is a parameter that a route does not know.
+        // Every route rejects cross-site requests and unknown parameters.
         all.extend([StatusCode::FORBIDDEN, StatusCode::UNPROCESSABLE_ENTITY]);
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    /// What was counted for it.
+    /// Its counter.
     pub(crate) fn counter(&self) -> Arc<RouteCounter> {
         self.counter.clone()
     }

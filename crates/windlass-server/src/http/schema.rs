@@ -1,4 +1,4 @@
-//! What a handler takes and answers, read off its own signature: so the published description says what the code does.
+//! Request and response of a handler, derived from its signature, so that the OpenAPI document matches the code.
 
 use std::future::Future;
 
@@ -17,53 +17,51 @@ use super::request::path::{
 };
 use super::request::query::Query;
 
-/// How the schema of a type is made.
+/// Generates the schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// What an answer holds.
+/// The content of a response.
 #[derive(Clone, Copy)]
 pub(crate) enum Content {
-    /// JSON of this shape.
+    /// JSON with this schema.
     Json(SchemaOf),
-    /// Something else.
+    /// Another content type.
     Text(&'static str),
-    /// Nothing.
     Nothing,
 }
 
-/// What a handler takes and answers.
+/// Request and response of a handler.
 #[derive(Default)]
 pub(crate) struct Shape {
-    /// Its parameters behind the question mark.
+    /// Query parameters.
     pub(crate) query: Option<SchemaOf>,
-    /// Its body.
     pub(crate) body: Option<SchemaOf>,
-    /// What it answers when all is well.
+    /// Successful responses.
     pub(crate) answers: Vec<(StatusCode, Content)>,
-    /// What it may refuse with.
+    /// Error statuses.
     pub(crate) refusals: Vec<StatusCode>,
-    /// The headers it looks at, each with what it does.
+    /// Request headers it uses, with their descriptions.
     pub(crate) headers: Vec<(&'static str, &'static str)>,
-    /// Whether what it answers carries an `ETag`.
+    /// Whether the response has an `ETag`.
     pub(crate) is_tagged: bool,
 }
 
 impl Shape {
-    /// JSON with this status.
+    /// Adds JSON with this status.
     pub(crate) fn gives<T: JsonSchema>(&mut self, status: StatusCode) {
         self.answers.push((status, Content::Json(schema_of::<T>)));
     }
 
-    /// This status alone.
+    /// Adds this status without content.
     pub(crate) fn gives_nothing(&mut self, status: StatusCode) {
         self.answers.push((status, Content::Nothing));
     }
 
-    /// Something that is not JSON of a known shape.
+    /// Adds content that is not JSON of a known schema.
     pub(crate) fn gives_text(&mut self, content_type: &'static str) {
         self.answers.push((StatusCode::OK, Content::Text(content_type)));
     }
@@ -71,13 +69,13 @@ impl Shape {
 
 /// One argument of a handler.
 pub(crate) trait Part {
-    /// Adds what it means for the route.
+    /// Adds its part to the shape.
     fn describe(shape: &mut Shape);
 }
 
-/// What a handler answers.
+/// A response of a handler.
 pub(crate) trait Reply {
-    /// Adds what it means for the route.
+    /// Adds its part to the shape.
     fn describe(shape: &mut Shape);
 }
 
@@ -129,9 +127,8 @@ impl<T: JsonSchema> Part for Body<T> {
     }
 }
 
-/// A handler whose signature describes it.
+/// A handler whose signature defines its shape.
 pub(crate) trait Described<Arguments> {
-    /// What it takes and answers.
     fn shape() -> Shape;
 }
 

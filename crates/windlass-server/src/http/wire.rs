@@ -1,5 +1,5 @@
-//! The types of the HTTP contract, and how they become the library's and back. They stay at this edge: the library may
-//! change, the contract may not.
+//! The types of the HTTP API, and their conversion to and from the library's types. The library may change; the API must
+//! stay compatible.
 
 pub(crate) mod claim;
 pub(crate) mod expires;
@@ -30,18 +30,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Any JSON value, kept as the text it is.
+/// Any JSON value, kept as text.
 #[derive(Debug, Clone, serde::Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Json(pub(crate) Box<RawValue>);
 
 impl Json {
-    /// JSON that was stored; what is no JSON, as an embedding program may have stored, is none.
+    /// Stored JSON; None for other bytes, which an embedding program may have stored.
     pub(crate) fn stored(bytes: &[u8]) -> Option<Json> {
         serde_json::from_slice(bytes).ok().map(Json)
     }
 
-    /// The text, as bytes.
+    /// The text as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.get().as_bytes()
     }

@@ -1,4 +1,4 @@
-//! One connection: TLS if asked for, then HTTP/1.1 with bounded heads and bounded patience.
+//! One connection: TLS if configured, then HTTP/1.1 with limited heads and times.
 
 use std::time::Duration;
 
@@ -20,8 +20,7 @@ use super::write_timeout::WriteTimeout;
 use crate::http::App;
 use crate::limits;
 
-/// Serves one connection to its end; a request's head may take as long as `head_time`, and `_slot` counts the connection
-/// among those that are open.
+/// Serves one connection to its end; `head_time` limits a request's head, and `_slot` counts the connection.
 pub(super) async fn serve(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
@@ -30,7 +29,7 @@ pub(super) async fn serve(
     head_time: Duration,
     _slot: OwnedSemaphorePermit,
 ) {
-    // Answers are written whole: waiting to fill a packet would only delay them.
+    // Responses are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else { return serve_http(stream, served, app, head_time).await };
     match tokio::time::timeout(limits::HANDSHAKE_TIME_MAX, tls.accept(stream)).await {

@@ -1,6 +1,5 @@
-//! A stream on which nobody is turned away without a word. What could be read in two ways is made unreadable. What cannot be
-//! read as a request is refused by the HTTP library, with a head alone; here such a head is sent in the shape that all
-//! refusals have. Every answer of the server's own has a request id, which is how the two are told apart.
+//! Replaces hyper's empty 4xx responses with our JSON error body, and makes ambiguous requests unparsable (see `framing`),
+//! so that hyper rejects them. Our own responses have a request id, which distinguishes them from hyper's.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::framing::Framing;
 use crate::http::{self, App};
 
-/// Writes to `inner`, and puts bare refusals into words.
+/// Writes to `inner`, and adds a body to empty error responses.
 pub(super) struct WithErrorBody<S> {
     inner: S,
     app: App,
     framing: Framing,
-    /// What is sent in place of a bare refusal, and how much of it is.
+    /// The replacement of an empty error response, and how much of it was sent.
     words: Option<(Vec<u8>, usize)>,
 }
 
@@ -26,7 +25,7 @@ impl<S> WithErrorBody<S> {
     }
 }
 
-/// The status of a refusal that is a head alone and not of the server's own making.
+/// The status of an error response that has no body and is not our own.
 fn bare_refusal(bytes: &[u8]) -> Option<u16> {
     let head = bytes.strip_prefix(b"HTTP/1.1 ").filter(|head| head.ends_with(b"\r\n\r\n"))?;
     let head = std::str::from_utf8(head).ok()?;
@@ -36,7 +35,7 @@ fn bare_refusal(bytes: &[u8]) -> Option<u16> {
 }
 
 impl<S: AsyncWrite + Unpin> WithErrorBody<S> {
-    /// Sends what stands in place of `bytes`, which are a bare refusal; whoever wrote them is told that they are sent.
+    /// Sends the replacement of `bytes`; the writer is told that `bytes` were sent.
     fn poll_words(
         &mut self,
         context: &mut Context<'_>,
@@ -88,7 +87,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WithErrorBody<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut filled = slices.iter().filter(|slice| !slice.is_empty());
-        // A bare refusal comes alone: what was answered before it has been sent.
+        // An empty error response is written alone: earlier responses have been sent.
         if let (Some(only), None) = (filled.next(), filled.next())
             && let Some(status) = bare_refusal(only)
         {

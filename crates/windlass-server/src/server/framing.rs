@@ -1,11 +1,10 @@
-//! Where one request ends and the next begins, held to the letter. The HTTP library takes some requests that another program
-//! on the way, such as a proxy, may read differently: lines that end without a carriage return, a length beside a transfer
-//! encoding, lines that go on on the next. Here one byte of such a request is made unreadable, so that it is refused (400) and
-//! the connection closed.
+//! Strict framing of requests. hyper accepts some requests that a proxy may interpret differently: lines without a carriage
+//! return, a length beside a transfer encoding, folded headers. Here one byte of such a request is made invalid, so that
+//! hyper rejects it (400) and closes the connection.
 
-/// How much of a line is looked at: more than any line that matters here needs.
+/// How much of a line is inspected: more than any relevant line needs.
 const LINE_KEPT_MAX: usize = 128;
-/// What no request may hold in its head.
+/// A byte that is not allowed in a request's head.
 const UNREADABLE: u8 = 0;
 
 /// What is read now.
@@ -14,14 +13,14 @@ enum Part {
     /// Empty lines before a request, or its first line.
     Start,
     Head,
-    /// A body of known length, of which this much is missing; or a chunk with its end.
+    /// A body of known length with this many bytes left; or a chunk with its line end.
     Data {
         left: u64,
         is_chunk: bool,
     },
     ChunkSize,
     Trailer,
-    /// The request is refused, here or by the library: what follows is not looked at.
+    /// The request is rejected, here or by hyper: the rest is not inspected.
     Refused,
 }
 
@@ -40,7 +39,7 @@ impl Framing {
         Framing { part: Part::Start, line: Vec::new(), previous: 0, length: None, is_chunked: false }
     }
 
-    /// Looks at the next bytes, and makes one of them unreadable if the request must be refused.
+    /// Inspects the next bytes, and makes one of them invalid if the request must be rejected.
     pub(super) fn check(&mut self, bytes: &mut [u8]) {
         let mut at = 0;
         while at < bytes.len() {
@@ -86,7 +85,7 @@ impl Framing {
         self.line = line;
     }
 
-    /// What a line means; none if the request is refused.
+    /// Handles a line; None if the request is rejected.
     fn line_ended(&mut self, line: &[u8], is_whole: bool) -> Option<()> {
         match self.part {
             Part::Start if line.is_empty() => {}
@@ -104,7 +103,7 @@ impl Framing {
         if line.starts_with(b" ") || line.starts_with(b"\t") {
             return None;
         }
-        // What has no colon is no header line: the library says so.
+        // A line without a colon is not a header: hyper rejects it.
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { return Some(()) };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         let is_length = name.eq_ignore_ascii_case(b"content-length");
@@ -143,7 +142,7 @@ fn chunk(line: &[u8]) -> Option<Part> {
     let size = std::str::from_utf8(size).ok().filter(|_| is_number)?;
     match u64::from_str_radix(size, 16).ok()? {
         0 => Some(Part::Trailer),
-        // Its data ends with a line end of its own.
+        // The data ends with its own line end.
         size => Some(Part::Data { left: size.checked_add(2)?, is_chunk: true }),
     }
 }
@@ -152,7 +151,7 @@ fn chunk(line: &[u8]) -> Option<Part> {
 mod tests {
     use super::*;
 
-    /// Whether the bytes are refused, read in pieces of this size.
+    /// Whether the bytes are rejected, read in pieces of this size.
     fn is_refused(text: &str, piece: usize) -> bool {
         let (mut framing, mut bytes) = (Framing::new(), text.as_bytes().to_vec());
         bytes.chunks_mut(piece).for_each(|piece| framing.check(piece));

@@ -1,5 +1,4 @@
-//! The time between taking the address and having a store: requests are answered with what the server waits for, instead
-//! of finding nobody there.
+//! Responses while the store is being opened: 503 with what the server is waiting for.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::limits;
 
-/// Answers with what the server waits for until `opened` is over.
+/// Responds with what the server is waiting for until `opened` completes.
 pub(super) async fn answer_until<T>(
     listener: &TcpListener,
     tls: Option<&TlsAcceptor>,
@@ -31,7 +30,7 @@ pub(super) async fn answer_until<T>(
 ) -> T {
     let slots = Arc::new(Semaphore::new(limits::OPENING_CONNECTIONS_MAX));
     let mut opened = std::pin::pin!(opened);
-    // Dropped at the end, which cuts off what is not answered by then: a client asks again.
+    // Dropped at the end, which aborts pending requests: clients retry.
     let mut connections = JoinSet::new();
     loop {
         let accepted = async {
@@ -80,11 +79,11 @@ async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, waits_for: &'static 
 }
 
 fn respond(request: &Request<Incoming>, waits_for: &str) -> Response<Full<Bytes>> {
-    // The process is alive: nobody should start it again for what it is doing.
+    // The process is alive: it must not be restarted for this.
     if request.uri().path() == "/healthz" {
         return Response::new(Full::new(Bytes::from_static(b"ok\n")));
     }
-    let message = format!("the server starts: {waits_for}");
+    let message = format!("the server is starting: {waits_for}");
     let body = json!({"error": {"code": "starting", "message": message, "details": {}}}).to_string();
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

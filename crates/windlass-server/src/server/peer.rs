@@ -1,23 +1,22 @@
-//! Who is at the other end of a connection, as far as the network tells; and how many connections an address may have on
-//! which nobody has shown a key.
+//! The peer of a connection, and the limit of connections per address without a valid key.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::http::request::places::{ConnectionSlot, ConnectionSlots};
 
-/// The other end of a connection. Kept with every request on it.
+/// The peer of a connection. Stored with every request on it.
 #[derive(Clone)]
 pub(crate) struct Peer(Arc<Inner>);
 
 struct Inner {
     address: IpAddr,
-    /// Counts the connection among its address's strangers until somebody on it has shown a key.
+    /// Counts the connection as unauthenticated until a valid key was sent on it.
     stranger: Mutex<Option<ConnectionSlot>>,
 }
 
 impl Peer {
-    /// A peer that has shown nothing yet; none if its address has as many such connections as it may have.
+    /// A new peer; None if its address has too many unauthenticated connections.
     pub(crate) fn new(address: IpAddr, strangers: Option<&ConnectionSlots>) -> Option<Peer> {
         let address = counted(address);
         let place = match strangers {
@@ -27,18 +26,18 @@ impl Peer {
         Some(Peer(Arc::new(Inner { address, stranger: Mutex::new(place) })))
     }
 
-    /// The address, as far as limits count it.
+    /// The address that limits apply to.
     pub(crate) fn address(&self) -> IpAddr {
         self.0.address
     }
 
-    /// The address, if one that has shown too many wrong keys is to be slowed down and this connection has shown no valid one.
+    /// The address, if it is to be throttled for invalid keys because this connection has not sent a valid one.
     pub(crate) fn limited_address(&self) -> Option<IpAddr> {
         let is_stranger = self.0.stranger.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         is_stranger.then_some(self.0.address)
     }
 
-    /// Notes that a valid key was shown on this connection.
+    /// Records that a valid key was sent on this connection.
     pub(crate) fn is_known(&self) {
         drop(self.0.stranger.lock().unwrap_or_else(PoisonError::into_inner).take());
     }

@@ -1,5 +1,4 @@
-//! A stream that gives up on a peer which takes next to nothing of what is written to it. Reading is bounded elsewhere: there it
-//! matters what is waited for.
+//! A stream with a write timeout: disconnects a peer that reads too slowly. Read timeouts are set where requests are read.
 
 use std::io;
 use std::pin::Pin;
@@ -11,12 +10,12 @@ use tokio::time::Sleep;
 
 use crate::limits::WRITE_BYTES_MIN;
 
-/// Writes to `inner`, but waits no longer than `patience` for it to take [`WRITE_BYTES_MIN`], or all there is.
+/// Writes to `inner`, and fails if it does not take [`WRITE_BYTES_MIN`], or everything, within `patience`.
 pub(super) struct WriteTimeout<S> {
     inner: S,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Bytes taken since it last had to be waited for with patience anew.
+    /// Bytes taken since the timeout was last reset.
     taken: usize,
 }
 
@@ -25,7 +24,7 @@ impl<S> WriteTimeout<S> {
         WriteTimeout { inner, patience, stalled: None, taken: 0 }
     }
 
-    /// What a write came to: a byte now and then does not keep the patience from ending.
+    /// The result of a write: a few bytes do not reset the timeout.
     fn written(
         &mut self,
         context: &mut Context<'_>,
@@ -39,7 +38,7 @@ impl<S> WriteTimeout<S> {
         written
     }
 
-    /// What sending the rest came to; once all is sent, nobody waits.
+    /// The result of a flush; once everything is sent, there is no timeout.
     fn sent(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
         if sent.is_pending() {
             return self.waited(context);
@@ -53,7 +52,7 @@ impl<S> WriteTimeout<S> {
         self.taken = 0;
     }
 
-    /// Goes on waiting; for too long is an error.
+    /// Continues waiting; fails after the timeout.
     fn waited<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if self.stalled.is_none() {
             self.taken = 0;

@@ -1,5 +1,4 @@
-//! Sends spans that ended to a collector, many at a time. It waits for nobody and nobody waits for it: what a collector does
-//! not take is left out.
+//! Sends finished spans to a collector in batches. Nothing waits for the collector: spans it does not accept are dropped.
 
 use std::time::Duration;
 
@@ -14,28 +13,28 @@ use super::settings::Settings;
 use crate::limits::{SPANS_BUFFERED, SPANS_FLUSH_TIMEOUT, SPANS_PER_CALL_MAX};
 use crate::webhooks::client::{Call, WebhookClient};
 
-/// The task that sends.
+/// The sending task.
 pub(super) struct Collector {
     stop: CancellationToken,
     sending: JoinHandle<()>,
 }
 
 impl Collector {
-    /// Begins to send what is put into the channel.
+    /// Starts sending the spans of the channel.
     pub(super) fn start(settings: Settings) -> (Collector, mpsc::Sender<Span>) {
         let (sender, spans) = mpsc::channel(SPANS_BUFFERED);
         let stop = CancellationToken::new();
-        // The operator chose the collector, which is on the own network as a rule.
+        // The operator chose the collector, which is usually on a private network.
         let client = WebhookClient::new(TargetPolicy::anywhere());
         let sending = tokio::spawn(Sending { settings, client, is_failing: false }.run(spans, stop.clone()));
         (Collector { stop, sending }, sender)
     }
 
-    /// Sends what is left, for a short while.
+    /// Sends the remaining spans, for a short time.
     pub(super) async fn finish(self) {
         self.stop.cancel();
         if tokio::time::timeout(SPANS_FLUSH_TIMEOUT, self.sending).await.is_err() {
-            tracing::warn!("the last traces were not taken in time");
+            tracing::warn!("the last traces were not accepted in time");
         }
     }
 }
@@ -43,7 +42,7 @@ impl Collector {
 struct Sending {
     settings: Settings,
     client: WebhookClient,
-    /// Whether the last call failed: only the first failure is told.
+    /// Whether the last call failed: only the first failure is logged.
     is_failing: bool,
 }
 
@@ -51,8 +50,9 @@ impl Sending {
     async fn run(mut self, mut spans: mpsc::Receiver<Span>, stop: CancellationToken) {
         let mut batch = Vec::new();
         loop {
-            let is_last =
-                stop.run_until_cancelled(gather(&mut spans, &mut batch, self.settings.sent_every)).await;
+            let is_last = stop
+                .run_until_cancelled(collect_batch(&mut spans, &mut batch, self.settings.sent_every))
+                .await;
             if is_last.is_none() {
                 break;
             }
@@ -85,22 +85,22 @@ impl Sending {
                 answer_bytes_max: None,
             })
             .await;
-        let trouble = match answer {
+        let problem = match answer {
             Ok(answer) if answer.status.is_success() => None,
-            Ok(answer) => Some(format!("it answered {}", answer.status)),
+            Ok(answer) => Some(format!("it responded with {}", answer.status)),
             Err(error) => Some(error.to_string()),
         };
-        match trouble {
-            Some(trouble) if !self.is_failing => {
+        match problem {
+            Some(problem) if !self.is_failing => {
                 tracing::warn!(
-                    trouble,
+                    problem,
                     spans = count,
-                    "the collector does not take traces, they are left out"
+                    "the collector does not accept traces; they are dropped"
                 );
                 self.is_failing = true;
             }
             None if self.is_failing => {
-                tracing::info!("the collector takes traces again");
+                tracing::info!("the collector accepts traces again");
                 self.is_failing = false;
             }
             Some(_) | None => {}
@@ -108,10 +108,10 @@ impl Sending {
     }
 }
 
-/// Waits for a first span, then a while for others; what it has so far stays in the batch if it is dropped.
-async fn gather(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>, patience: Duration) {
+/// Waits for a first span, then a while for others; the spans stay in the batch if this is dropped.
+async fn collect_batch(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>, patience: Duration) {
     if spans.recv_many(batch, 1).await == 0 {
-        // Nobody watches spans any more; only the end is left to wait for.
+        // There are no more spans; wait for the end.
         std::future::pending::<()>().await;
     }
     let more = async {

@@ -1,4 +1,4 @@
-//! Which trace a span belongs to, and as what: from its own fields, from its parent, or a new one.
+//! The trace context of a span: from its own fields, from its parent, or a new one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,19 +11,19 @@ use crate::http::trace_of;
 /// Whether this process sends traces.
 static IS_TRACED: AtomicBool = AtomicBool::new(false);
 
-/// From here on traces are sent.
+/// Marks this process as sending traces.
 pub(super) fn set_traced() {
     IS_TRACED.store(true, Ordering::Relaxed);
 }
 
-/// A span's place.
+/// A span's trace context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SpanContext {
     pub(super) trace: u128,
     pub(super) span: u64,
-    /// The span it is part of, if there is one.
+    /// The parent span, if there is one.
     pub(super) parent: Option<u64>,
-    /// Whether whoever began the trace wants it to be kept.
+    /// Whether the trace is sampled.
     pub(super) is_sampled: bool,
 }
 
@@ -33,12 +33,12 @@ impl SpanContext {
         SpanContext { trace: entropy.bits().max(1), span: span_id(entropy), parent: None, is_sampled: true }
     }
 
-    /// A span below this one.
+    /// A child span.
     pub(super) fn child(self, entropy: &Entropy) -> SpanContext {
         SpanContext { span: span_id(entropy), parent: Some(self.span), ..self }
     }
 
-    /// What a `traceparent` names, as the place of a span.
+    /// Parses a `traceparent`.
     pub(super) fn named(traceparent: &str) -> Option<SpanContext> {
         let trace = Traceparent::parse(traceparent)?;
         Some(SpanContext {
@@ -49,7 +49,7 @@ impl SpanContext {
         })
     }
 
-    /// The `traceparent` that names this span.
+    /// The `traceparent` of this span.
     fn header(self) -> String {
         format!("00-{:032x}-{:016x}-{:02x}", self.trace, self.span, u8::from(self.is_sampled))
     }
@@ -60,7 +60,8 @@ fn span_id(entropy: &Entropy) -> u64 {
     (entropy.bits() as u64).max(1)
 }
 
-/// Gives a request without a trace one of its own, if traces are sent, so that what it submits belongs to it; its name.
+/// Starts a trace for a request without one, if traces are sent, so that the jobs it submits belong to it; returns its
+/// `traceparent`.
 pub(crate) fn adopt(headers: &mut HeaderMap, entropy: &Entropy) -> Option<String> {
     if !IS_TRACED.load(Ordering::Relaxed) || trace_of(headers).is_some() {
         return None;

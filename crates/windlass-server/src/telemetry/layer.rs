@@ -1,6 +1,5 @@
-//! Watches spans from their beginning to their end, and hands over those that ended. A span says what it is by its fields:
-//! `otel.name`, `otel.kind` and `otel.status_code` as others read them too, `traceparent` for a parent elsewhere, and `own`
-//! for a place that was given to it before it began.
+//! Records spans and forwards finished ones. A span's fields describe it: `otel.name`, `otel.kind` and `otel.status_code`
+//! as usual, `traceparent` for a remote parent, and `own` for a context that was assigned before.
 
 use std::fmt::Debug;
 
@@ -17,7 +16,7 @@ use windlass::entropy::Entropy;
 
 use super::context::SpanContext;
 
-/// What is known of a span.
+/// A recorded span.
 #[derive(Debug)]
 pub(super) struct Span {
     pub(super) context: SpanContext,
@@ -30,46 +29,43 @@ pub(super) struct Span {
     pub(super) attributes: Vec<(&'static str, Attribute)>,
 }
 
-/// What kind of span it is, by the numbers of the protocol.
+/// The kind of a span, by the numbers of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Within this process.
     Internal = 1,
-    /// Answers a call.
+    /// Handles a request.
     Server = 2,
-    /// Works on what was left for it.
+    /// Processes a job.
     Consumer = 5,
 }
 
-/// What is told of a span.
+/// An attribute's value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Attribute {
-    /// A text.
     Text(String),
-    /// A number.
     Number(i64),
-    /// Yes or no.
     Truth(bool),
 }
 
-/// Watches spans.
+/// Records spans.
 pub(super) struct SpanLayer {
     ended: mpsc::Sender<Span>,
     entropy: Entropy,
-    /// Wall time when it began to watch, and the time since: so that children never begin before their parents.
+    /// Wall time at the start, and a monotonic clock since then: children never start before their parents.
     began: u128,
     watch: Stopwatch,
 }
 
 impl SpanLayer {
-    /// Hands over to this channel; what does not fit is left out, since nothing waits for a collector.
+    /// Forwards to this channel; spans that do not fit are dropped, since nothing waits for a collector.
     pub(super) fn new(ended: mpsc::Sender<Span>) -> SpanLayer {
         let millis = u128::try_from(SystemClock::new().now().as_millis()).unwrap_or_default();
         let began = millis * 1_000_000;
         SpanLayer { ended, entropy: Entropy::from_system(), began, watch: Stopwatch::start() }
     }
 
-    /// The same, watching only the spans of this project.
+    /// As a layer that records only this project's spans.
     pub(super) fn watching<S>(self) -> Box<dyn Layer<S> + Send + Sync>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -125,13 +121,13 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for SpanLayer {
         let Some(span) = context.span(&id) else { return };
         let Some(ended) = span.extensions_mut().remove::<Span>() else { return };
         if ended.context.is_sampled {
-            // A collector that cannot follow gets less; jobs do not wait for it.
+            // A slow collector gets fewer spans; jobs do not wait for it.
             let _full = self.ended.try_send(Span { ended: self.now(), ..ended });
         }
     }
 }
 
-/// The fields of a span as they come.
+/// The fields of a span.
 #[derive(Default)]
 struct Fields {
     traceparent: Option<String>,

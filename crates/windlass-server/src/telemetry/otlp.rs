@@ -1,4 +1,4 @@
-//! Spans as OTLP writes them in JSON: ids in hexadecimal, 64-bit numbers as texts.
+//! Spans in OTLP's JSON format: ids in hexadecimal, 64-bit numbers as strings.
 
 use serde_json::{Value, json};
 

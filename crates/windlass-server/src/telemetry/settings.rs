@@ -1,5 +1,5 @@
-//! Where traces go, by the variables that OpenTelemetry defines for all programs. What is not understood is refused at the
-//! start: traces that quietly go nowhere are missed when they are needed.
+//! Trace settings, from OpenTelemetry's standard variables. Invalid settings are an error at startup, because missing
+//! traces are noticed too late.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::limits::{SPAN_CALL_TIME_MAX, SPANS_SENT_EVERY};
 
-/// Where traces go, and how.
+/// The collector and how to send to it.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// The whole address.
+    /// The full URL.
     pub(super) url: String,
     pub(super) headers: HeaderMap,
-    /// What this program is called in traces.
+    /// The service name in traces.
     pub(super) service: String,
     pub(super) sent_every: Duration,
     pub(super) time_max: Duration,
 }
 
 impl Settings {
-    /// What the environment says; nothing if it names no collector.
+    /// The settings from the environment; None if it names no collector.
     pub(super) fn from_environment() -> anyhow::Result<Option<Settings>> {
         Settings::read(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
     }
@@ -40,8 +40,8 @@ impl Settings {
         if let Some(protocol) = either("PROTOCOL") {
             anyhow::ensure!(
                 protocol.starts_with("http/"),
-                "OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, but traces are sent over HTTP only: \
-                 name the collector's HTTP port (4318 as a rule) and leave it out"
+                "OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, but traces are sent over HTTP only: use the \
+                 collector's HTTP port (usually 4318) and unset it"
             );
         }
         let headers = headers(either("HEADERS").as_deref().unwrap_or_default())?;
@@ -55,11 +55,11 @@ impl Settings {
 
 fn millis(name: &str, text: Option<String>, default: Duration) -> anyhow::Result<Duration> {
     let Some(text) = text else { return Ok(default) };
-    let millis = text.trim().parse().with_context(|| format!("{name} is no number of milliseconds"))?;
+    let millis = text.trim().parse().with_context(|| format!("{name} is not a number of milliseconds"))?;
     Ok(Duration::from_millis(millis))
 }
 
-/// `name=value,name=value`; values are shown in no error, since they are secrets as a rule.
+/// `name=value,name=value`; errors do not contain the values, which are usually secrets.
 fn headers(text: &str) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {

@@ -1,5 +1,5 @@
-//! What a collector would see of workers in the same process as their store: the run of every job in the trace of its
-//! submission, alone or in a call for many.
+//! Spans of workers in the same process as their store: every run is in the trace of its job's submission, alone or in a
+//! batch.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn traceparent(number: u64) -> String {
     format!("00-{:032x}-{:016x}-01", 0xa0 + number, 0xb0 + number)
 }
 
-/// Submits three jobs, each in a trace of its own, lets a worker run them, and gives the spans of their runs.
+/// Submits three jobs, each in its own trace, lets a worker run them, and returns the spans of their runs.
 async fn runs_of(worker: impl FnOnce(Worker) -> Worker) -> Vec<Span> {
     let (ended, mut spans) = mpsc::channel(1_000);
     let watching = Registry::default().with(SpanLayer::new(ended).watching());
@@ -77,7 +77,7 @@ async fn a_call_for_many_jobs_is_seen_in_the_trace_of_each() {
     let runs =
         runs_of(|worker| worker.handle_batch(BatchOptions::new(3, std::time::Duration::ZERO), handler)).await;
     assert_each_is_in_its_trace(&runs);
-    // Only the run of the one that failed is an error.
+    // Only the run of the failed job is an error.
     let failed: Vec<u128> = runs.iter().filter(|span| span.is_error).map(|span| span.context.trace).collect();
     assert_eq!(failed, [0xa1]);
 }

@@ -1,5 +1,5 @@
-//! Callbacks: a worker in the server delivers the reports that the store submits as jobs when others end. Retries,
-//! dead letters and pauses of deliveries are those of any job.
+//! Callbacks: a worker in the server delivers them. The store submits a callback as a job when another job becomes final
+//! (M95). Retries, dead letters and pauses apply as to any job.
 
 use std::future::Future;
 
@@ -20,10 +20,10 @@ use super::signing_keys::SigningKeys;
 use super::{outcome, signature};
 use crate::limits;
 
-/// Delivers callbacks until `shutdown` is over.
+/// Delivers callbacks until `shutdown` completes.
 pub async fn run(store: Store, webhooks: WebhookClient, shutdown: impl Future<Output = ()>) {
     let client = Client::from_store_without_maintenance(store.clone()).as_caller(Caller::system());
-    let carrier = CallbackWorker { keyring: SigningKeys::new(store.clone()), store, client: webhooks };
+    let carrier = CallbackWorker { signing: SigningKeys::new(store.clone()), store, client: webhooks };
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let carrier = carrier.clone();
@@ -33,7 +33,7 @@ pub async fn run(store: Store, webhooks: WebhookClient, shutdown: impl Future<Ou
             .queue(callback::QUEUE, limits::CALLBACKS_AT_ONCE)
             .drain(limits::CALL_DRAIN_MAX)
             .grace(limits::CALL_GRACE)
-            // Without a wait it was the last attempt, and the delay does not matter.
+            // Without a delay it was the last attempt, and the value does not matter.
             .retry_delay(|cx, _| callback::retry_after(cx.failures() + 1).unwrap_or_default())
             .handle_any(move |cx| {
                 let carrier = carrier.clone();
@@ -41,7 +41,7 @@ pub async fn run(store: Store, webhooks: WebhookClient, shutdown: impl Future<Ou
             });
         match worker.run_until(&mut shutdown).await {
             Ok(_) => return,
-            Err(error) => tracing::error!(%error, "cannot deliver callbacks, will start anew"),
+            Err(error) => tracing::error!(%error, "cannot deliver callbacks, restarting"),
         }
         tokio::select! {
             () = &mut shutdown => return,
@@ -50,7 +50,7 @@ pub async fn run(store: Store, webhooks: WebhookClient, shutdown: impl Future<Ou
     }
 }
 
-/// What a report tells of.
+/// The event of a callback.
 fn event_of(body: &[u8]) -> Result<String, Failure> {
     #[derive(Deserialize)]
     struct Report {
@@ -60,30 +60,30 @@ fn event_of(body: &[u8]) -> Result<String, Failure> {
     let event =
         report.map(|report| report.r#type).filter(|event| event.bytes().all(|b| b.is_ascii_graphic()));
     event.ok_or_else(|| {
-        Failure::permanent("callback_unreadable", "this callback is not a report: it cannot be delivered")
+        Failure::permanent("callback_unreadable", "this callback has no valid body: it cannot be delivered")
     })
 }
 
-/// What delivers callbacks.
+/// Delivers callbacks.
 #[derive(Clone)]
 struct CallbackWorker {
     store: Store,
     client: WebhookClient,
-    keyring: SigningKeys,
+    signing: SigningKeys,
 }
 
 impl CallbackWorker {
-    /// Delivers one; the message has the same id whenever it is sent again.
+    /// Delivers one callback; retries have the same message id.
     async fn deliver(&self, cx: &Cx) -> anyhow::Result<()> {
         let Some(url) = cx.labels().callback_url.as_deref() else {
-            let told = "this callback does not say where to: it cannot be delivered";
-            return Err(Failure::permanent("callback_without_address", told).into());
+            let problem = "this callback has no URL: it cannot be delivered";
+            return Err(Failure::permanent("callback_without_address", problem).into());
         };
         let clock = &self.store.environment().clock;
         let body = Bytes::from(cx.payload().bytes.to_vec());
         let endpoint = Endpoint::new(Purpose::Callback, url)
             .map_err(|error| outcome::of_error(url, &CallError::Refused(error)))?;
-        let keys = self.keyring.keys(cx.tenant(), &endpoint).await?;
+        let keys = self.signing.keys(cx.tenant(), &endpoint).await?;
         let event = event_of(&body)?;
         let id = cx.job_id().to_string();
         let message = Message { id: &id, at: clock.now(), event: &event, endpoint: &endpoint, body: &body };
@@ -93,7 +93,7 @@ impl CallbackWorker {
         let call = Call { url, headers, body, time_max, answer_bytes_max: None };
         let answer = tokio::select! {
             answer = self.client.call(call) => answer.map_err(|error| outcome::of_error(url, &error))?,
-            () = cx.cancelled() => return Err(Failure::temporary("stopped while the call was under way").into()),
+            () = cx.cancelled() => return Err(Failure::temporary("stopped during the call").into()),
         };
         Ok(outcome::of_answer(url, &answer, clock.now())?)
     }

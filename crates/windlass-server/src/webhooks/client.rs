@@ -1,5 +1,5 @@
-//! One call to a receiver: over a connection of its own to a checked address, bounded in time and size. It neither follows
-//! redirects nor judges the answer.
+//! One call to a receiver: over its own connection to a checked address, limited in time and size. Does not follow
+//! redirects or interpret the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,67 +23,67 @@ use windlass::webhook_url::{Host, Scheme, Target, TargetError, TargetPolicy};
 use super::resolve::{Guard, Resolve, ResolvedTarget, SystemResolver};
 use crate::limits;
 
-/// Why there is no answer. None of these holds anything that a receiver sent.
+/// Why there is no response. Contains no data from the receiver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// It may not be called.
+    /// The address may not be called.
     #[error("the address {0}")]
     Refused(TargetError),
-    /// Its name has no address now.
+    /// The name cannot be resolved.
     #[error("the name was not resolved: {0}")]
     Unresolved(String),
-    /// No connection was made.
-    #[error("no connection was made: {0}")]
+    /// No connection.
+    #[error("no connection: {0}")]
     Unreachable(String),
-    /// What it says of itself is not believed.
-    #[error("no encrypted connection was made: {0}")]
+    /// The TLS handshake failed.
+    #[error("TLS handshake failed: {0}")]
     Untrusted(String),
-    /// The connection broke, or what came over it was no answer.
-    #[error("no answer was understood: {0}")]
+    /// The connection broke, or the response is invalid.
+    #[error("invalid response: {0}")]
     Broken(String),
     /// It took too long.
-    #[error("there was no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     TooSlow(Duration),
 }
 
-/// What is sent.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Call<'a> {
-    /// Where.
+    /// The receiver's address.
     pub url: &'a str,
-    /// Beside those that every call has.
+    /// In addition to those of every call.
     pub headers: HeaderMap,
-    /// What.
+    /// The body.
     pub body: Bytes,
-    /// How long it may take in all.
+    /// Maximum time in total.
     pub time_max: Duration,
-    /// Bytes of the answer's body that are read, if it is a success; none for nothing.
+    /// Bytes of a successful response's body that are read; None to skip it.
     pub answer_bytes_max: Option<usize>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// How it went.
+    /// The status.
     pub status: StatusCode,
-    /// When to come again, as it was written.
+    /// The `Retry-After` header.
     pub retry_after: Option<HeaderValue>,
-    /// The body, if it was asked for.
+    /// The body, if it was requested.
     pub body: Body,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// Nobody asked for it.
+    /// Not requested.
     Unread,
-    /// All of it.
+    /// Complete.
     Whole(Bytes),
-    /// It was longer than asked for.
+    /// Longer than requested.
     TooLong,
 }
 
-/// What makes calls; cheap to clone.
+/// Makes calls; cheap to clone.
 #[derive(Clone)]
 pub struct WebhookClient {
     guard: Guard,
@@ -92,12 +92,12 @@ pub struct WebhookClient {
 }
 
 impl WebhookClient {
-    /// A client that calls what the policy allows, and believes whom the machine believes.
+    /// A client that calls what the policy allows, with the system's trusted certificates.
     pub fn new(policy: TargetPolicy) -> WebhookClient {
         WebhookClient::with(policy, Arc::new(SystemResolver), trusted_authorities())
     }
 
-    /// The same with a resolver and authorities of the caller's.
+    /// Like [`WebhookClient::new`], with a resolver and trusted certificates.
     pub fn with(
         policy: TargetPolicy,
         resolver: Arc<dyn Resolve>,
@@ -105,7 +105,7 @@ impl WebhookClient {
     ) -> WebhookClient {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("ring has what the default versions of TLS need")
+            .expect("ring supports the default versions of TLS")
             .with_root_certificates(authorities)
             .with_no_client_auth();
         WebhookClient {
@@ -118,7 +118,7 @@ impl WebhookClient {
     /// Makes a call.
     ///
     /// # Errors
-    /// [`CallError`] says why there is no answer; an answer of any status is one.
+    /// [`CallError`] if there is no response; a response of any status is not an error.
     pub async fn call(&self, call: Call<'_>) -> Result<Answer, CallError> {
         let time_max = call.time_max;
         let answer = tokio::time::timeout(time_max, self.exchange(call)).await;
@@ -148,7 +148,7 @@ impl WebhookClient {
         for address in admitted.addresses.iter().take(limits::CALL_ADDRESSES_MAX) {
             match tokio::time::timeout(self.connect_time_max, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    // Small requests: waiting to fill a packet helps nobody. If it cannot be set, it is only slower.
+                    // Disables Nagle's algorithm: requests are small. If it fails, it is only slower.
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
@@ -164,7 +164,7 @@ fn server_name(target: &Target) -> Result<ServerName<'static>, CallError> {
     match &target.host {
         Host::Address(address) => Ok(ServerName::from(*address)),
         Host::Name(name) => ServerName::try_from(name.clone())
-            .map_err(|_| CallError::Untrusted("no certificate can be for such a name".into())),
+            .map_err(|_| CallError::Untrusted("no certificate can be valid for this name".into())),
     }
 }
 
@@ -179,10 +179,10 @@ async fn send(
         .handshake(TokioIo::new(stream))
         .await
         .map_err(broken)?;
-    // Dropped with this call, and with it the connection: nothing of a receiver outlives its call.
+    // Dropped with this call, and with it the connection: no connection outlives its call.
     let mut driver = JoinSet::new();
     driver.spawn(async move {
-        // Whatever happens to the connection, the sender hears of it.
+        // The sender receives errors of the connection.
         let _ = connection.await;
     });
     let mut request = hyper::Request::new(Full::new(call.body));
@@ -204,7 +204,8 @@ async fn send(
 
 fn headers(target: &Target, mut headers: HeaderMap) -> Result<HeaderMap, CallError> {
     let host = HeaderValue::try_from(target.authority());
-    let host = host.map_err(|_| CallError::Refused(TargetError::Malformed("its host is no name")))?;
+    let host =
+        host.map_err(|_| CallError::Refused(TargetError::Malformed("its host is not a valid name")))?;
     headers.insert(HOST, host);
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION"))));
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -229,15 +230,14 @@ fn broken(error: hyper::Error) -> CallError {
     CallError::Broken(format!("{error}{cause}"))
 }
 
-/// The authorities that the machine believes, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name. Without any, only
-/// encrypted calls fail, and say so.
+/// The system's trusted certificates, or those in `SSL_CERT_FILE` and `SSL_CERT_DIR`. Without any, only `https` calls fail.
 pub fn trusted_authorities() -> RootCertStore {
     let found = rustls_native_certs::load_native_certs();
     let mut authorities = RootCertStore::empty();
     let (taken, _unreadable) = authorities.add_parsable_certificates(found.certs);
     if taken == 0 {
         tracing::warn!(
-            "there is no certificate to trust, so https is not called: install some, or set SSL_CERT_FILE"
+            "no trusted certificates found, so https calls fail: install some, or set SSL_CERT_FILE"
         );
     }
     authorities

@@ -1,5 +1,5 @@
-//! What an answer, or none, means for the job that was sent: done, again later, or never. Messages say what to do about it,
-//! and hold neither secrets nor anything that a receiver wrote.
+//! Maps a response, or its absence, to the outcome of the job: completed, retry, or permanent failure. Messages say what to
+//! do, and contain neither secrets nor text from the receiver.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,21 +12,21 @@ use windlass::webhook_url::Target;
 use super::client::{Answer, CallError};
 use crate::limits;
 
-/// Whether the receiver took it.
+/// Whether the receiver accepted it.
 ///
 /// # Errors
-/// The failure to report: temporary for `5xx`, `408`, `425`, `429`, redirects and whatever is no final answer, permanent for
-/// every other `4xx`.
+/// The failure to report: temporary for `5xx`, `408`, `425`, `429`, redirects and non-final responses, permanent for every
+/// other `4xx`.
 pub fn of_answer(url: &str, answer: &Answer, now: Timestamp) -> Result<(), Failure> {
     let status = answer.status;
     let asked = answer.retry_after.as_ref().and_then(|value| delay(value, now));
     let asked = asked.map(|delay| delay.min(limits::RETRY_AFTER_MAX));
     let Some(failure) = Failure::from_http_status(status.as_u16(), asked) else { return Ok(()) };
-    let message = format!("{} answered {status}: {}", display_url(url), advice(status));
+    let message = format!("{} responded with {status}: {}", display_url(url), advice(status));
     Err(Failure { message, ..failure })
 }
 
-/// The failure to report when there was no answer.
+/// The failure to report if there was no response.
 pub fn of_error(url: &str, error: &CallError) -> Failure {
     let (code, advice) = match error {
         CallError::Refused(refused) => {
@@ -35,39 +35,39 @@ pub fn of_error(url: &str, error: &CallError) -> Failure {
                 format!("{}: the address {refused}", display_url(url)),
             );
         }
-        CallError::Unresolved(_) => ("target_unresolved", "check the name and the resolver of this server"),
+        CallError::Unresolved(_) => ("target_unresolved", "check the name and this server's resolver"),
         CallError::Unreachable(_) => {
-            ("target_unreachable", "check that it listens and that no firewall is between")
+            ("target_unreachable", "check that it listens and that no firewall blocks it")
         }
         CallError::Untrusted(_) => {
-            ("target_untrusted", "check its certificate, or give this server its authority's")
+            ("target_untrusted", "check its certificate, or trust its authority on this server")
         }
-        CallError::Broken(_) => ("answer_broken", "check that a web server answers there"),
-        CallError::TooSlow(_) => ("answer_too_slow", "answer first and work later, or allow more time"),
+        CallError::Broken(_) => ("answer_broken", "check that a web server listens there"),
+        CallError::TooSlow(_) => ("answer_too_slow", "respond first and work later, or allow more time"),
     };
     Failure::temporary(format!("{}: {error}; {advice}", display_url(url))).with_code(code)
 }
 
 fn advice(status: StatusCode) -> &'static str {
     match status.as_u16() {
-        300..=399 => "redirects are not followed, give the address where they lead",
-        401 | 403 => "let it take calls that carry a valid signature",
-        404 | 405 => "check the path, and that it takes POST",
-        410 => "it wants no more of these, so give another address",
-        413 => "let it take larger bodies",
-        408 | 425 | 429 | 503 => "it is sent again when it may be ready",
-        400..=499 => "it will not take this one, whatever is tried: see its own log",
-        500..=599 => "it is sent again: see its own log",
-        _ => "that is no final answer",
+        300..=399 => "redirects are not followed, use their target address",
+        401 | 403 => "it must accept calls with a valid signature",
+        404 | 405 => "check the path, and that it accepts POST",
+        410 => "it accepts no more of these, use another address",
+        413 => "it must accept larger bodies",
+        408 | 425 | 429 | 503 => "will be retried later",
+        400..=499 => "it rejects this call permanently: see its own log",
+        500..=599 => "will be retried: see its own log",
+        _ => "not a final response",
     }
 }
 
-/// The target without path and query, which may carry a secret.
+/// The target without path and query, which may contain a secret.
 fn display_url(url: &str) -> String {
     Target::parse(url).map_or_else(|_| "the receiver".to_owned(), |target| target.to_string())
 }
 
-/// What `Retry-After` asks for: seconds, or until a date.
+/// The delay of `Retry-After`: seconds, or until a date.
 fn delay(value: &HeaderValue, now: Timestamp) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(after("0"), Some(Duration::ZERO));
         assert_eq!(after("120"), Some(Duration::from_secs(120)));
         assert_eq!(after("Sun, 06 Nov 1994 08:51:37 GMT"), Some(Duration::from_secs(120)));
-        assert_eq!(after("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO), "that is over");
+        assert_eq!(after("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO), "in the past");
         assert_eq!(after("18446744073709551615"), Some(limits::RETRY_AFTER_MAX));
         assert_eq!(after("Fri, 31 Dec 9999 23:59:59 GMT"), Some(limits::RETRY_AFTER_MAX));
         for nonsense in ["", "-1", "1.5", "soon", "99999999999999999999999"] {
@@ -128,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_helps_and_holds_no_secret() {
-        let mut told: Vec<Failure> =
+    fn messages_help_and_contain_no_secret() {
+        let mut failures: Vec<Failure> =
             [302, 404, 410, 500, 999].map(|status| judged(status, None).unwrap_err()).into();
         let errors = [
             CallError::Refused(TargetError::Port(25)),
@@ -139,17 +139,17 @@ mod tests {
             CallError::Broken("connection reset".into()),
             CallError::TooSlow(Duration::from_secs(15)),
         ];
-        told.extend(errors.iter().map(|error| of_error(URL, error)));
-        for failure in &told {
+        failures.extend(errors.iter().map(|error| of_error(URL, error)));
+        for failure in &failures {
             assert!(!failure.message.contains("hunter2"), "{failure}");
             assert!(failure.message.starts_with("https://example.com"), "{failure}");
             assert!(failure.code.is_some(), "{failure}");
         }
         assert_eq!(
-            told[5].category,
+            failures[5].category,
             Category::Permanent,
-            "what may not be called now may not be called later"
+            "an address that is not allowed now is not allowed later"
         );
-        assert!(told[6..].iter().all(|failure| failure.category == Category::Temporary));
+        assert!(failures[6..].iter().all(|failure| failure.category == Category::Temporary));
     }
 }

@@ -1,5 +1,5 @@
-//! Push workers: a queue with a target has its jobs posted there, and the answer is the outcome. So a web program with one
-//! endpoint is a worker. Leases, limits, pauses and retries are those of any worker; nothing of them is decided here.
+//! Push workers: the jobs of a queue with a push target are posted to it, and the response is the outcome. A web
+//! application with one endpoint is then a worker. Leases, limits, pauses and retries are those of any worker.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,39 +26,38 @@ use super::signing_keys::SigningKeys;
 use super::{outcome, signature};
 use crate::limits;
 
-/// What a pushed job says it is, beside the events of reports.
+/// The event of a pushed job.
 const EVENT: &str = "job.push";
 
-/// Which queue of whom; no tenant means everybody.
+/// A queue and its tenant; None for all tenants.
 type PushKey = (QueueName, Option<Tenant>);
 
-/// What all push workers of a server share.
+/// State shared by all push workers of a server.
 #[derive(Clone)]
 struct PushContext {
     store: Store,
     client: WebhookClient,
-    keyring: SigningKeys,
+    signing: SigningKeys,
     targets: Arc<RwLock<PushTargets>>,
 }
 
-/// A worker that runs for a target.
+/// A running worker of a target.
 struct Runner {
     concurrency: u32,
     stop: CancellationToken,
 }
 
-/// Sends the jobs of all queues that have a target until `shutdown` is over; a target that is set, changed or cleared
-/// counts within a second.
+/// Pushes the jobs of all queues with a target until `shutdown` completes; changes of targets apply within a second.
 pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
-    let keyring = SigningKeys::new(store.clone());
-    let desk = PushContext { store, client, keyring, targets: Arc::default() };
+    let signing = SigningKeys::new(store.clone());
+    let desk = PushContext { store, client, signing, targets: Arc::default() };
     let mut runners: BTreeMap<PushKey, Runner> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         match desk.store.push_targets().await {
             Ok(targets) => desk.follow(targets, &mut runners, &mut tasks),
-            Err(error) => tracing::warn!(%error, "cannot read push targets, will try again"),
+            Err(error) => tracing::warn!(%error, "cannot read push targets, retrying"),
         }
         while tasks.try_join_next().is_some() {}
         tokio::select! {
@@ -73,10 +72,10 @@ pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Outp
 }
 
 impl PushContext {
-    /// Starts and stops workers until they are those that the targets ask for.
+    /// Starts and stops workers to match the targets.
     fn follow(&self, targets: PushTargets, runners: &mut BTreeMap<PushKey, Runner>, tasks: &mut JoinSet<()>) {
         runners.retain(|whose, runner| {
-            // One that runs as it should goes on: another address or time limit counts from its next job.
+            // A worker with the same concurrency continues: another address or time limit applies from its next job on.
             let stays = targets.get(whose).is_some_and(|push| push.concurrency == runner.concurrency);
             if !stays {
                 runner.stop.cancel();
@@ -93,7 +92,7 @@ impl PushContext {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
     }
 
-    /// Runs a worker for one target until it is told to stop.
+    /// Runs a worker for one target until it is stopped.
     async fn work(self, whose: PushKey, concurrency: u32, stop: CancellationToken) {
         let (name, tenant) = &whose;
         let caller = Caller { kind: "system", ..Caller::new("windlass.push", Role::Worker, tenant.clone()) };
@@ -111,7 +110,7 @@ impl PushContext {
                     async move { desk.push(&of, &cx).await }
                 });
             if let Err(error) = worker.run_until(stop.cancelled()).await {
-                tracing::error!(%error, queue = %name, "push worker cannot go on, will start anew");
+                tracing::error!(%error, queue = %name, "push worker failed, restarting");
                 tokio::select! {
                     () = stop.cancelled() => {}
                     () = tokio::time::sleep(limits::CALL_ERROR_PAUSE) => {}
@@ -124,17 +123,17 @@ impl PushContext {
         self.targets.read().unwrap_or_else(PoisonError::into_inner).get(whose).cloned()
     }
 
-    /// Sends one job; its result is the answer's body if that is JSON.
+    /// Pushes one job; its result is the response's body if that is JSON.
     async fn push(&self, whose: &PushKey, cx: &Cx) -> anyhow::Result<Option<Box<RawValue>>> {
-        // The target was cleared while the job was claimed: it is for others.
+        // The target was cleared while the job was claimed: leave it to other workers.
         let Some(push) = self.target(whose) else { return Err(Snooze(limits::PUSH_TARGETS_EVERY).into()) };
         let environment = self.store.environment();
         let now = environment.clock.now();
         let bytes = Bytes::from(cx.payload().bytes.to_vec());
-        // Signed for whoever owns the target: everybody's target must not need every tenant's secret.
+        // Signed for the owner of the target: a target for all tenants must not need every tenant's secret.
         let endpoint = Endpoint::new(Purpose::Push, &push.url)
             .map_err(|error| outcome::of_error(&push.url, &CallError::Refused(error)))?;
-        let keys = self.keyring.keys(whose.1.as_ref().unwrap_or(&Tenant::default()), &endpoint).await?;
+        let keys = self.signing.keys(whose.1.as_ref().unwrap_or(&Tenant::default()), &endpoint).await?;
         let id = cx.job_id().to_string();
         let message = Message { id: &id, at: now, event: EVENT, endpoint: &endpoint, body: &bytes };
         let headers = signature::sign(message, facts(cx), &keys);
@@ -147,7 +146,7 @@ impl PushContext {
         };
         let answer = tokio::select! {
             answer = self.client.call(call) => answer.map_err(|error| outcome::of_error(&push.url, &error))?,
-            () = cx.cancelled() => return Err(Failure::temporary("stopped while the call was under way").into()),
+            () = cx.cancelled() => return Err(Failure::temporary("stopped during the call").into()),
         };
         outcome::of_answer(&push.url, &answer, environment.clock.now())?;
         match answer.body {
@@ -155,14 +154,15 @@ impl PushContext {
             Body::Whole(body) => Ok(serde_json::from_slice(&body).ok()),
             Body::TooLong => {
                 let limit = environment.options.payload_bytes_max;
-                let told = format!("it was done, but its result has over {limit} bytes: answer with less");
-                Err(Failure::permanent("result_too_large", told).into())
+                let problem =
+                    format!("the job was done, but its result exceeds {limit} bytes: respond with less");
+                Err(Failure::permanent("result_too_large", problem).into())
             }
         }
     }
 }
 
-/// What a receiver should know of a job beside its payload.
+/// Headers with job data besides the payload.
 fn facts(cx: &Cx) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let plain = HeaderValue::from_str(&cx.payload().content_type);
@@ -186,15 +186,15 @@ fn facts(cx: &Cx) -> HeaderMap {
     headers
 }
 
-/// Text as it may stand in a header line: what is not visible ASCII, and `%` itself, is percent-encoded.
+/// Text for a header: percent-encodes `%` and everything but visible ASCII.
 fn visible(text: &str) -> HeaderValue {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_graphic() && byte != b'%' {
             encoded.push(char::from(byte));
         } else {
-            write!(encoded, "%{byte:02X}").expect("text can always be written to");
+            write!(encoded, "%{byte:02X}").expect("writing to a string cannot fail");
         }
     }
-    HeaderValue::try_from(encoded).expect("visible ASCII may stand in a header line")
+    HeaderValue::try_from(encoded).expect("visible ASCII is a valid header value")
 }

@@ -1,5 +1,6 @@
-//! Where calls may go: resolves a name once, checks every address it has, and hands out only what was checked. The rule is
-//! the library's; that the connection goes to a checked address, and to no later answer of a resolver, is settled here.
+//! Resolves and checks targets (SSRF protection): resolves a name once, checks every address, and returns only checked
+//! addresses. The library defines the policy; this module makes sure that the connection uses a checked address and no
+//! later DNS response.
 
 use std::future::Future;
 use std::io;
@@ -11,16 +12,16 @@ use windlass::webhook_url::{Host, Target, TargetError, TargetPolicy};
 
 use super::client::CallError;
 
-/// What a resolver answers.
+/// The result of a resolver.
 pub type Resolved<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
 
-/// Something that knows the addresses of names.
+/// A name resolver.
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Resolved<'a>;
 }
 
-/// The machine's own resolver.
+/// The system's resolver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -30,14 +31,14 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// What stands between a web address and a connection.
+/// Resolves and checks web addresses.
 #[derive(Clone)]
 pub struct Guard {
     policy: TargetPolicy,
     resolver: Arc<dyn Resolve>,
 }
 
-/// A target with the addresses that may be connected to.
+/// A target with its checked addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedTarget {
     /// The target.
@@ -52,8 +53,8 @@ impl Guard {
         Guard { policy, resolver }
     }
 
-    /// Checks a web address and everything it resolves to. One address that is not allowed refuses them all: a name that
-    /// leads inside and outside is a trick, or a mistake.
+    /// Checks a web address and everything it resolves to. One forbidden address rejects them all: a name with internal and
+    /// external addresses is an attack or a mistake.
     ///
     /// # Errors
     /// [`CallError::Refused`] if it may not be called, [`CallError::Unresolved`] if its name has no address now.

@@ -1,6 +1,6 @@
-//! Signatures by which a receiver knows who calls: Standard Webhooks, version `v1` (HMAC with SHA-256), and one of our own
-//! over the header lines. Each endpoint has a secret of its own, derived from the tenant's, so that a message for one
-//! receiver is worth nothing at another. Keeping the tenants' secrets is the store's business.
+//! Webhook signatures: Standard Webhooks, version `v1` (HMAC with SHA-256), and our own over the headers. Each endpoint has
+//! its own secret, derived from the tenant's, so that a message for one receiver is not valid at another. The store manages
+//! the tenants' secrets.
 
 use std::fmt;
 
@@ -18,22 +18,22 @@ const AUDIENCE: HeaderName = HeaderName::from_static("windlass-audience");
 const EVENT: HeaderName = HeaderName::from_static("windlass-event");
 const HEADERS_SIGNATURE: HeaderName = HeaderName::from_static("windlass-signature");
 
-/// How the text of every secret begins.
+/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
-/// What is derived from a tenant's secret, so that nothing else that is ever derived from it is the same.
+/// The context of the key derivation, which separates it from any other use of the tenant's secret.
 const CONTEXT: &str = "windlass.webhook.v1";
 
-/// What an endpoint is called for. Each has a secret of its own: otherwise a caller who may choose a callback address could have
-/// a signed message sent to a push target, which would take it for a job.
+/// What an endpoint is called for. Each purpose has its own secret: otherwise a caller who may choose a callback address
+/// could have a signed message sent to a push target, which would take it for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Reports of ends.
+    /// Callbacks.
     Callback,
-    /// Jobs.
+    /// Pushed jobs.
     Push,
 }
 
-/// A receiver: its address without query and fragment, and what it is called for.
+/// A receiver: its address without query and fragment, and its purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     address: String,
@@ -41,17 +41,17 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint that is called at this address.
+    /// The endpoint at this address.
     ///
     /// # Errors
-    /// [`TargetError`] if it is no address.
+    /// [`TargetError`] if it is not a valid address.
     pub fn new(purpose: Purpose, url: &str) -> Result<Endpoint, TargetError> {
         let target = Target::parse(url)?;
         let path = target.path.split('?').next().unwrap_or_default();
         Ok(Endpoint { address: format!("{target}{path}"), purpose })
     }
 
-    /// The endpoint's secret, derived from its tenant's; none if that is no secret.
+    /// The endpoint's secret, derived from its tenant's; None if that is not a secret.
     pub fn secret(&self, of_tenant: &str) -> Option<String> {
         let bytes = STANDARD.decode(of_tenant.strip_prefix(PREFIX)?).ok()?;
         if bytes.is_empty() {
@@ -67,11 +67,11 @@ impl Endpoint {
     }
 }
 
-/// A secret that is shared with a receiver.
+/// A secret shared with a receiver.
 #[derive(Clone)]
 pub struct SigningKey(hmac::Key);
 
-/// Never shows the secret.
+/// Does not print the secret.
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SigningKey(whsec_…)")
@@ -79,7 +79,7 @@ impl fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// Reads a secret's text; none if it is no secret.
+    /// Parses a secret; None if it is not one.
     pub fn parse(text: &str) -> Option<SigningKey> {
         let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
         (!bytes.is_empty()).then(|| SigningKey(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
@@ -94,23 +94,22 @@ impl SigningKey {
     }
 }
 
-/// What is sent.
+/// A message to sign.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    /// The same whenever it is sent again.
+    /// The same for every retry.
     pub id: &'a str,
     /// When it is sent.
     pub at: Timestamp,
-    /// What it tells of, such as `job.completed`.
+    /// The event, such as `job.completed`.
     pub event: &'a str,
-    /// For whom it is.
+    /// The receiver.
     pub endpoint: &'a Endpoint,
     /// The body.
     pub body: &'a [u8],
 }
 
-/// The header lines with those that sign them and the body, once with each key: while a secret is replaced, receivers with
-/// either one believe it.
+/// Adds the signature headers, with one signature per key: during a rotation, receivers with either secret accept it.
 pub fn sign(message: Message<'_>, mut headers: HeaderMap, keys: &[SigningKey]) -> HeaderMap {
     let Message { id, at, event, endpoint, body } = message;
     let seconds = (at.as_millis() / 1000).to_string();
@@ -128,7 +127,7 @@ pub fn sign(message: Message<'_>, mut headers: HeaderMap, keys: &[SigningKey]) -
     headers
 }
 
-/// Every header line as `name:value`, in the order of the names, and the SHA-256 of the body in base64.
+/// Every header as `name:value`, sorted by name, and the SHA-256 of the body in base64.
 fn signed_lines(headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     let mut lines: Vec<(&str, &[u8])> =
         headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(headers[SIGNATURE], "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
-    /// Judged by the reference implementation, which reads the machine's own clock.
+    /// Verified by the reference implementation, which reads the system clock.
     #[test]
     fn receivers_with_either_secret_believe_it_while_one_is_replaced() {
         let now = windlass::clock::Clock::now(&windlass::clock::SystemClock::new());

@@ -1,5 +1,4 @@
-//! The secrets that calls are signed with, by tenant. They are asked for at every call, so that a secret that was replaced
-//! counts at once; the store keeps them at hand.
+//! Signing secrets by tenant. They are read for every call, so that a rotation applies at once; the store caches them.
 
 use windlass::job::{Failure, Tenant};
 use windlass::store::Store;
@@ -12,15 +11,15 @@ use super::signature::{Endpoint, SigningKey};
 pub struct SigningKeys(Store);
 
 impl SigningKeys {
-    /// Those that this store keeps.
+    /// The secrets of this store.
     pub fn new(store: Store) -> SigningKeys {
         SigningKeys(store)
     }
 
-    /// The keys by which one of a tenant's endpoints knows who calls, at least one.
+    /// The signing keys of a tenant's endpoint, at least one.
     ///
     /// # Errors
-    /// A temporary failure if the store is in trouble or has no secret that can be read: nothing is sent unsigned.
+    /// A temporary failure if the store fails or has no readable secret: nothing is sent unsigned.
     pub async fn keys(&self, tenant: &Tenant, endpoint: &Endpoint) -> Result<Vec<SigningKey>, Failure> {
         let unsigned = |why: String| {
             Failure::temporary(format!("nothing is sent unsigned, and {why}")).with_code("unsigned")
@@ -30,7 +29,7 @@ impl SigningKeys {
         let derived = secrets.iter().filter_map(|secret| endpoint.secret(secret.reveal()));
         let keys: Vec<SigningKey> = derived.filter_map(|secret| SigningKey::parse(&secret)).collect();
         if keys.is_empty() {
-            return Err(unsigned(format!("the secret of tenant {tenant} is none: rotate it")));
+            return Err(unsigned(format!("the secret of tenant {tenant} is not valid: rotate it")));
         }
         Ok(keys)
     }

@@ -1,11 +1,11 @@
-//! Every command: it works, speaks JSON, and fails as documented.
+//! Every command: it works, prints JSON, and fails as documented.
 
 use windlass::key::KeySecret;
 
 use crate::fixture::{Site, run, run_with};
 use crate::program::{store_in, windlass};
 
-/// Commands that look, and need nothing but a server.
+/// Commands that only read, and need nothing but a server.
 pub(crate) const LOOKS: [&[&str]; 23] = [
     &["list"],
     &["list", "--all", "--order", "claim"],
@@ -34,7 +34,7 @@ pub(crate) const LOOKS: [&[&str]; 23] = [
 
 /// Commands that change something; `ID` stands for a job's.
 const CHANGES: [&[&str]; 24] = [
-    &["queues", "set", "default", "--concurrency", "5"],
+    &["queues", "set", "default", "--max-running", "5"],
     &["types", "set", "a", "--rate", "5/s"],
     &["tenants", "set", "default", "--weight", "2"],
     &["submit", "a"],
@@ -104,9 +104,9 @@ async fn with_a_wrong_key_every_command_says_so() {
     let store = store_in(site.folder.path());
     let make = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
     let secret = run(&site.url, &make).await.well();
-    // Another process has made it: the server hears of it within a second.
+    // Another process created it: the server notices within a second.
     let is_asked_for = async { while site.run(&["list"]).await.code != 5 {} };
-    tokio::time::timeout(crate::program::PATIENCE, is_asked_for).await.expect("the server asks for keys");
+    tokio::time::timeout(crate::program::PATIENCE, is_asked_for).await.expect("the server requires keys");
     let wrong = KeySecret::new(7, [1, 2]);
     for command in LOOKS.iter().chain(&CHANGES) {
         let key = [("WINDLASS_KEY", wrong.reveal())];
@@ -140,7 +140,7 @@ async fn a_wrong_command_line_is_told_from_everything_else() {
         &["queues", "set", "default"],
         &["queues", "set", "default", "--rate", "often"],
         &["queues", "set", "default", "--aging", "slowly"],
-        &["types", "set", "a", "--concurrency", "many"],
+        &["types", "set", "a", "--max-running", "many"],
         &["tenants", "set", "a", "--budget", "1.5"],
         &["bench", "--server", "ftp://x"],
         &["list", "--key", "secret"],

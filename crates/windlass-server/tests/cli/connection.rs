@@ -33,7 +33,7 @@ async fn a_profile_names_a_server_and_its_key() {
 }
 
 #[tokio::test]
-async fn something_else_than_a_server_is_told_apart() {
+async fn something_else_than_a_server_is_recognized() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answering = tokio::spawn(async move {
@@ -54,13 +54,13 @@ async fn a_refusal_for_now_has_a_code_of_its_own() {
     assert_eq!(site.served.request("PUT", "/queues/small").json(&limit).send().await.status, 200);
     site.submit(&["a", "--queue", "small"]).await;
     let said = site.run(&["submit", "a", "--queue", "small"]).await;
-    assert!(said.code == 7 && said.err.contains("try again in"), "{said:?}");
+    assert!(said.code == 7 && said.err.contains("retry in"), "{said:?}");
     site.served.stop().await;
 }
 
-/// The stream is cut, and the job ends while nobody is there to tell of it.
+/// The stream is cut, and the job ends while no server is there to report it.
 #[tokio::test]
-async fn whoever_waits_goes_on_when_the_server_is_back() {
+async fn a_waiting_command_continues_when_the_server_is_back() {
     use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
     let site = Site::start().await;
     let mut waiting = Vec::new();
@@ -69,7 +69,7 @@ async fn whoever_waits_goes_on_when_the_server_is_back() {
         let child = windlass(words).env("WINDLASS_URL", &site.url).spawn().unwrap();
         waiting.push(child);
     }
-    // It says how the job is after it has begun to listen.
+    // The state is printed after the stream was opened.
     let mut said = BufReader::new(waiting[0].stderr.take().unwrap()).lines();
     while !said.next_line().await.unwrap().unwrap().starts_with("scheduled") {}
     let address = site.served.address.to_string();
@@ -127,7 +127,7 @@ async fn events_are_followed_as_they_happen() {
     let mut command = windlass(&["events", "-f", "--since", "1h", "--json"]);
     let mut child = command.env("WINDLASS_URL", &site.url).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // Until the stream is open nothing is promised; a pause is kept, so that it comes either way.
+    // Until the stream is open nothing is guaranteed; a pause is stored, so that it arrives either way.
     let made = site.run(&["pause", "queue", "one", "--create"]).await;
     made.well();
     let found = async {

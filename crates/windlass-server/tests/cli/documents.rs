@@ -1,6 +1,6 @@
-//! Every command that the documents show is run. Blocks marked `console` run in order, file by file, in a folder of their
-//! own; a line `<!-- not run: why -->` or `<!-- run by FILE -->` before a block says why one is left out here. A block of
-//! commands that is marked neither way fails.
+//! Every command in the documents is run. Blocks marked `console` run in order, file by file, in their own folder; a line
+//! `<!-- not run: why -->` or `<!-- run by FILE -->` before a block excludes it here. A block of commands with neither mark
+//! fails.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -36,7 +36,7 @@ fn blocks(text: &str) -> Vec<Block> {
         match (line.trim_start().strip_prefix("```"), open.take()) {
             (Some(_), Some(block)) => {
                 blocks.push(block);
-                // What excuses one block does not excuse the next.
+                // A mark applies to one block only.
                 before.clear();
             }
             (Some(word), None) => {
@@ -104,7 +104,7 @@ async fn run_document(document: &Path) {
     let text = std::fs::read_to_string(document).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut served: Option<Served> = None;
-    // What a document starts in the background goes on until its end.
+    // Background processes of a document run until its end.
     let mut background = Vec::new();
     for block in blocks(&text).iter().filter(|block| block.word == "console" && !is_excused(block)) {
         for command in commands(block) {

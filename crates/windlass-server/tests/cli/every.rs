@@ -1,4 +1,4 @@
-//! Every command that prints data, once more: as JSON, and for a reader that has gone.
+//! Every command that prints data: as JSON, and with a closed output.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,10 +7,10 @@ use crate::commands::{LOOKS, furnished};
 use crate::fixture::{Site, run_with};
 use crate::program::{PATIENCE, store_in, windlass};
 
-/// Commands that do something and tell of it as JSON. A word in capitals stands for something of its own each time: `ID` a job
-/// that waits, `FINAL` one that is over, `LINES` a file of jobs, `STORE` what is served, `COPY` a store that nobody serves,
-/// `BACKUP` its file, `NEW` a file that is not there, `NAME` a schedule.
-const DEEDS: [&[&str]; 38] = [
+/// Commands that do something and print JSON. A word in capitals stands for a new object each time: `ID` a waiting job,
+/// `FINAL` a final one, `LINES` a file of jobs, `STORE` the served store, `COPY` a store that is not served, `BACKUP` its
+/// file, `NEW` a file that does not exist, `NAME` a schedule.
+const ACTIONS: [&[&str]; 38] = [
     &["submit", "a"],
     &["batch", "LINES"],
     &["show", "ID"],
@@ -25,7 +25,7 @@ const DEEDS: [&[&str]; 38] = [
     &["priority", "70", "ID"],
     &["redrive", "FINAL"],
     &["delete", "FINAL"],
-    &["queues", "set", "default", "--concurrency", "5"],
+    &["queues", "set", "default", "--max-running", "5"],
     &["types", "set", "a", "--rate", "5/s"],
     &["tenants", "set", "default", "--weight", "2"],
     &["pause", "queue", "other", "--create"],
@@ -54,7 +54,7 @@ const DEEDS: [&[&str]; 38] = [
 /// Commands that print the same to everybody.
 const TEXTS: [&[&str]; 3] = [&["man"], &["completions", "bash"], &["--help"]];
 
-/// The words of a command with things in the places of those in capitals.
+/// The arguments of a command with the words in capitals replaced.
 async fn filled(site: &Site, words: &[&str]) -> Vec<String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -96,23 +96,23 @@ async fn filled(site: &Site, words: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_deed_is_told_as_json() {
+async fn every_action_prints_json() {
     let site = furnished().await;
-    for deed in DEEDS {
-        let mut words = filled(&site, deed).await;
+    for choice in ACTIONS {
+        let mut words = filled(&site, choice).await;
         words.push("--json".to_owned());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let documents = site.run(&words).await.documents();
         let is_told = documents.len() == 1 && documents[0].is_object();
-        assert!(is_told, "{deed:?}: {documents:?}");
+        assert!(is_told, "{choice:?}: {documents:?}");
     }
     let settings = run_with("", &["config", "check", "--json"], &[], "").await.documents();
     assert!(settings[0]["settings"].as_array().unwrap().iter().any(|setting| setting["name"] == "listen"));
     site.served.stop().await;
 }
 
-/// Runs a command whose output nobody reads. The pipe is closed before the command starts: a fast command would write to it
-/// and end with success otherwise.
+/// Runs a command with a closed output. The pipe is closed before the command starts: a fast command would otherwise write
+/// to it and succeed.
 async fn unread(site: &Site, words: &[String]) -> (Option<i32>, String) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut command = windlass(&words);
@@ -124,7 +124,7 @@ async fn unread(site: &Site, words: &[String]) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn whoever_stops_reading_ends_a_command_quietly() {
+async fn a_closed_output_ends_a_command_quietly() {
     let site = furnished().await;
     for look in LOOKS.iter().filter(|look| **look != ["keys", "list"]) {
         for extra in [&[][..], &["--json"]] {
@@ -132,25 +132,25 @@ async fn whoever_stops_reading_ends_a_command_quietly() {
             assert_eq!(unread(&site, &words).await, (Some(141), String::new()), "{words:?}");
         }
     }
-    for deed in DEEDS {
-        let mut words = filled(&site, deed).await;
+    for choice in ACTIONS {
+        let mut words = filled(&site, choice).await;
         words.push("--json".to_owned());
         let (code, said) = unread(&site, &words).await;
-        assert!(code == Some(141) && !said.contains("panicked"), "{deed:?}: {code:?} {said}");
+        assert!(code == Some(141) && !said.contains("panicked"), "{choice:?}: {code:?} {said}");
     }
     site.served.stop().await;
 }
 
-/// What was done is done, and what cannot be told in words is no reason to panic.
+/// A completed change stays, and an output that cannot be written does not panic.
 #[tokio::test]
-async fn a_deed_whose_words_nobody_reads_is_done_all_the_same() {
+async fn an_action_with_a_closed_output_is_done_all_the_same() {
     let site = furnished().await;
-    for deed in DEEDS {
-        let words = filled(&site, deed).await;
+    for choice in ACTIONS {
+        let words = filled(&site, choice).await;
         let (code, said) = unread(&site, &words).await;
         assert!(
             [Some(0), Some(141)].contains(&code) && !said.contains("panicked"),
-            "{deed:?}: {code:?} {said}"
+            "{choice:?}: {code:?} {said}"
         );
     }
     for text in TEXTS {
@@ -161,7 +161,7 @@ async fn a_deed_whose_words_nobody_reads_is_done_all_the_same() {
     site.served.stop().await;
 }
 
-/// Only `serve` and what comes before it make a store; whoever looks for one that is not there is told so.
+/// Only `serve` and the commands before it create a store; others report that it does not exist.
 #[tokio::test]
 async fn a_store_that_is_not_there_is_named_and_not_made() {
     let folder = tempfile::tempdir().unwrap();

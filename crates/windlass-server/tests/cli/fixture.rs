@@ -1,4 +1,4 @@
-//! A server with something in it, and commands that speak to it.
+//! A server with data, and commands that call it.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::program::{PATIENCE, Served, store_in, windlass};
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,

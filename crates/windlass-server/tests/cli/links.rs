@@ -17,7 +17,7 @@ async fn the_whole_graph_around_a_job_is_drawn() {
     let mail = site.submit(&["mail", "--after", &after]).await;
     for id in [&parent, &first, &after, &mail] {
         let shown = site.run(&["show", id]).await.well();
-        let (_, drawn) = shown.split_once("Jobs around it").unwrap();
+        let (_, drawn) = shown.split_once("Related jobs").unwrap();
         for other in [&parent, &after, &mail] {
             assert!(drawn.contains(other.as_str()), "{other} is missing for {id}: {drawn}");
         }
@@ -55,7 +55,7 @@ async fn names_hold_across_the_requests_of_a_batch() {
     }
     // Nothing is submitted twice, and every name is found again.
     let again = run_with(&site.url, &["batch", "-"], &[], &lines).await.well();
-    assert_eq!(again, "submitted 0 jobs, 10004 were there before\n");
+    assert_eq!(again, "submitted 0 jobs, 10004 were submitted before\n");
     site.served.stop().await;
 }
 
@@ -71,7 +71,7 @@ async fn a_line_that_names_one_that_was_refused_is_refused_with_the_reason() {
     let lines = lines.map(|line| line.to_string()).join("\n");
     let said = run_with(&site.url, &["batch", "-"], &[], &lines).await;
     assert_eq!((said.code, said.out.as_str()), (4, "submitted 1 job, 3 refused\n"), "{said:?}");
-    for part in ["line 1: ", "line 2: it names `@x`, which was refused", "line 4: "] {
+    for part in ["line 1: ", "line 2: it refers to `@x`, which was rejected", "line 4: "] {
         assert!(said.err.contains(part), "{said:?}");
     }
     site.served.stop().await;

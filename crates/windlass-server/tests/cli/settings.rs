@@ -7,22 +7,22 @@ use crate::fixture::Site;
 #[tokio::test]
 async fn a_queue_is_set_field_by_field_and_cleared_again() {
     let site = Site::start().await;
-    let refused = site.run(&["queues", "set", "mail", "--concurrency", "10"]).await;
+    let refused = site.run(&["queues", "set", "mail", "--max-running", "10"]).await;
     assert!(refused.code == 3 && refused.err.contains("--create"), "{refused:?}");
-    site.run(&["queues", "set", "mail", "--concurrency", "9", "--create"]).await.well();
+    site.run(&["queues", "set", "mail", "--max-running", "9", "--create"]).await.well();
     let set = async |words: &[&str]| {
         let all = [&["queues", "set", "mail"], words].concat();
         site.run(&all).await
     };
-    let said = set(&["--concurrency", "10", "--rate", "100/s", "--max-depth", "5,000"]).await.well();
-    for line in ["concurrency  10", "rate  100 per 1s", "max-depth  5000"] {
+    let said = set(&["--max-running", "10", "--rate", "100/s", "--max-depth", "5,000"]).await.well();
+    for line in ["max-running  10", "rate  100 per 1s", "max-depth  5000"] {
         assert!(said.contains(line), "{said}");
     }
     set(&["--retry", "backoff", "--attempts", "7", "--timeout", "10m", "--priority", "high"]).await.well();
     set(&["--fair-by", "tenant", "--aging", "1m", "--audit", "outcomes", "--rate-per-key", "5/10m"])
         .await
         .well();
-    set(&["--concurrency-per-key", "2", "--rate", "none", "--max-running", "11"]).await.well();
+    set(&["--max-running-per-key", "2", "--rate", "none", "--concurrency", "11"]).await.well();
     let queue = &site.run(&["queues", "show", "mail", "--json"]).await.documents()[0];
     assert_eq!((&queue["max_running"], &queue["max_running_per_key"]), (&json!(11), &json!(2)), "{queue}");
     assert_eq!((&queue["rate"], &queue["max_depth"]), (&Value::Null, &json!(5000)), "{queue}");
@@ -42,10 +42,10 @@ async fn a_queue_is_set_field_by_field_and_cleared_again() {
     expected["max_retries"] = json!(8);
     assert_eq!(changed["retry"], expected, "the rest of the policy stays");
     let refused = set(&["--attempts", "7", "--retry", "none"]).await;
-    assert!(refused.code == 2 && refused.err.contains("say one"), "{refused:?}");
+    assert!(refused.code == 2 && refused.err.contains("only one of them"), "{refused:?}");
     set(&["--attempts", "7"]).await.well();
-    let again = set(&["--concurrency", "11"]).await;
-    assert!(again.err.contains("so already"), "{again:?}");
+    let again = set(&["--max-running", "11"]).await;
+    assert!(again.err.contains("already in that state"), "{again:?}");
     let refused = set(&["--fair-by", "weather"]).await;
     assert!(refused.code == 4 && refused.err.contains("fair_by"), "{refused:?}");
     let shown = site.run(&["queues", "show", "mail"]).await.well();
@@ -77,7 +77,7 @@ async fn a_type_and_a_tenant_are_set_and_looked_at() {
     site.end(&worker, &claimed, json!({"outcome": "completed"})).await;
     let shown = site.run(&["types", "show", "email.send"]).await.well();
     assert!(shown.contains("1 completed") && shown.contains("5 per 1m"), "{shown}");
-    let typo = site.run(&["types", "set", "email.sent", "--concurrency", "3"]).await;
+    let typo = site.run(&["types", "set", "email.sent", "--max-running", "3"]).await;
     assert!(typo.code == 3 && typo.err.contains("did you mean `email.send`?"), "{typo:?}");
     let shown = site.run(&["types", "show", "email.sent"]).await;
     assert!(shown.err.contains("did you mean `email.send`?"), "{shown:?}");

@@ -73,7 +73,7 @@ async fn a_person_is_asked_before_many_jobs_are_changed() {
     let site = Site::start().await;
     site.submit(&["a"]).await;
     let (shown, code) = at_terminal(&site, "cancel --type a", &[], "n\n").await;
-    assert!(shown.contains("cancel 1 job? [y/N]") && shown.contains("nothing was done"), "{shown}");
+    assert!(shown.contains("cancel 1 job? [y/N]") && shown.contains("nothing was changed"), "{shown}");
     assert_eq!(code, 1);
     let (shown, code) = at_terminal(&site, "cancel --type a", &[], "y\n").await;
     assert!(shown.contains("1 of 1 job cancelled"), "{shown}");

@@ -12,7 +12,7 @@ use windlass_server::server::{Options, Server};
 use crate::client::{Answer, Request};
 use crate::fixture::{Fixture, assert_refused};
 
-/// Makes a key and gives its secret.
+/// Creates a key and returns its secret.
 pub(crate) async fn key(t: &Fixture, name: &str, role: Role, tenant: Option<&str>) -> String {
     let tenant = tenant.map(|tenant| Tenant::new(tenant).unwrap());
     let new = NewKey { tenant, ..NewKey::new(name, role) };
@@ -59,12 +59,12 @@ async fn the_first_key_binds_at_once_and_one_shape_refuses_everybody_else() {
     for path in ["/healthz", "/readyz", "/openapi.json", "/docs"] {
         assert_eq!(Request::new(t.address, "GET", path).send().await.status, 200, "{path}");
     }
-    // With keys the name under which the server is asked does not matter.
-    let elsewhere = t
+    // With keys, the host name of the request does not matter.
+    let foreign = t
         .request("GET", "/jobs")
         .header("Host", "jobs.example")
         .header("Authorization", &format!("Bearer {secret}"));
-    assert_eq!(elsewhere.send().await.status, 200);
+    assert_eq!(foreign.send().await.status, 200);
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn an_expired_key_opens_nothing() {
     assert_eq!(ask(&t, ann, "GET", "/jobs", json!({})).await.status, 401);
 }
 
-/// Model: tenant-isolation. Another tenant's job is not there, in whatever way it is asked for.
+/// M90: a job of another tenant does not exist, whatever the request is.
 #[tokio::test]
 async fn another_tenants_job_is_nowhere_to_be_found() {
     let t = Fixture::new().await;
@@ -172,7 +172,7 @@ async fn another_tenants_job_is_nowhere_to_be_found() {
     assert_eq!(bulk, json!({"matched": 0, "changed": 0}));
     let after = ask(&t, &theirs, "POST", "/jobs", json!({"type": "a", "after": [job["id"]]})).await;
     assert_refused(&after, 422, "invalid_value", Some("after.0"));
-    // Nor is its key taken there.
+    // Nor is its key accepted there.
     assert_eq!(ask(&t, &theirs, "POST", "/jobs", json!({"type": "a", "unique_key": "u"})).await.status, 201);
     assert_refused(
         &ask(&t, &theirs, "POST", "/jobs", json!({"type": "a", "tenant": "acme"})).await,
@@ -180,14 +180,14 @@ async fn another_tenants_job_is_nowhere_to_be_found() {
         "forbidden",
         None,
     );
-    // A pause by anybody but an admin counts for the own tenant only.
+    // A pause by anyone but an admin applies to their own tenant only.
     assert_eq!(ask(&t, &theirs, "POST", "/queues/default/pause", json!({})).await.status, 200);
     assert_eq!(ask(&t, &mine, "GET", "/queues/default", json!({})).await.json()["paused"], Value::Null);
     let trail = ask(&t, &theirs, "GET", "/audit?tenant=acme", json!({})).await.json();
     assert_eq!(trail["records"], json!([]));
 }
 
-/// Model: roles. A worker's key does nothing to what the worker of another key runs, though it can read who that is and knows the fence.
+/// M91: a worker's key cannot affect a job of another key's worker, though it can read the worker's id and knows the fence.
 #[tokio::test]
 async fn a_worker_key_does_nothing_to_the_jobs_of_another_worker() {
     let t = Fixture::new().await;
@@ -320,7 +320,7 @@ async fn every_role_does_its_own_and_no_more() {
     let (_, admin) = keys[0].clone();
     let worker = ask(&t, &admin, "POST", "/workers", json!({})).await.json()["worker_id"].clone();
     for (role, secret) in &keys {
-        // A job of somebody else's, and one of the role's own tenant to look at.
+        // A job of another owner, and one of the role's own tenant.
         let job = ask(&t, &admin, "POST", "/jobs", json!({"type": "a"})).await.json();
         let path = format!("/jobs/{}", job["id"].as_str().unwrap());
         let status =
@@ -424,7 +424,7 @@ async fn an_address_that_others_can_reach_needs_keys_and_encryption() {
         let options = Options { listen, behind_proxy, ..Options::default() };
         Server::bind(t.store.clone(), options).await.map(|_| ()).map_err(|error| error.to_string())
     };
-    assert!(bind(true).await.unwrap_err().contains("without keys"));
+    assert!(bind(true).await.unwrap_err().contains("without API keys"));
     key(&t, "boss", Role::Admin, None).await;
     assert!(bind(false).await.unwrap_err().contains("without encryption"));
     bind(true).await.unwrap();
@@ -448,7 +448,7 @@ async fn an_admins_key_names_no_tenant_and_the_last_one_stays() {
     assert_eq!(ask(&t, other["secret"].as_str().unwrap(), "GET", "/keys", json!({})).await.status, 200);
 }
 
-/// Model: callbacks. A worker's key cannot take the reports of ends.
+/// M95: a worker's key cannot claim callbacks.
 #[tokio::test]
 async fn a_workers_key_does_not_get_the_systems_own_jobs() {
     let t = Fixture::new().await;

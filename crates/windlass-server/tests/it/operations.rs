@@ -1,4 +1,4 @@
-//! Operations over HTTP: queues, workers, the gate, settings, numbers, the audit trail.
+//! Operations over HTTP: queues, workers, the global pause, settings, statistics, the audit trail.
 
 use std::time::Duration;
 
@@ -399,7 +399,7 @@ async fn numbers_are_shown_to_people_and_to_machines() {
     assert_refused(&t.get("/jobs").await, 503, "stopped", None);
 }
 
-/// What nothing has ever used is taken as before, and the answer says that it is unknown and what looks like it.
+/// An unused name is accepted, and the response says that it is unknown and lists similar names.
 #[tokio::test]
 async fn an_unknown_name_is_said_to_be_unknown() {
     let t = Fixture::new().await;
@@ -429,7 +429,7 @@ async fn an_unknown_name_is_said_to_be_unknown() {
     assert_eq!(t.get_ok("/types/report").await["known"], true);
 }
 
-/// Model: audit-chain. The head of the trail can be kept elsewhere.
+/// M93: the head of the audit chain can be stored outside the store.
 #[tokio::test]
 async fn the_head_of_the_audit_trail_is_its_newest_seal() {
     let t = Fixture::new().await;

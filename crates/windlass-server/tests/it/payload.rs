@@ -1,5 +1,5 @@
-//! No route and no page shows what a job carries to a key that does not read it (`payload:read`). Routes are taken from the
-//! published description, so that one that is added later is covered.
+//! No route and no page shows a job's data to a key without `payload:read`. Routes are taken from the OpenAPI document, so
+//! that new ones are covered.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::client::{Answer, Request};
 use crate::description::{description, operations};
 use crate::fixture::{Fixture, assert_refused};
 
-/// Stands in every payload, result, checkpoint, log line, signal and query of an address.
+/// In every payload, result, checkpoint, log line, signal and URL query.
 const MARK: &str = "confidential";
 
 struct Scene {
@@ -138,7 +138,7 @@ async fn no_route_shows_a_payload_to_a_key_that_does_not_read_it() {
     }
 }
 
-/// What was answered to another owner before is not told to whoever knows its idempotency key.
+/// A response for another owner is not returned to a caller who knows its idempotency key.
 #[tokio::test]
 async fn a_duplicate_submission_shows_another_owner_no_result() {
     let scene = Scene::new().await;
@@ -153,7 +153,7 @@ async fn a_duplicate_submission_shows_another_owner_no_result() {
     assert_eq!((&own["result"], &own["redacted"]), (&json!({"mark": MARK}), &json!(false)));
 }
 
-/// The stream of events carries what the trail does, and no payload either.
+/// The event stream has the same content as the audit trail, and no payloads either.
 #[tokio::test]
 async fn no_event_carries_a_payload() {
     let scene = Scene::new().await;

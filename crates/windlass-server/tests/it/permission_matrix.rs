@@ -170,7 +170,7 @@ impl Route {
         let path = path.replace("{queue}", "default").replace("{name}", "some");
         let worker = &subject.worker;
         let body = match (self.method.as_str(), self.below()) {
-            // Of the gate, only a type is an operator's to stop; everything is an admin's.
+            // An operator may pause processing of a type only; an admin may pause all of it.
             ("POST", "/jobs" | "/gate/offline" | "/gate/online") => json!({"type": "a"}),
             ("POST", "/jobs/batch") => json!({"jobs": [{"type": "a"}]}),
             ("POST", "/jobs/bulk") => json!({"action": "cancel", "filter": {"type": "none"}}),
@@ -222,7 +222,7 @@ async fn every_route_lets_in_exactly_the_roles_that_have_its_permission() {
     }
 }
 
-/// Model: roles. What another one submitted is not a submitter's to manage.
+/// M91: a submitter cannot manage another submitter's jobs.
 #[tokio::test]
 async fn no_route_lets_a_submitter_manage_the_job_of_another_one() {
     let tenants = Tenants::new().await;
@@ -238,7 +238,7 @@ async fn no_route_lets_a_submitter_manage_the_job_of_another_one() {
     assert!(count >= 9, "{count}");
 }
 
-/// Model: tenant-isolation. Whatever names a job, a worker or a schedule of another tenant is answered as if there were none.
+/// M90: a request that names a job, a worker or a schedule of another tenant gets the same response as if it did not exist.
 #[tokio::test]
 async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
     let tenants = Tenants::new().await;
@@ -247,13 +247,13 @@ async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
         for role in within {
             let (mut subject, secret) = (tenants.subject(role).await, tenants.key("other", role));
             if route.method == "PUT" {
-                // It would make one of the same name in the other tenant, which is nobody's secret.
+                // It would create one of the same name in the other tenant, which is not a secret.
                 subject.schedule = "weekly";
             }
             let answer = tenants.answer(Some(secret), route, &subject).await;
             let who = route.with(role);
             if !route.is_for(role) {
-                // A job of another tenant may be unknown before the role is asked for; both are told alike below.
+                // A job of another tenant may be unknown before the role is checked; both responses are the same.
                 assert!(answer.status == 403 || route.names_job() && answer.status == 404, "{who}");
             } else if route.names_job() {
                 assert_eq!(code(&answer), (404, json!("not_found")), "{who}");
@@ -442,8 +442,8 @@ async fn every_answer_forbids_frames_and_embedding() {
     assert_eq!(strange.header("cross-origin-resource-policy"), Some("same-origin"));
 }
 
-/// Model: roles. A worker belongs to the key that registered it. Whatever works in its name with another key of the tenant is answered as
-/// if there were no such worker; only who may pause workers may remove one.
+/// M91: a worker belongs to the key that registered it. Requests in its name with another key of the tenant get the same
+/// response as if it did not exist; only a key that may pause workers may remove one.
 #[tokio::test]
 async fn no_route_lets_a_key_work_as_the_worker_of_another_key() {
     let tenants = Tenants::new().await;

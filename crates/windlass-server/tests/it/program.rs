@@ -31,7 +31,7 @@ async fn serve(arguments: &[&str]) -> (Child, String) {
     while let Some(line) = lines.next_line().await.unwrap() {
         if let Some((_, rest)) = line.split_once("listening on ") {
             let url = rest.split(';').next().unwrap().to_owned();
-            // Somebody must go on reading, or the program would be stopped by its own words.
+            // Keep reading, or the program would block on a full pipe.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             return (child, url);
         }
@@ -60,13 +60,13 @@ async fn the_program_serves_until_it_is_told_to_stop_and_loses_nothing() {
     assert_eq!(submit.status, 201);
     let worker =
         Request::new(address, "POST", "/api/v1/workers").json(&json!({"types": ["b"]})).send().await.json();
-    // Somebody waits when it stops.
+    // A request is waiting when it stops.
     let body = json!({"worker_id": worker["worker_id"], "wait": "60s"});
     let mut waiting = Request::new(address, "POST", "/api/v1/claims").json(&body).start().await;
     assert_eq!(terminate(&mut child).await, Some(0));
     let mut rest = Vec::new();
     let _ = waiting.read_to_end(&mut rest).await;
-    // Killed without a word, it still has what it acknowledged.
+    // After SIGKILL, everything acknowledged is still there.
     let (mut child, url) = serve(&["--store", &store]).await;
     let address = url.strip_prefix("http://").unwrap().parse().unwrap();
     let second = Request::new(address, "POST", "/api/v1/jobs").json(&json!({"type": "a"})).send().await;
@@ -116,13 +116,13 @@ async fn a_key_made_on_the_command_line_opens_the_server() {
 async fn an_open_address_is_refused_without_keys() {
     let folder = tempfile::tempdir().unwrap();
     let store = store_in(folder.path());
-    // Whom a proxy lets in comes from anywhere, although it connects from this machine.
+    // Requests forwarded by a proxy can come from any client, although the proxy connects from this machine.
     for open in [&["--listen", "0.0.0.0:0"][..], &["--listen", "127.0.0.1:0", "--behind-proxy"]] {
         let serve = [&["serve", "--store", &store], open].concat();
         let refused = windlass(&serve).output().await.unwrap();
         assert!(!refused.status.success());
         let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(said.contains("without keys") && said.contains("windlass keys create"), "{said}");
+        assert!(said.contains("without API keys") && said.contains("windlass keys create"), "{said}");
     }
 }
 

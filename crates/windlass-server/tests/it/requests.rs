@@ -33,7 +33,7 @@ async fn strange_paths_and_methods_are_refused_in_the_same_shape() {
     }
 }
 
-/// What is not even a request is refused as everything else is.
+/// Bytes that are not a request get an error response like everything else.
 #[tokio::test]
 async fn what_cannot_be_read_as_a_request_is_refused_in_the_same_shape() {
     let t = Fixture::new().await;
@@ -176,7 +176,7 @@ async fn pages_of_other_sites_are_refused() {
     assert_refused(&ask("Origin", "null").await, 403, "cross_site", None);
     assert_eq!(ask("Sec-Fetch-Site", "same-origin").await.status, 201);
     assert_eq!(ask("Origin", &format!("http://{}", t.address)).await.status, 201);
-    // A name that an attacker points at this machine.
+    // A host name that an attacker points at this machine.
     assert_refused(&ask("Host", "evil.example").await, 403, "foreign_host", None);
     assert_refused(&ask("Host", "127.0.0.1.evil.example:80").await, 403, "foreign_host", None);
     for own in ["localhost", "LOCALHOST:7788", "127.0.0.1", "[::1]:7788"] {
@@ -192,13 +192,13 @@ async fn a_head_that_never_ends_is_cut_off_while_others_are_served() {
     assert_eq!(t.get("/jobs").await.status, 200);
     tokio::time::pause();
     let mut rest = Vec::new();
-    // Hyper may answer 408 or close at once; either way it is over.
+    // Hyper may respond with 408 or close at once.
     let _ = slow.read_to_end(&mut rest).await;
     tokio::time::resume();
     assert_eq!(t.get("/jobs").await.status, 200);
 }
 
-/// Whoever says nothing makes room soon for those who do, once connections are scarce.
+/// Once connections are scarce, idle ones are closed early.
 #[tokio::test]
 async fn silent_clients_make_room_when_connections_are_scarce() {
     let store = Store::open("memory:", StoreOptions::default()).unwrap();

@@ -78,7 +78,7 @@ async fn a_form_that_is_sent_byte_by_byte_is_cut_off() {
     assert!(began.elapsed() <= limits::SIGN_IN_TIME_MAX + limits::DISCARD_TIME_MAX + limits::BODY_LOOK_EVERY);
 }
 
-/// Whoever may not use a route is told so before it has sent a body, and so takes no memory that bodies share.
+/// A caller without permission is rejected before it has sent a body, and takes no shared memory.
 #[tokio::test]
 async fn a_role_is_refused_before_the_body_is_read() {
     let t = Fixture::new().await;
@@ -95,7 +95,7 @@ async fn a_role_is_refused_before_the_body_is_read() {
     tokio::time::pause();
     for (route, stream) in begun {
         let answer = end(stream).await;
-        // The job that the path names is nowhere.
+        // The job in the path does not exist.
         let (status, code) = if route.contains("/jobs/0") { (404, "not_found") } else { (403, "forbidden") };
         assert_eq!(answer.status, status, "{route}");
         assert_refused(&answer, status, code, None);
@@ -123,7 +123,7 @@ async fn answers_that_nobody_reads_take_a_bounded_memory() {
         stream.write_all(head.as_bytes()).await.unwrap();
         unread.push(stream);
     }
-    // As soon as four of them are on their way, the key has no room for a fifth.
+    // As soon as four of them are being sent, the key has no memory left for a fifth.
     let refused = loop {
         let answer = ask(&t, &own, "GET", path, json!({})).await;
         if answer.status != 200 {
@@ -135,7 +135,7 @@ async fn answers_that_nobody_reads_take_a_bounded_memory() {
     assert_eq!(ask(&t, &own, "GET", "/jobs?limit=1", json!({})).await.status, 200, "small answers are sent");
     let theirs = ask(&t, &other, "GET", "/jobs?payload=true", json!({})).await;
     assert_eq!((theirs.status, theirs.json()["jobs"].as_array().unwrap().len()), (200, 16));
-    // A client that hangs up gives the room back.
+    // A client that disconnects releases its memory.
     drop(unread);
     while ask(&t, &own, "GET", path, json!({})).await.status != 200 {}
 }

@@ -316,7 +316,7 @@ async fn a_waiting_claim_gets_a_job_as_soon_as_it_comes() {
     assert_eq!(polling.await.unwrap()["jobs"][0]["id"], submitted["id"]);
 }
 
-/// A client that hangs up while it waits leaves nothing leased to it.
+/// A client that disconnects while it waits leaves no lease behind.
 #[tokio::test]
 async fn a_claim_of_somebody_who_hung_up_gives_its_jobs_back() {
     let t = Fixture::new().await;
@@ -329,7 +329,7 @@ async fn a_claim_of_somebody_who_hung_up_gives_its_jobs_back() {
         }
         drop(waiting);
         let id = t.submit(json!({"type": "a"})).await;
-        // Whether the claim saw the job or the hang-up first, somebody else gets the job.
+        // Whether the claim or the disconnect came first, another worker gets the job.
         let other = t.worker().await;
         let claimed = t.post_ok(200, "/claims", json!({"worker_id": other, "wait": "30s"})).await;
         assert_eq!(claimed["jobs"][0]["id"], id.as_str());

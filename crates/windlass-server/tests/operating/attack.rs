@@ -75,14 +75,14 @@ async fn attack(
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        // An end of any kind is one: with a word, without one, or with a reset.
+        // Any end counts: with a response, without one, or with a reset.
         _ = reading.read_to_end(&mut answer) => {}
         () = talking => {}
     }
     (kind, watch.elapsed(), String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// A client that asks for far more than it reads: a byte with every beat.
+/// A client that requests far more than it reads: one byte at a time.
 async fn read_slowly(address: SocketAddr, mut beats: watch::Receiver<u64>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();

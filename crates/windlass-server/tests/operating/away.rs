@@ -16,7 +16,7 @@ const PROBED: Duration = Duration::from_secs(1);
 const ANSWERED: Duration = Duration::from_secs(26);
 const STOPPED: Duration = Duration::from_secs(10);
 
-/// Asks, and expects to be told within this time that there is no database.
+/// Sends a request, and expects the database error within this time.
 async fn refused_within(server: &Served, method: &str, path: &str, body: Option<Value>, limit: Duration) {
     let request = Request::new(server.address, method, path);
     let request = if let Some(body) = &body { request.json(body) } else { request };
@@ -53,11 +53,11 @@ async fn a_server_without_its_database_answers_in_time_and_can_be_stopped() {
         one("/api/v1/stats"),
         one("/api/v1/workers"),
     );
-    // Somebody is being served when it is told to stop.
+    // A request is being served when the server stops.
     let list = Request::new(server.address, "GET", "/api/v1/jobs");
     let waiting = tokio::spawn(async move { list.start().await });
-    let told = Instant::now();
+    let stopped = Instant::now();
     server.stop().await;
-    assert!(told.elapsed() < STOPPED + BUSY, "it was gone after {:?}", told.elapsed());
+    assert!(stopped.elapsed() < STOPPED + BUSY, "it was gone after {:?}", stopped.elapsed());
     drop(waiting);
 }

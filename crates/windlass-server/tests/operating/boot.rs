@@ -49,7 +49,7 @@ async fn a_secret_in_a_file_becomes_the_first_key_and_no_later_one() {
     );
     let said = served.stop().await;
     assert!(said.contains("created the admin key `bootstrap`") && !said.contains(&first), "{said}");
-    // The same file again changes nothing, and another secret in it is not a way in.
+    // The same file again changes nothing, and another secret in it does not grant access.
     let served = serve().await;
     assert_eq!(status(&served, &first).await, 200);
     assert!(!served.stop().await.contains("created the admin key"));
@@ -100,7 +100,7 @@ async fn a_server_waits_for_a_database_that_starts_later() {
         };
         tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("it does not say `{text}`"));
     };
-    until("trying again for").await;
+    until("retrying for").await;
     cluster.restart("fast");
     until("listening on").await;
     let rest = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
@@ -123,7 +123,7 @@ async fn a_server_says_what_it_waits_for_and_can_be_stopped_meanwhile() {
     let waiting = ["serve", "--listen", &listen, "--store", &store, "--wait-for-store", "10m"];
     let mut child = windlass(&waiting).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    while !lines.next_line().await.unwrap().expect("it goes on").contains("trying again for") {}
+    while !lines.next_line().await.unwrap().expect("it goes on").contains("retrying for") {}
     let alive = Request::new(address, "GET", "/healthz").send().await;
     assert_eq!(alive.status, 200);
     for path in ["/readyz", "/api/v1/jobs", "/"] {
@@ -131,14 +131,14 @@ async fn a_server_says_what_it_waits_for_and_can_be_stopped_meanwhile() {
         assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{path}");
         let error = &refused.json()["error"];
         assert_eq!(error["code"], "starting");
-        assert!(error["message"].as_str().unwrap().contains("waits for the database"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("waiting for the database"), "{error}");
     }
     let rest = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     terminate(&mut child).await;
     rest.await.unwrap();
 }
 
-/// Damage that no request meets stops the server once it is found; with `before` it does not even start.
+/// Damage that no request meets stops the server once it is found; with `before` it does not start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_file_is_found_whenever_it_is_checked() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The server as a process whose wall clock jumps, or that was away for a while: nothing is lost through either, and an operator
-//! sees it everywhere.
+//! The server as a process whose wall clock jumps, or that was away for a while: nothing is lost, and operators can see it
+//! everywhere.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ async fn text(served: &Served, path: &str) -> String {
     String::from_utf8(answer.body).unwrap()
 }
 
-/// Waits until the server believes its clock, or does not.
+/// Waits until the server trusts its clock, or does not.
 async fn until_believed(served: &Served, is_believed: bool) -> Value {
     let change = async {
         loop {
@@ -58,9 +58,9 @@ async fn worker_with(served: &Served, jobs: usize) -> Value {
 }
 
 async fn assert_held(served: &Served, beat: &Value) {
-    let told = served.post("/heartbeats", beat).await;
-    let told = told["jobs"].as_array().unwrap().iter();
-    let lost: Vec<&Value> = told.filter(|job| job["directive"] != "continue").collect();
+    let response = served.post("/heartbeats", beat).await;
+    let response = response["jobs"].as_array().unwrap().iter();
+    let lost: Vec<&Value> = response.filter(|job| job["directive"] != "continue").collect();
     assert!(lost.is_empty(), "{lost:?}");
 }
 
@@ -89,13 +89,13 @@ async fn a_wall_clock_that_jumps_is_seen_everywhere_and_accepted_by_an_operator(
     assert_held(&served, &beat).await;
     let metrics = text(&served, "/metrics").await;
     assert!(metrics.contains("\nwindlass_clock_believed 0\n"), "{metrics}");
-    assert!(text(&served, "/").await.contains("store time and is not believed"));
+    assert!(text(&served, "/").await.contains("store time and is not trusted"));
     assert!(text(&served, "/settings").await.contains("Accept the wall clock"));
     let reasons = get(&served, &format!("/jobs/{}/explain", later.as_str().unwrap())).await;
     let not_due = reasons["reasons"].as_array().unwrap().iter().find(|reason| reason["code"] == "not_due");
     assert_eq!(not_due.expect("it waits")["clock_believed"], false);
     let (code, said) = cli(&["clock", "--url", &url]).await;
-    assert!(code == Some(1) && said.contains("not believed"), "{code:?} {said}");
+    assert!(code == Some(1) && said.contains("not trusted"), "{code:?} {said}");
 
     faketime::set(&clock, 600);
     let (code, said) = cli(&["clock", "accept", "--url", &url]).await;

@@ -1,4 +1,4 @@
-//! Callers that hang up: the statement that the database is at for them ends too.
+//! Clients that disconnect: their database statements are cancelled.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::client::Request;
 use crate::cluster::{Cluster, as_user, binary, schema_at};
 use crate::program::{Served, windlass};
 
-/// Far more than it takes to notice, far less than a look may last.
+/// Far more than detection takes, far less than a read may last.
 const NOTICED: Duration = Duration::from_secs(10);
 /// More callers than there are readers.
 const CALLERS: usize = 4;
@@ -37,8 +37,8 @@ fn begin(cluster: &Cluster, sql: &str) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("psql runs")
 }
 
-/// Model: answer-time. A look at a table that somebody has locked is one statement that takes as long as the lock; those who ask for it
-/// leave, one after the other, and each is followed by its statement.
+/// M32: a read of a locked table is one statement that lasts as long as the lock; its clients disconnect one after the
+/// other, and each statement is cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_hangs_up_ends_its_statement() {
     let cluster = Cluster::start(&[]);
@@ -60,7 +60,7 @@ async fn a_client_that_hangs_up_ends_its_statement() {
         drop(caller);
         until(&cluster, waiting, "0").await;
     }
-    // The readers are free for others, and the job is found once the table is.
+    // The readers are free again, and the job is found once the table is unlocked.
     assert_eq!(Request::new(server.address, "GET", "/api/v1/gate").send().await.status, 200);
     cluster.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)'");
     holder.wait().unwrap();

@@ -54,7 +54,7 @@ async fn freeze_under_load(store: &str) {
     for caller in callers {
         caller.await.unwrap();
     }
-    // Somebody else may have found all done between two submissions.
+    // Another thread may have found everything done between two submissions.
     workers.push(tokio::spawn(work(servers[0].address)));
     for worker in workers {
         tokio::time::timeout(PATIENCE, worker).await.expect("all is done in time").unwrap();

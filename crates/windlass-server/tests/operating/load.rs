@@ -1,5 +1,4 @@
-//! Load over HTTP on a server that may be killed at any moment: what was answered is remembered, what was not is not held
-//! against anybody.
+//! Load over HTTP on a server that may be killed at any time: acknowledged jobs are recorded, others may or may not exist.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -39,7 +39,7 @@ async fn every_line_is_json_if_asked_for_and_requests_are_told_by_route() {
     assert!(!said.contains("secret-canary"), "{said}");
 }
 
-/// Secrets and payloads go in wherever they can; nothing of them comes out in the log, in metrics or in refusals.
+/// Secrets and payloads are sent in every possible field; none of them appears in the log, in metrics or in errors.
 #[tokio::test]
 async fn secrets_and_payloads_never_come_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ async fn secrets_and_payloads_never_come_out() {
         let request = served.request(method, path).header("Authorization", &bearer);
         request.header("Cookie", "canary-cookie=1").json(&body).send().await
     };
-    // A job's whole life, and canaries in every field that holds what others entrust to the server.
+    // A job's whole life, with markers in every field for user data.
     let submit = json!({
         "type": "a", "payload": {"card": "canary-payload"}, "idempotency_key": "canary-idempotency",
         "callback_url": "https://canary-user:canary-password@example.invalid/",

@@ -1,5 +1,5 @@
-//! Two servers on one PostgreSQL, one of them killed under load: what it acknowledged is there, what its workers held is done
-//! through the other, whose listeners see everything in order. Pauses made on one bind on the other.
+//! Two servers on one PostgreSQL, one of them killed under load: acknowledged jobs exist, jobs of its workers are done
+//! through the other, whose event streams receive everything in order. Pauses made on one apply on the other.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const BEFORE: usize = 150;
 const AFTER: usize = 60;
 /// Jobs that the workers of the killed server hold for sure.
 const HELD: usize = 5;
-/// Whoever waits on the other node looks every second at the latest, on a machine that may be busy.
+/// A waiter on the other node polls every second at the latest, on a machine that may be busy.
 const LIFTS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn node(store: &str) -> Served {
@@ -68,7 +68,7 @@ pub(crate) async fn work(server: SocketAddr) {
     }
 }
 
-/// The numbers and jobs of the events that a server tells, as they come.
+/// The numbers and jobs of the events that a server sends, as they arrive.
 async fn listen(server: SocketAddr, told: mpsc::Sender<(u64, Value)>) {
     let request = Request::new(server, "GET", "/api/v1/events").header("Last-Event-ID", "0");
     let mut lines = BufReader::new(request.start().await).lines();
@@ -117,7 +117,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     let (here, there) = (first.address, second.address);
     let all = ask(there, "PUT", "/queues/default", &json!({"audit": "all"})).await.unwrap();
     assert_eq!(all.status, 200);
-    let (told, mut heard) = mpsc::channel(100_000);
+    let (told, mut received) = mpsc::channel(100_000);
     tokio::spawn(listen(there, told));
     let (by_first, by_second) = (Arc::new(Acknowledged::default()), Arc::new(Acknowledged::default()));
     let mut callers = Vec::new();
@@ -134,7 +134,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     for caller in callers {
         caller.await.unwrap();
     }
-    // Somebody else may have found all done between two submissions.
+    // Another thread may have found everything done between two submissions.
     workers.push(tokio::spawn(work(there)));
     for worker in workers {
         tokio::time::timeout(PATIENCE, worker).await.expect("all is done in time").unwrap();
@@ -153,7 +153,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     let trail = trail(there).await;
     assert!(trail.len() > 3 * (by_first.count() + by_second.count()), "every transition is in the trail");
     for (number, record) in (1..).zip(&trail) {
-        let (seen, event) = tokio::time::timeout(PATIENCE, heard.recv()).await.expect("in time").unwrap();
+        let (seen, event) = tokio::time::timeout(PATIENCE, received.recv()).await.expect("in time").unwrap();
         assert_eq!((seen, &event), (number, record), "events come in order and without a gap");
     }
     second.stop().await;
@@ -163,7 +163,7 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
 
 /// Model: pause-reason-and-expiry
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pause_made_through_one_node_binds_and_lifts_on_the_other() {
+async fn a_pause_made_through_one_node_binds_and_ends_on_the_other() {
     let store = new_schema();
     let (first, second) = (node(&store).await, node(&store).await);
     let (here, there) = (first.address, second.address);

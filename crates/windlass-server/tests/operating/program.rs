@@ -1,4 +1,4 @@
-//! The built program, started with nothing of the caller's environment, and everything it says.
+//! The built program, started without the caller's environment, and its output.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -83,12 +83,12 @@ impl Served {
         self.child.id().unwrap()
     }
 
-    /// Kills it without a word (SIGKILL).
+    /// Kills it with SIGKILL.
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// Ends it, and gives all it said.
+    /// Stops it, and returns its output.
     pub(crate) async fn stop(mut self) -> String {
         terminate(&mut self.child).await;
         self.reading.await.unwrap();
@@ -96,7 +96,7 @@ impl Served {
     }
 }
 
-/// Tells a process to stop, and expects it to do so well.
+/// Signals a process to stop, and expects success.
 pub(crate) async fn terminate(child: &mut Child) {
     let id = child.id().unwrap().to_string();
     Command::new("kill").args(["-TERM", &id]).status().await.unwrap();

@@ -70,7 +70,7 @@ async fn what_cannot_be_moved_is_told_with_what_to_do() {
     let full = filled(other.path()).await;
     let missing = format!("sqlite:{}", folder.path().join("none.db").display());
     for (from, to, word) in [
-        (missing.as_str(), full.as_str(), "there is no store"),
+        (missing.as_str(), full.as_str(), "no store"),
         (&from, &full, "is not empty"),
         (&from, "http://127.0.0.1:1", "give `sqlite:PATH`"),
         (&from, "postgres://me:secret@127.0.0.1:1/x", "postgres://me:***@127.0.0.1:1/x"),
@@ -104,7 +104,7 @@ async fn a_backup_is_restored_to_a_new_file_only() {
     assert_eq!(report["generation"], 2);
     assert!(run(&["verify", "--store", &new]).await.status.success());
     let refused = run(&["restore", &copy, "--store", "postgres://db/app"]).await;
-    assert!(said(&refused.stderr).contains("that server's own tools"));
+    assert!(said(&refused.stderr).contains("PostgreSQL's own tools"));
 }
 
 /// Model: store-generation. For a database that was put back by PostgreSQL's own tools.
@@ -126,7 +126,7 @@ async fn a_database_that_was_put_back_begins_a_new_generation() {
     assert_eq!(answer, [Finish::Stale]);
     store.close();
     let refused = run(&["restore", "--store", "sqlite:jobs.db"]).await;
-    assert!(said(&refused.stderr).contains("name the backup"), "{}", said(&refused.stderr));
+    assert!(said(&refused.stderr).contains("the backup is missing"), "{}", said(&refused.stderr));
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn a_migration_is_shown_before_it_is_done() {
     assert_eq!(report["steps"].as_array().map(Vec::len), Some(0));
 }
 
-/// To look at a store must not make one: an empty backup would pass for a sound store.
+/// Reading a store must not create one: an empty backup would pass for a sound store.
 #[tokio::test]
 async fn what_is_no_store_is_refused_by_commands_that_look_and_left_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -159,12 +159,12 @@ async fn what_is_no_store_is_refused_by_commands_that_look_and_left_as_it_was() 
         for command in [&["verify"][..], &["backup", &copy], &["stats"], &["audit", "verify"]] {
             let refused = run(&[command, &["--store", &address]].concat()).await;
             assert!(!refused.status.success(), "{command:?} {address}");
-            assert!(said(&refused.stderr).contains("there is no store"), "{}", said(&refused.stderr));
+            assert!(said(&refused.stderr).contains("no store"), "{}", said(&refused.stderr));
         }
         assert_eq!(std::fs::read(path).unwrap(), before);
         assert!(!Path::new(&format!("{}-head", path.display())).exists());
     }
     let schema = new_schema();
     let refused = run(&["verify", "--store", &schema]).await;
-    assert!(said(&refused.stderr).contains("there is no store"), "{}", said(&refused.stderr));
+    assert!(said(&refused.stderr).contains("no store"), "{}", said(&refused.stderr));
 }

@@ -1,4 +1,4 @@
-//! systemd is told how it goes.
+//! systemd notifications.
 
 use tokio::net::UnixDatagram;
 

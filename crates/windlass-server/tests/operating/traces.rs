@@ -182,6 +182,6 @@ async fn a_collector_that_is_not_there_holds_nothing_up() {
         served.post("/jobs", &json!({"type": "a"})).await;
     }
     let said = served.stop().await;
-    assert_eq!(said.matches("does not take traces").count(), 1, "{said}");
+    assert_eq!(said.matches("does not accept traces").count(), 1, "{said}");
     assert!(!said.contains("mine"), "{said}");
 }

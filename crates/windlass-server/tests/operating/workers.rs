@@ -45,7 +45,7 @@ async fn works(program: &str, language: &str, file: &str) {
         ["completed", {"hello": "Bob \"B\" O'Neill"}, null],
     ]);
     assert_eq!(json!(ends), expected, "{language}");
-    // It leaves when it is told to, and says farewell.
+    // It stops on a signal, and deregisters.
     terminate(&mut worker).await;
     let workers = served.request("GET", "/workers").send().await.json();
     // The server's own, for callbacks, is the only one left.

@@ -63,7 +63,7 @@ async fn an_end_is_reported_and_signed() {
         (body["type"].as_str(), body["data"]["id"].as_str()),
         (Some("job.cancelled"), Some(&*id.to_string()))
     );
-    assert_eq!(office.verdict(callback.id).await, (JobState::Completed, None));
+    assert_eq!(office.outcome(callback.id).await, (JobState::Completed, None));
 }
 
 /// Model: callbacks
@@ -84,10 +84,10 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     assert_eq!(first.header("webhook-id"), second.header("webhook-id"));
     assert_eq!(first.body, second.body);
     verify(&second, &office.secret("default", Purpose::Callback, &receiver.url()).await);
-    assert_eq!(office.verdict(callback.id).await, (JobState::Completed, None));
+    assert_eq!(office.outcome(callback.id).await, (JobState::Completed, None));
 }
 
-/// Model: callbacks. Somebody who may choose callback addresses gets nothing signed that another receiver believes.
+/// M95: a caller who may choose callback addresses gets nothing signed that another receiver accepts.
 #[tokio::test]
 async fn a_message_for_one_receiver_is_not_believed_by_another() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;
@@ -129,8 +129,8 @@ async fn a_receiver_that_wants_no_more_is_not_called_again() {
         let office = Office::open();
         let (_, callback) = office.end_and_report(reporting_to(&receiver.url())).await;
         receiver.request().await;
-        let verdict = (JobState::Failed, Some((Category::Permanent, format!("http_{status}"))));
-        assert_eq!(office.verdict(callback.id).await, verdict);
+        let outcome = (JobState::Failed, Some((Category::Permanent, format!("http_{status}"))));
+        assert_eq!(office.outcome(callback.id).await, outcome);
         assert!(receiver.is_quiet());
     }
 }
@@ -162,7 +162,7 @@ async fn a_private_receiver_is_refused_at_delivery_unless_allowed() {
     assert!(receiver.is_quiet());
 }
 
-/// What a receiver answers is nobody's business, and may be anything.
+/// A receiver's response is not shown, and may be anything.
 #[tokio::test]
 async fn an_answer_is_not_echoed() {
     let body = "canary-7f3a: internal page";

@@ -113,7 +113,8 @@ async fn every_address_of_a_name_is_checked() {
     assert!(receiver.is_quiet());
 }
 
-/// Model: callbacks. A name that changes between the check and the connection gains nothing, since the connection asks nobody.
+/// M95: a name that changes between the check and the connection has no effect, since the connection does not resolve
+/// again.
 #[tokio::test]
 async fn a_name_that_flips_after_the_check_is_called_where_it_was_checked() {
     let mut checked = Receiver::answering(answer("200 OK", "")).await;
@@ -256,7 +257,7 @@ async fn encrypted_receiver() -> SocketAddr {
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // A client that does not believe the certificate is gone here.
+            // A client that does not trust the certificate disconnects here.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let request = read(&mut stream).await.unwrap();
             let host = request.header("host").to_owned();

@@ -36,7 +36,7 @@ fn reporting_to(url: String) -> NewJob {
 
 async fn all_complete(office: &Office, ids: Vec<JobId>) {
     for id in ids {
-        assert_eq!(office.verdict(id).await, (JobState::Completed, None));
+        assert_eq!(office.outcome(id).await, (JobState::Completed, None));
     }
 }
 

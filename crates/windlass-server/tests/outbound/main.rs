@@ -1,4 +1,4 @@
-//! Calling out, seen from the receiver's side: where calls go and do not go, what they carry, and what becomes of jobs when
+//! Outgoing calls, seen from the receiver's side: where calls may go, what they contain, and what happens to jobs if
 //! receivers are slow, broken or hostile.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

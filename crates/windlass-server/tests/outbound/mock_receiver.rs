@@ -1,4 +1,4 @@
-//! A store with everything that calls out, as in a server, and what tests ask of it.
+//! A store with callbacks and pushes, as in a server.
 
 use std::time::Duration;
 
@@ -89,13 +89,13 @@ impl Office {
     }
 
     /// How a job ended: its state, and the category and code of its error.
-    pub(crate) async fn verdict(&self, id: JobId) -> (JobState, Option<(Category, String)>) {
+    pub(crate) async fn outcome(&self, id: JobId) -> (JobState, Option<(Category, String)>) {
         let found = self.ended(id).await;
         let error = found.job.details.error.clone();
         (found.job.state, error.map(|error| (error.category, error.code.unwrap_or_default())))
     }
 
-    /// What a job came to.
+    /// A job's result.
     pub(crate) async fn result(&self, id: JobId) -> Option<String> {
         let result = self.store.result(&self.me, id).await.unwrap().unwrap();
         result.0.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
@@ -108,7 +108,7 @@ impl Office {
         Endpoint::new(purpose, url).unwrap().secret(secrets[0].reveal()).unwrap()
     }
 
-    /// Stops calling, as a server does that is told to stop.
+    /// Stops calls, as a stopping server does.
     pub(crate) async fn close(mut self) {
         drop(self.stop.take());
         self.running.await.unwrap();

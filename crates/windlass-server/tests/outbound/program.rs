@@ -32,7 +32,7 @@ async fn serve(arguments: &[&str]) -> (Child, SocketAddr) {
         panic!("it ended before it listened");
     };
     let address = tokio::time::timeout(PATIENCE, found).await.expect("it listens");
-    // Whoever writes to a pipe that nobody reads from is killed.
+    // A process that writes to a closed pipe is killed.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     (child, address)
 }

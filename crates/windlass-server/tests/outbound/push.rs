@@ -54,12 +54,12 @@ async fn a_job_is_posted_with_its_facts_and_completed_with_the_answer() {
         assert_eq!(request.header(name), value, "{name}");
     }
     verify(&request, &office.secret("default", Purpose::Push, &receiver.url()).await);
-    assert_eq!(office.verdict(id).await, (JobState::Completed, None));
+    assert_eq!(office.outcome(id).await, (JobState::Completed, None));
     assert_eq!(office.result(id).await.as_deref(), Some(r#"{"greeting": "hello"}"#));
     office.close().await;
 }
 
-/// Holds a request against the reference implementation.
+/// Verifies a request with the reference implementation.
 pub(crate) fn verify(request: &Request, secret: &str) {
     assert!(is_signed(request, secret), "{:?}", request.line);
 }
@@ -92,14 +92,14 @@ async fn the_status_decides_what_becomes_of_the_job() {
     ];
     let office = Office::open();
     let mut sent = Vec::new();
-    for (status, verdict) in cases {
+    for (status, outcome) in cases {
         let receiver = Receiver::answering(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")).await;
         office.push(&queue_of(status), Some(Push::to(receiver.url()))).await;
         let id = office.submit(once(&queue_of(status), "{}")).await;
-        sent.push((id, status, verdict, receiver));
+        sent.push((id, status, outcome, receiver));
     }
-    for (id, status, verdict, _receiver) in sent {
-        assert_eq!(office.verdict(id).await, verdict, "{status}");
+    for (id, status, outcome, _receiver) in sent {
+        assert_eq!(office.outcome(id).await, outcome, "{status}");
     }
 }
 
@@ -130,7 +130,7 @@ async fn a_receiver_says_when_to_be_sent_the_job_again() {
     assert_eq!((first.header("windlass-attempt"), second.header("windlass-attempt")), ("1", "2"));
     let fences = [&first, &second].map(|request| request.header("windlass-fence").parse::<u64>().unwrap());
     assert!(fences[0] < fences[1], "{fences:?}");
-    assert_eq!(office.verdict(id).await, (JobState::Completed, None));
+    assert_eq!(office.outcome(id).await, (JobState::Completed, None));
 }
 
 #[tokio::test]
@@ -152,8 +152,8 @@ async fn only_json_is_kept_as_a_result_and_only_as_much_as_a_store_keeps() {
     }
     for (id, queue, kept, _receiver) in sent {
         let too_large = (JobState::Failed, Some((Category::Permanent, "result_too_large".into())));
-        let verdict = if queue == "long" { too_large } else { (JobState::Completed, None) };
-        assert_eq!(office.verdict(id).await, verdict, "{queue}");
+        let outcome = if queue == "long" { too_large } else { (JobState::Completed, None) };
+        assert_eq!(office.outcome(id).await, outcome, "{queue}");
         assert_eq!(office.result(id).await.as_deref(), kept, "{queue}");
     }
 }
@@ -211,7 +211,7 @@ async fn no_more_are_sent_at_once_than_target_and_queue_allow() {
         }
         gate.add_permits(12);
         for id in ids {
-            assert_eq!(office.verdict(id).await, (JobState::Completed, None));
+            assert_eq!(office.outcome(id).await, (JobState::Completed, None));
         }
         assert_eq!(most.load(Ordering::SeqCst), expected);
     }
@@ -243,7 +243,7 @@ async fn a_changed_target_counts_without_a_restart() {
         }
     };
     office.push("mail", Some(Push::to(first.url()))).await;
-    assert_eq!(office.verdict(left).await, (JobState::Completed, None));
+    assert_eq!(office.outcome(left).await, (JobState::Completed, None));
 }
 
 /// Model: tenant-isolation. A tenant's own target is sent its own jobs only, signed with its own secret.
@@ -255,7 +255,7 @@ async fn a_tenants_target_is_sent_no_other_tenants_jobs() {
     office.push_as(&acme, "mail", Some(Push::to(receiver.url()))).await;
     let others = office.submit(job("mail", r#""other""#)).await;
     let own = office.submit(NewJob { tenant: acme.tenant.clone(), ..job("mail", r#""own""#) }).await;
-    assert_eq!(office.verdict(own).await, (JobState::Completed, None));
+    assert_eq!(office.outcome(own).await, (JobState::Completed, None));
     let request = receiver.request().await;
     assert_eq!((request.header("windlass-tenant"), request.body.as_slice()), ("acme", &br#""own""#[..]));
     verify(&request, &office.secret("acme", Purpose::Push, &receiver.url()).await);
@@ -271,8 +271,8 @@ async fn a_target_that_may_not_be_called_is_refused_for_good() {
     let office = Office::with(TargetPolicy { allows_http: true, ports: None, networks: Vec::new() });
     office.push("mail", Some(Push::to(receiver.url()))).await;
     let id = office.submit(job("mail", "{}")).await;
-    let verdict = (JobState::Failed, Some((Category::Permanent, "target_refused".into())));
-    assert_eq!(office.verdict(id).await, verdict);
+    let outcome = (JobState::Failed, Some((Category::Permanent, "target_refused".into())));
+    assert_eq!(office.outcome(id).await, outcome);
     assert!(receiver.is_quiet());
 }
 

@@ -1,4 +1,4 @@
-//! A receiver on this machine that behaves as a test wants it to, and tells what it was sent.
+//! A receiver on this machine with a configurable behaviour, which records the requests.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -56,17 +56,17 @@ impl Receiver {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (told, requests) = mpsc::channel(10_000);
+        let (sender, requests) = mpsc::channel(10_000);
         let behave = Arc::new(behave);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
-                let (told, behave) = (told.clone(), behave.clone());
+                let (sender, behave) = (sender.clone(), behave.clone());
                 connections.spawn(async move {
                     let Ok(request) = read(&mut stream).await else { return };
-                    told.send(request.clone()).await.unwrap();
-                    // The caller may be gone already; that is the caller's business.
+                    sender.send(request.clone()).await.unwrap();
+                    // The caller may have disconnected already.
                     let _ = behave(request, stream).await;
                 });
             }

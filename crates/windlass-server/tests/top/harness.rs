@@ -1,4 +1,5 @@
-//! `windlass bench`: every workload gives its figures, nothing is left behind, and nobody's jobs are disturbed unasked.
+//! `windlass bench`: every workload returns its figures, nothing is left behind, and existing jobs are not disturbed
+//! without consent.
 
 use serde_json::{Value, json};
 use windlass::key::KeySecret;
@@ -27,7 +28,7 @@ async fn every_workload_is_measured_and_nothing_is_left_behind() {
     }
     let idle = of("W10").find(|figure| figure["bytes"].is_number()).unwrap();
     assert!(idle["bytes"].as_f64().unwrap() > 1e6, "{idle}");
-    // Each figure was told as it came.
+    // Each figure was printed as it was measured.
     assert!(String::from_utf8_lossy(&done.stderr).lines().count() >= figures.len());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

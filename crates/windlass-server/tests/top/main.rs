@@ -1,4 +1,4 @@
-//! `windlass top` in a real terminal: tmux keeps one, types into it, and tells what is on it. And `windlass bench`.
+//! `windlass top` in a real terminal, which tmux provides; and `windlass bench`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 #[path = "../it/binary.rs"]
@@ -56,18 +56,19 @@ async fn a_person_sees_queues_pauses_one_resizes_and_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let server = busy(&folder).await;
     let terminal = watch(&server, 100, 40).await;
-    let seen =
-        terminal.shows(&["windlass top", "exports", "mail", "gate open", r"\u{1b}[2Jno such customer"]).await;
+    let seen = terminal
+        .shows(&["windlass top", "exports", "mail", "processing on", r"\u{1b}[2Jno such customer"])
+        .await;
     assert!(terminal.is_taken_over().await, "{seen}");
     // The second queue is paused, after a question.
     terminal.press(&["j", "p"]).await;
-    terminal.shows(&["Pause the queue mail?", "3 jobs wait"]).await;
+    terminal.shows(&["Pause queue mail?", "3 jobs wait"]).await;
     assert_eq!(queue(&server, "mail").await["paused"], Value::Null, "nothing happens before the answer");
     terminal.press(&["y"]).await;
-    terminal.shows(&["the queue mail is paused", "1 queue paused", "paused by local"]).await;
+    terminal.shows(&["queue mail is paused", "1 queue paused", "paused by local"]).await;
     assert_eq!(queue(&server, "mail").await["paused"]["reason"], "from windlass top");
     terminal.press(&["r", "y"]).await;
-    terminal.shows(&["the queue mail goes on"]).await;
+    terminal.shows(&["queue mail is resumed"]).await;
     assert_eq!(queue(&server, "mail").await["paused"], Value::Null);
     // A small terminal shows one list, a larger one all of them again.
     terminal.resize(60, 15).await;
@@ -90,10 +91,10 @@ async fn a_failed_job_is_looked_into_and_redriven() {
     terminal.press(&["r"]).await;
     terminal.shows(&["Redrive order.export"]).await;
     terminal.press(&["y"]).await;
-    terminal.shows(&["is submitted again as"]).await;
+    terminal.shows(&["is redriven as"]).await;
     let jobs = server.request("GET", "/jobs?type=order.export&state=scheduled").send().await.json();
     assert!(jobs["jobs"][0]["retry_of"].is_string(), "{jobs}");
-    // What the server refuses is told in its words.
+    // A server error is shown with its message.
     terminal.press(&["3", "c", "y"]).await;
     terminal.shows(&["refused: ", "cannot cancel"]).await;
     terminal.press(&["C-c"]).await;
@@ -102,14 +103,14 @@ async fn a_failed_job_is_looked_into_and_redriven() {
 }
 
 #[tokio::test]
-async fn a_lost_server_is_told_and_found_again() {
+async fn a_lost_server_is_shown_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let server = busy(&folder).await;
     let address = server.address.to_string();
     let terminal = watch(&server, 120, 30).await;
     terminal.shows(&["exports"]).await;
     server.stop().await;
-    terminal.shows(&["connection lost", "trying again", "exports"]).await;
+    terminal.shows(&["connection lost", "retrying", "exports"]).await;
     let server = serve(&folder, &address).await;
     server.post("/jobs", &json!({"type": "a", "queue": "afterwards"})).await;
     terminal.shows(&["afterwards"]).await;

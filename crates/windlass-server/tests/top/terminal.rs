@@ -1,4 +1,4 @@
-//! A terminal that tmux keeps, on a server of its own that ends with the test.
+//! A terminal in tmux, with its own tmux server that ends with the test.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,7 +61,7 @@ impl Terminal {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// Types a command into the shell; when it ends, the shell tells how, and how the terminal is set.
+    /// Types a command into the shell; when it ends, the shell prints its exit code and the terminal's settings.
     pub(crate) async fn run(&self, command: &str) {
         self.enter(&format!("{command}; echo ended=$?; stty -a")).await;
     }
@@ -131,7 +131,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The server of this one terminal; there is nothing to do about one that is gone already.
+        // The tmux server of this terminal; it may be gone already.
         let _ = self.command(&["kill-server"]).output();
     }
 }

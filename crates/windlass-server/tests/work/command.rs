@@ -84,7 +84,7 @@ async fn a_program_that_disappears_stops_the_worker_and_costs_the_job_nothing() 
     let ended = worker.wait_with_output().await.unwrap();
     assert!(!ended.status.success());
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(said.contains("cannot be started any more"), "{said}");
+    assert!(said.contains("can no longer be started"), "{said}");
     let job = bench.get(&format!("/jobs/{second}")).await;
     assert_eq!((&job["failures"], &job["error"]), (&json!(0), &json!(null)), "{job:#}");
 }

@@ -1,4 +1,4 @@
-//! Workers that leave: told once, told twice, killed.
+//! Workers that stop: one signal, two signals, killed.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn a_worker_that_is_told_to_stop_lets_its_programs_end(bench: &Bench) {
     let (id, next) = (bench.submit(json!({})).await, bench.submit(json!({})).await);
     bench.until_ready(&id).await;
     worker.signal(Signal::INT);
-    worker.until_said("may go on for").await;
+    worker.until_said("may continue for").await;
     std::fs::write(bench.file("go"), "").unwrap();
     assert_eq!(worker.next_end().await["outcome"], "completed");
     let (code, said) = worker.ended().await;
@@ -59,7 +59,7 @@ async fn programs_that_do_not_end_in_time_are_terminated_and_their_jobs_given_ba
     assert_eq!(worker.next_end().await["outcome"], "released");
     let (code, said) = worker.ended().await;
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("1 job may go on for 100ms") && said.contains("gave back 1 job"), "{said}");
+    assert!(said.contains("1 job may continue for 100ms") && said.contains("gave back 1 job"), "{said}");
     assert!(!bench.process("self").is_alive());
     let job = bench.get(&format!("/jobs/{id}")).await;
     assert_eq!((&job["failures"], &job["error"]), (&json!(0), &json!(null)), "{job:#}");
@@ -77,8 +77,8 @@ async fn a_worker_that_is_told_twice_ends_its_programs_and_gives_their_jobs_back
     let id = bench.submit(json!({})).await;
     bench.until_ready(&id).await;
     worker.signal(Signal::INT);
-    // Two signals in one moment may arrive as one: the second only once the first was heard.
-    worker.until_said("may go on").await;
+    // Two signals at the same time may arrive as one: the second is sent only once the first was handled.
+    worker.until_said("may continue").await;
     worker.signal(Signal::INT);
     let end = worker.next_end().await;
     assert_eq!((&end["outcome"], &end["signal"]), (&json!("released"), &json!(9)));

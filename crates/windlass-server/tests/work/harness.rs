@@ -221,13 +221,13 @@ impl Working {
         Working { child, ends, said, talk }
     }
 
-    /// Waits until it has said something to whoever watches it.
+    /// Waits until it has printed something.
     pub(crate) async fn until_said(&mut self, words: &str) {
         let said = tokio::time::timeout(PATIENCE, self.said.wait_for(|said| said.contains(words))).await;
         said.expect("it says so").unwrap();
     }
 
-    /// What it says about the next job that ends.
+    /// Its output about the next job that ends.
     pub(crate) async fn next_end(&mut self) -> Value {
         let line = tokio::time::timeout(PATIENCE, self.ends.next_line()).await.expect("a job ends").unwrap();
         serde_json::from_str(&line.expect("the worker goes on")).unwrap()
@@ -246,7 +246,7 @@ impl Working {
         (status.code(), said)
     }
 
-    /// Tells it to stop, and expects it to do so well.
+    /// Signals it to stop, and expects success.
     pub(crate) async fn stop(self) -> String {
         self.signal(Signal::TERM);
         let (code, said) = self.ended().await;

@@ -34,7 +34,7 @@ async fn a_result_over_the_limit_fails_for_good_and_says_so() {
     worker.stop().await;
 }
 
-/// What the worker takes and the server does not is a failure as well, not a job that hangs.
+/// A result that the worker accepts and the server does not is a failure as well, not a job that hangs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_only_the_server_refuses_fails_for_good_too() {
     let bench = Bench::on_sqlite().await;

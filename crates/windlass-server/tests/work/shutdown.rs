@@ -1,4 +1,4 @@
-//! Programs that are stopped: for their time, by a person, by a lost lease; and what they leave behind.
+//! Programs that are stopped: by a time limit, by a person, by a lost lease; and their processes.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ async fn a_cancelled_job_has_its_program_terminated(bench: &Bench) {
     assert!(bench.file("terminated").exists());
     assert_eq!(worker.next_end().await["outcome"], "cancelled");
     assert_eq!(bench.get(&format!("/jobs/{id}")).await["state"], "cancelled");
-    // Its place is free again.
+    // Its slot is free again.
     let next = bench.submit(json!({})).await;
     bench.until_ready(&next).await;
     bench.post(&format!("/jobs/{next}/cancel"), &json!({})).await;
@@ -87,7 +87,7 @@ async fn a_program_that_ignores_termination_is_killed_with_all_it_started() {
     worker.stop().await;
 }
 
-/// Model: execution-timeout. The store itself ends the attempt; the program hears of it.
+/// M30: the store itself ends the attempt; the program receives the signal.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_jobs_own_time_limit_ends_the_program() {
     let bench = Bench::on_sqlite().await;
@@ -101,7 +101,7 @@ async fn the_jobs_own_time_limit_ends_the_program() {
     worker.stop().await;
 }
 
-/// Model: suspend-modes. Aggressive suspension ends the attempt now and is no failure; the job starts anew when it is resumed.
+/// M50: aggressive suspension ends the attempt now and is not a failure; the job starts again when it is resumed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_job_has_its_program_told_with_the_signal_of_choice_and_runs_again_later() {
     let bench = Bench::on_sqlite().await;
@@ -122,7 +122,7 @@ async fn a_suspended_job_has_its_program_told_with_the_signal_of_choice_and_runs
     worker.stop().await;
 }
 
-/// Model: one-lease-at-a-time. Whoever lost the lease is ended at once, since another may run the job already.
+/// M101: a program whose lease is lost is killed at once, since another worker may run the job already.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_lease_kills_the_program_without_waiting_for_it() {
     let bench = Bench::on_sqlite().await;

@@ -1,5 +1,4 @@
-//! Calls to a server over its HTTP API. Every call has a deadline, nothing is repeated, and whatever goes wrong is one of
-//! the kinds of [`Failure`].
+//! Client of the HTTP API. Every call has a deadline, no call is repeated, and every error is a [`Failure`].
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -27,19 +26,19 @@ use crate::limits;
 
 type Transport = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Where the API is below a server's address.
+/// The path of the API below a server's address.
 const API: &str = "/api/v1";
 
-/// One call, put together.
+/// A request being built.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     method: Method,
     path: String,
     has_query: bool,
     body: Bytes,
-    /// The version of the job that it is meant for.
+    /// The version of the job that the request requires.
     if_match: Option<HeaderValue>,
-    /// How long the server itself may take before it answers.
+    /// How long the server may hold the request before it responds.
     wait: Duration,
 }
 
@@ -50,44 +49,44 @@ impl Call {
         Call { method, path, has_query: false, body: Bytes::new(), if_match: None, wait: Duration::ZERO }
     }
 
-    /// Looks at what is at this path below the API's own; every part is encoded.
+    /// A GET of this path below the API's own; every part is percent-encoded.
     pub(crate) fn get(parts: &[&str]) -> Call {
         Call::new(Method::GET, parts)
     }
 
-    /// Does what is at this path.
+    /// A POST to this path.
     pub(crate) fn post(parts: &[&str]) -> Call {
         Call::new(Method::POST, parts)
     }
 
-    /// Puts something there.
+    /// A PUT to this path.
     pub(crate) fn put(parts: &[&str]) -> Call {
         Call::new(Method::PUT, parts)
     }
 
-    /// Changes what is there.
-    #[allow(dead_code, reason = "a method of the contract like the others")]
+    /// A PATCH of this path.
+    #[allow(dead_code, reason = "a method like the others")]
     pub(crate) fn patch(parts: &[&str]) -> Call {
         Call::new(Method::PATCH, parts)
     }
 
-    /// Removes what is there.
+    /// A DELETE of this path.
     pub(crate) fn delete(parts: &[&str]) -> Call {
         Call::new(Method::DELETE, parts)
     }
 
-    /// Only if the job is in this version, with or without quotation marks, or a whole entity tag.
+    /// Requires this version of the job: a number with or without quotation marks, or a whole entity tag.
     pub(crate) fn if_match(mut self, version: Option<&str>) -> anyhow::Result<Call> {
         if let Some(version) = version {
             let tag = format!("\"{}\"", version.trim().trim_matches('"'));
             let value = HeaderValue::from_str(&tag);
-            let value = value.map_err(|_| Failure::usage("--if-match is not the version of a job"))?;
+            let value = value.map_err(|_| Failure::usage("--if-match is not a job version"))?;
             self.if_match = Some(value);
         }
         Ok(self)
     }
 
-    /// With this parameter.
+    /// Adds a query parameter.
     #[must_use]
     pub(crate) fn query(mut self, name: &str, value: impl AsRef<str>) -> Call {
         self.path.push(if self.has_query { '&' } else { '?' });
@@ -98,7 +97,7 @@ impl Call {
         self
     }
 
-    /// With this parameter, if there is a value.
+    /// Adds a query parameter if there is a value.
     #[must_use]
     pub(crate) fn query_if(self, name: &str, value: Option<impl AsRef<str>>) -> Call {
         match value {
@@ -107,21 +106,21 @@ impl Call {
         }
     }
 
-    /// With this body.
+    /// Sets the body.
     #[must_use]
     pub(crate) fn json(mut self, body: &impl Serialize) -> Call {
         self.body = serde_json::to_vec(body).expect("plain data with text keys is always valid JSON").into();
         self
     }
 
-    /// With this body, which is JSON already.
+    /// Sets a body that is JSON already.
     #[must_use]
     pub(crate) fn raw(mut self, body: String) -> Call {
         self.body = body.into();
         self
     }
 
-    /// The server may take so long before it answers, beside the usual time.
+    /// Lets the server hold the request this long, in addition to the usual deadline.
     #[must_use]
     pub(crate) fn waiting(mut self, wait: Duration) -> Call {
         self.wait = wait;
@@ -129,19 +128,19 @@ impl Call {
     }
 }
 
-/// A server, and the connections to it.
+/// A server and the connections to it.
 pub(crate) struct Client {
     transport: Transport,
     base: String,
     place: String,
     authorization: Option<HeaderValue>,
-    /// How far the server's clock is ahead of this machine's, in milliseconds, as last heard.
+    /// How far the server's clock is ahead of this machine's in milliseconds, from the latest response.
     ahead: Arc<Mutex<i64>>,
     clock: SystemClock,
 }
 
 impl Client {
-    /// A client that has not connected yet.
+    /// Creates a client without connecting.
     pub(crate) fn new(connection: &Connection) -> Result<Client, Failure> {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
@@ -153,7 +152,7 @@ impl Client {
             .build(encrypted(connector, connection)?);
         let authorization = connection.key.as_ref().map(|key| {
             let bearer = format!("Bearer {}", key.reveal());
-            let mut value = HeaderValue::from_str(&bearer).expect("a key is made of letters and digits");
+            let mut value = HeaderValue::from_str(&bearer).expect("a key consists of letters and digits");
             value.set_sensitive(true);
             value
         });
@@ -167,18 +166,18 @@ impl Client {
         })
     }
 
-    /// The server's time, as far as it is known.
+    /// The server's current time, estimated from its latest response.
     pub(crate) fn now(&self) -> Timestamp {
-        let ahead = *self.ahead.lock().expect("nothing panics while it holds a number");
+        let ahead = *self.ahead.lock().expect("no code panics while holding this lock");
         Timestamp::from_millis(self.clock.now().as_millis() + ahead)
     }
 
-    /// Host and port, for people.
+    /// Host and port, for messages.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// Asks `/readyz`, which is outside the API and needs no key; succeeds only if the server is ready.
+    /// Calls `/readyz`, which is outside the API and requires no key. Fails unless the server is ready.
     pub(crate) async fn check_ready(&self) -> Result<(), Failure> {
         let within = limits::HEALTH_TIME_MAX;
         let root = self.base.strip_suffix(API).unwrap_or(&self.base);
@@ -190,18 +189,18 @@ impl Client {
         tokio::time::timeout(within, answered).await.map_err(silent)?
     }
 
-    /// Calls, and reads what is answered as `T`.
+    /// Sends a request and parses the response as `T`.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, Failure> {
         let answer = self.send(call).await?;
         serde_json::from_slice(&answer).map_err(|error| self.bad_answer(&error.to_string()))
     }
 
-    /// Calls, and reads what is answered as JSON of any shape.
+    /// Sends a request and parses the response as any JSON.
     pub(crate) async fn value(&self, call: Call) -> Result<Value, Failure> {
         self.ask(call).await
     }
 
-    /// A whole list, page by page: the answer of `GET /kind` with everything under `kind`.
+    /// Reads a whole list page by page: the response of `GET /kind` with all items under `kind`.
     pub(crate) async fn whole(&self, kind: &str) -> Result<Value, Failure> {
         let mut all: Vec<Value> = Vec::new();
         let mut cursor: Option<String> = None;
@@ -218,7 +217,7 @@ impl Client {
         }
     }
 
-    /// Calls, and gives the bytes of the answer; anything but success is a failure.
+    /// Sends a request and returns the bytes of the response; any status but success is a failure.
     pub(crate) async fn send(&self, call: Call) -> Result<Bytes, Failure> {
         let within = limits::CLIENT_CALL_TIME_MAX + call.wait;
         let answered = async {
@@ -247,12 +246,12 @@ impl Client {
         tokio::time::timeout(within, opened).await.map_err(silent)?
     }
 
-    /// Sends a request, and returns when the head of its answer is there.
+    /// Sends a request and returns the response once its headers have arrived.
     async fn open(&self, call: &Call) -> Result<Response<Incoming>, Failure> {
         self.request(call, &self.base).await
     }
 
-    /// The same below another address.
+    /// Like `open`, below another base address.
     async fn request(&self, call: &Call, base: &str) -> Result<Response<Incoming>, Failure> {
         let mut request = Request::new(Full::new(call.body.clone()));
         *request.method_mut() = call.method.clone();
@@ -280,7 +279,7 @@ impl Client {
         let time = response.headers().get("windlass-time").and_then(|value| value.to_str().ok());
         if let Some(time) = time.and_then(|text| text.parse::<Timestamp>().ok()) {
             let ahead = time.as_millis() - self.clock.now().as_millis();
-            *self.ahead.lock().expect("nothing panics while it holds a number") = ahead;
+            *self.ahead.lock().expect("no code panics while holding this lock") = ahead;
         }
         Ok(response)
     }
@@ -290,7 +289,7 @@ impl Client {
         body.map(http_body_util::Collected::to_bytes).map_err(|error| self.bad_answer(&error.to_string()))
     }
 
-    /// What the server says about why not.
+    /// The failure that an error response describes.
     async fn refused(&self, response: Response<Incoming>) -> Failure {
         let status = response.status().as_u16();
         let retry_after = response.headers().get(RETRY_AFTER);
@@ -301,7 +300,7 @@ impl Client {
             Err(failure) => return failure,
         };
         Failure::read(status, &body, retry_after, self.authorization.is_some())
-            .unwrap_or_else(|| self.bad_answer(&format!("status {status} without a reason")))
+            .unwrap_or_else(|| self.bad_answer(&format!("status {status} without an error message")))
     }
 
     fn bad_answer(&self, problem: &str) -> Failure {
@@ -309,28 +308,29 @@ impl Client {
     }
 }
 
-/// The connector, speaking TLS if the address asks for it, trusting what the machine trusts.
+/// The connector; uses TLS for `https` addresses, with the system's trusted certificates.
 fn encrypted(
     connector: HttpConnector,
     connection: &Connection,
 ) -> Result<HttpsConnector<HttpConnector>, Failure> {
-    let refused = |problem: String| Failure::Usage(format!("cannot speak to {}: {problem}", connection.url));
+    let refused =
+        |problem: String| Failure::Usage(format!("cannot connect to {}: {problem}", connection.url));
     let is_secure = connection.url.starts_with("https://");
     let config = trusting(is_secure).map_err(refused)?;
     let builder = HttpsConnectorBuilder::new().with_tls_config(config);
-    // A server that is asked for by https is never spoken to in the clear.
+    // An `https` server is never contacted without encryption.
     let builder = if is_secure { builder.https_only() } else { builder.https_or_http() };
     Ok(builder.enable_http1().wrap_connector(connector))
 }
 
-/// How TLS is spoken: trusting what the machine trusts, or nobody where none is needed.
+/// The TLS configuration: trusts the system's certificates, or none if TLS is not needed.
 pub(crate) fn trusting(is_needed: bool) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     if is_needed {
         let found = rustls_native_certs::load_native_certs();
         let (taken, _unreadable) = roots.add_parsable_certificates(found.certs);
         if taken == 0 {
-            let problem = "there is no certificate to trust; install some, or name a file in SSL_CERT_FILE";
+            let problem = "no trusted certificates found; install some, or name a file in SSL_CERT_FILE";
             return Err(problem.to_owned());
         }
     }
@@ -340,7 +340,7 @@ pub(crate) fn trusting(is_needed: bool) -> Result<ClientConfig, String> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// A text as one part of a path or query: everything but the plainest characters in hexadecimal.
+/// Percent-encodes a text as one part of a path or query.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -353,7 +353,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// The cause at the bottom, which says what is wrong.
+/// The root cause of an error.
 fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

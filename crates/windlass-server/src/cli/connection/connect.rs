@@ -1,5 +1,5 @@
-//! Which server a command speaks to, and with which key. A flag wins over the environment, that over a profile; a key goes
-//! only to the server that it was given for.
+//! Which server a command connects to, and with which key. A flag takes precedence over the environment, and the
+//! environment over a profile. A key is sent only to the server that it was given for.
 
 use clap::Args;
 use windlass::key::KeySecret;
@@ -8,10 +8,10 @@ use crate::cli::connection::client::Client;
 use crate::cli::connection::profile::{self, Profile};
 use crate::cli::error::Failure;
 
-/// Where a server is if nobody says.
+/// The server's address if none is configured.
 pub(in crate::cli) const URL: &str = "http://127.0.0.1:7788";
 
-/// Which server.
+/// The server to connect to.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ConnectArgs {
@@ -23,32 +23,33 @@ pub(crate) struct ConnectArgs {
     pub(crate) url: Option<String>,
     #[arg(
         long,
-        help = "The API key; better in WINDLASS_KEY or a profile: every user of the machine sees this one",
+        help = "The API key; prefer WINDLASS_KEY or a profile: other users of the machine can see command \
+            lines",
         value_name = "KEY"
     )]
     pub(crate) key: Option<String>,
     #[arg(
         long,
-        help = "Address and key by name, from ~/.config/windlass/profiles.toml [env: WINDLASS_PROFILE]",
+        help = "Name of a profile with address and key, from ~/.config/windlass/profiles.toml [env: \
+            WINDLASS_PROFILE]",
         value_name = "NAME"
     )]
     pub(crate) profile: Option<String>,
-    /// Print the API's own JSON instead of text for people
+    /// Print the API's JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// A server that was decided on.
+/// The resolved server address and key.
 #[derive(Clone)]
 pub(crate) struct Connection {
     /// Scheme, host, port and path; without the API's own path and without a key.
     pub(crate) url: String,
-    /// The key to it.
     pub(crate) key: Option<KeySecret>,
 }
 
 impl ConnectArgs {
-    /// The server that is meant.
+    /// The server that flags, environment and profiles select.
     pub(crate) fn connection(&self) -> anyhow::Result<Connection> {
         let variable = |name: &str| std::env::var(name).ok();
         decide(self, &variable, &|name| {
@@ -57,19 +58,19 @@ impl ConnectArgs {
         })
     }
 
-    /// A client of the server that is meant. It has not connected yet.
+    /// A client of the selected server, not connected yet.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         Ok(Client::new(&self.connection()?)?)
     }
 }
 
 impl Connection {
-    /// Host and port, and the path if there is one, for people.
+    /// Host, port and path, for messages.
     pub(crate) fn place(&self) -> &str {
         self.url.split_once("://").map_or(self.url.as_str(), |(_, place)| place)
     }
 
-    /// The address with its key, as [`windlass::Client::open`] takes it. Never to be shown.
+    /// The address with its key, as [`windlass::Client::open`] takes it. Must not be printed.
     pub(crate) fn queue_address(&self) -> String {
         match (&self.key, self.url.split_once("://")) {
             (Some(key), Some((scheme, place))) => format!("{scheme}://{}@{place}", key.reveal()),
@@ -78,21 +79,21 @@ impl Connection {
     }
 }
 
-/// Decides between flags, environment and profiles.
+/// Resolves flags, environment and profiles.
 fn decide(
     args: &ConnectArgs,
     variable: &dyn Fn(&str) -> Option<String>,
     find: &dyn Fn(Option<&str>) -> anyhow::Result<Option<Profile>>,
 ) -> anyhow::Result<Connection> {
     let filled = |name: &str| variable(name).filter(|value| !value.is_empty());
-    // A profile that is named by a flag is meant, whatever the environment says.
+    // A profile named by a flag takes precedence over the environment.
     let named = args.profile.as_deref().map(|name| find(Some(name))).transpose()?.flatten();
     let is_named = named.is_some();
     let from_environment = if is_named { None } else { filled("WINDLASS_URL") };
     let given = args.url.clone().or(from_environment);
     let profile = match (named, &given) {
         (Some(profile), _) => Some(profile),
-        // A profile's key does not go to a server that was named elsewhere.
+        // A profile's key is not sent to a server that another source names.
         (None, Some(_)) => None,
         (None, None) => find(filled("WINDLASS_PROFILE").as_deref())?,
     };
@@ -103,16 +104,15 @@ fn decide(
         (None, None) => (URL.to_owned(), None),
     };
     let (url, key_in_url) = split(&url)?;
-    // A key beside the address in a profile is closer than one that lies in the environment for no server in particular.
+    // A key next to the address in a profile is more specific than a key in the environment.
     let key = args.key.clone().or(key_in_url).or(profile_key).or(own_key);
     let key = key.map(|key| {
-        KeySecret::parse(key.trim())
-            .ok_or_else(|| Failure::usage("the key is no API key: they begin with wl_"))
+        KeySecret::parse(key.trim()).ok_or_else(|| Failure::usage("invalid API key: keys start with wl_"))
     });
     Ok(Connection { url, key: key.transpose()? })
 }
 
-/// An address and the key that may stand in it.
+/// Splits an address from the key it may contain.
 fn split(url: &str) -> anyhow::Result<(String, Option<String>)> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
@@ -124,7 +124,7 @@ fn split(url: &str) -> anyhow::Result<(String, Option<String>)> {
         || url.contains(['?', '#'])
         || url.parse::<hyper::Uri>().is_err();
     if is_wrong {
-        let message = format!("`{url}` is not the address of a server; one looks like {URL}");
+        let message = format!("`{url}` is not a server address; expected something like {URL}");
         return Err(Failure::usage(message));
     }
     let key = user.map(|user| user.rsplit_once(':').map_or(user, |(_, key)| key).to_owned());
@@ -135,7 +135,7 @@ fn split(url: &str) -> anyhow::Result<(String, Option<String>)> {
 mod tests {
     use super::*;
 
-    /// The address and key that come of these flags, variables and profiles.
+    /// The address and key that result from these flags, variables and profiles.
     fn of(args: [Option<&str>; 3], environment: &[(&str, &str)]) -> anyhow::Result<(String, Option<String>)> {
         let own = |text: Option<&str>| text.map(str::to_owned);
         let args = ConnectArgs { url: own(args[0]), key: own(args[1]), profile: own(args[2]), json: false };
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_key_goes_only_to_the_server_it_was_given_for() {
-        // The default profile has a key, but the address comes from elsewhere.
+        // The default profile has a key, but the address comes from another source.
         assert_eq!(of([None, None, None], &[("WINDLASS_URL", "http://env")]).unwrap().1, None);
         assert_eq!(of([Some("http://flag"), None, Some("far")], &[]).unwrap(), ("http://flag".into(), None));
         let lying_around = [("WINDLASS_KEY", key(3))];

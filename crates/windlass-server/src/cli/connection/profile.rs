@@ -1,4 +1,4 @@
-//! Profiles: names for servers and the keys to them, in a file that is its owner's alone.
+//! Profiles: named servers with their keys, in a file that only its owner can read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Deserialize;
 
-/// The profile that is used if none is named.
+/// The profile used if none is named.
 const DEFAULT: &str = "default";
 
-/// A server and the key to it.
+/// A server and its key.
 #[derive(Clone, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli) struct Profile {
-    /// Where the server is.
     pub(in crate::cli) url: String,
-    /// Its key.
     pub(in crate::cli) key: Option<String>,
 }
 
-/// Where the file is, if the environment tells: `windlass/profiles.toml` below `XDG_CONFIG_HOME` or `~/.config`.
+/// The path of the file: `windlass/profiles.toml` below `XDG_CONFIG_HOME` or `~/.config`; None if neither is known.
 pub(in crate::cli) fn place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let filled = |name: &str| variable(name).filter(|value| !value.is_empty());
     let folder = filled("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -27,7 +25,7 @@ pub(in crate::cli) fn place(variable: &dyn Fn(&str) -> Option<String>) -> Option
     Some(folder?.join("windlass").join("profiles.toml"))
 }
 
-/// The profile of this name, or the default one if there is one.
+/// The profile with this name, or the default one if it exists.
 pub(in crate::cli) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::Result<Option<Profile>> {
     let Some(file) = file.filter(|file| file.exists()) else {
         return match name {
@@ -35,9 +33,7 @@ pub(in crate::cli) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::R
             Some(name) => {
                 let place =
                     file.map_or("~/.config/windlass/profiles.toml".into(), |file| file.display().to_string());
-                Err(crate::cli::error::Failure::usage(format!(
-                    "no profile `{name}`: there is no file {place}"
-                )))
+                Err(crate::cli::error::Failure::usage(format!("no profile `{name}`: {place} does not exist")))
             }
         };
     };
@@ -51,7 +47,7 @@ pub(in crate::cli) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::R
     if let (None, Some(name)) = (&found, name) {
         let known: Vec<String> = all.into_keys().collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        let message = format!("no profile `{name}` in {}; there are: {known}", file.display());
+        let message = format!("no profile `{name}` in {}; known profiles: {known}", file.display());
         return Err(crate::cli::error::Failure::usage(message));
     }
     Ok(found)
@@ -60,12 +56,13 @@ pub(in crate::cli) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::R
 /// Refuses a file of keys that others can read or write.
 fn check_owner(file: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    let data = std::fs::metadata(file).with_context(|| format!("cannot look at {}", file.display()))?;
+    let data = std::fs::metadata(file)
+        .with_context(|| format!("cannot read the permissions of {}", file.display()))?;
     let mode = data.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let shown = file.display();
         return Err(crate::cli::error::Failure::usage(format!(
-            "{shown} holds keys and others can read it (mode {mode:03o}); do: chmod 600 {shown}"
+            "{shown} holds keys and others can read it (mode {mode:03o}); run: chmod 600 {shown}"
         )));
     }
     Ok(())

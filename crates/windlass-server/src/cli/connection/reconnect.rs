@@ -1,5 +1,4 @@
-//! Events that are followed: a stream that ends is opened again where it was. What it tells is decided by the server; what
-//! becomes of it by the caller.
+//! Event streams that reconnect: a closed stream is reopened at its last position.
 
 use std::time::Duration;
 
@@ -8,32 +7,31 @@ use crate::cli::connection::sse::{Event, EventStream};
 use crate::cli::error::{ErrorResponse, Failure};
 use crate::limits::{FOLLOW_PAUSE, FOLLOW_TRIES_MAX, JOB_POLL_INTERVAL, JOB_WAIT};
 
-/// How long to wait before a stream that has ended is opened again: a server that stops says goodbye a moment before it
-/// hangs up.
+/// Pause before a closed stream is reopened: a stopping server closes its streams shortly before it stops listening.
 const CUT_PAUSE: Duration = Duration::from_millis(250);
 
-/// Events of one kind, for as long as anybody wants to know.
+/// A stream of events that reconnects.
 pub(in crate::cli) struct Followed<'a> {
     client: &'a Client,
     call: Call,
     stream: EventStream,
-    /// The number of the last one that is kept.
+    /// The number of the last stored event.
     last: Option<u64>,
 }
 
 impl<'a> Followed<'a> {
-    /// Follows what this call asks for, from now on.
+    /// Follows the events of this request, from now on.
     pub(in crate::cli) async fn open(client: &'a Client, call: Call) -> Result<Followed<'a>, Failure> {
         let stream = client.stream(call.clone()).await?;
         Ok(Followed { client, call, stream, last: None })
     }
 
-    /// Everything up to this number was heard elsewhere.
+    /// Skips events up to this number, which were read another way.
     pub(in crate::cli) fn received(&mut self, last: Option<u64>) {
         self.last = last.max(self.last);
     }
 
-    /// The next event that was not heard yet; None after a cut, when events that are not kept may have been missed.
+    /// The next event. Returns None after a reconnect, when events that are not stored may have been missed.
     pub(in crate::cli) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         while let Ok(Some(event)) = self.stream.next().await {
             let is_heard = event.id.is_some_and(|id| self.last.is_some_and(|last| id <= last));
@@ -47,7 +45,7 @@ impl<'a> Followed<'a> {
         Ok(None)
     }
 
-    /// Opens the stream where it was, trying for a while if nobody is there: a restart takes less.
+    /// Reopens the stream at its position. Retries for a while, longer than a server restart takes.
     pub(in crate::cli) async fn reopen(&mut self) -> Result<(), Failure> {
         let mut tries = 0;
         loop {
@@ -68,33 +66,33 @@ impl<'a> Followed<'a> {
     }
 }
 
-/// Whether a server says that it cannot do it now, as one does that is being restarted.
+/// Whether the error is temporary, for example during a restart.
 fn is_passing(refusal: &ErrorResponse) -> bool {
     [429, 502, 503, 504].contains(&refusal.status)
 }
 
-/// News of one job: by its events, with a long wait for its end beside them. Several servers of one store tell each other
-/// of every end, but of other events only if they are kept.
+/// Changes of one job: its event stream, and in parallel a long poll for its end. Servers of the same store notify each
+/// other of every end, but of other events only if they are stored.
 pub(in crate::cli) struct JobEventStream<'a> {
     client: &'a Client,
     id: &'a str,
-    /// None where a server has no stream to give.
+    /// None if the server has no stream available.
     events: Option<Followed<'a>>,
 }
 
 impl<'a> JobEventStream<'a> {
-    /// News from now on. Ask for it before the first look, so that nothing falls between the two.
+    /// Starts to receive changes. Call it before the first read of the job, so that no change is missed in between.
     pub(in crate::cli) async fn open(client: &'a Client, id: &'a str) -> Result<JobEventStream<'a>, Failure> {
         let events = match Followed::open(client, Call::get(&["events"]).query("job", id)).await {
             Ok(events) => Some(events),
-            // Too many streams are open, or something between here and there does not pass them on.
+            // Too many streams are open, or a proxy does not support them.
             Err(Failure::Refused(refusal)) if is_passing(&refusal) => None,
             Err(failure) => return Err(failure),
         };
         Ok(JobEventStream { client, id, events })
     }
 
-    /// Returns when something has happened to the job, or may have; at the latest after this time, if one is given.
+    /// Returns when the job changed or may have changed, at the latest after `at_most`.
     pub(in crate::cli) async fn wait(&mut self, at_most: Option<Duration>) -> Result<(), Failure> {
         let longest = if self.events.is_some() { JOB_WAIT } else { JOB_POLL_INTERVAL };
         let at_most = at_most.unwrap_or(longest);
@@ -108,7 +106,7 @@ impl<'a> JobEventStream<'a> {
         };
         tokio::select! {
             next = next => next,
-            // Whatever it came to, the caller looks again.
+            // Whatever the response is, the caller reads the job again.
             looked = self.client.value(end) => match looked {
                 Ok(_) | Err(Failure::Refused(_)) => Ok(()),
                 Err(_) => {
@@ -119,7 +117,7 @@ impl<'a> JobEventStream<'a> {
         }
     }
 
-    /// What came of a look, unless the server was away: then it is waited for, and None says to look again.
+    /// Unwraps the result of a read. If the server is unavailable, waits for it and returns None: the caller reads again.
     pub(in crate::cli) async fn retry_while_away<T>(
         &mut self,
         looked: Result<T, Failure>,

@@ -1,4 +1,4 @@
-//! Events as a server sends them. A stream ends with a word; going on after it is the caller's decision.
+//! Parser for server-sent events. The server ends a stream with an `end` event; the caller decides whether to reconnect.
 
 use std::collections::VecDeque;
 
@@ -11,15 +11,15 @@ use crate::limits;
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its number in the audit trail, to go on from; none if it is not kept.
+    /// Its number in the audit trail, to resume from; None if it is not stored.
     pub(crate) id: Option<u64>,
-    /// Its dotted name; `end` is the server's farewell.
+    /// The dotted event name; `end` if the server closes the stream.
     pub(crate) name: String,
     /// The record, as JSON.
     pub(crate) data: String,
 }
 
-/// A stream of events that is open.
+/// An open event stream.
 pub(crate) struct EventStream {
     body: Incoming,
     place: String,
@@ -31,7 +31,7 @@ impl EventStream {
         EventStream { body, place, parser: Parser::default() }
     }
 
-    /// The next event; None once the stream is over, and a failure if nothing, not even a sign of life, comes in time.
+    /// The next event; None at the end of the stream. Fails if neither an event nor a keep-alive arrives in time.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             if let Some(event) = self.parser.ready.pop_front() {
@@ -42,7 +42,7 @@ impl EventStream {
             let silent = |_| Failure::Silent { place: self.place.clone(), within };
             let bad = |problem: String| Failure::BadAnswer { place: self.place.clone(), problem };
             match frame.map_err(silent)? {
-                // A connection that breaks is the end of the stream like any other.
+                // A broken connection is treated like the end of the stream.
                 None | Some(Err(_)) => return Ok(None),
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {
@@ -54,7 +54,7 @@ impl EventStream {
     }
 }
 
-/// Puts events together from bytes as they arrive.
+/// Assembles events from bytes.
 #[derive(Debug, Default)]
 struct Parser {
     rest: Vec<u8>,
@@ -69,13 +69,13 @@ impl Parser {
             self.ready.extend(event(&String::from_utf8_lossy(&block)));
         }
         if self.rest.len() > limits::CLIENT_EVENT_BYTES_MAX {
-            return Err("it sends an event without an end".to_owned());
+            return Err("it sent an event that is too long".to_owned());
         }
         Ok(())
     }
 }
 
-/// The event in a block of lines; a sign of life is none.
+/// Parses the event in a block of lines; None for a keep-alive.
 fn event(block: &str) -> Option<Event> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name).map(str::trim_start));
     let (name, data) = (field("event:")?.to_owned(), field("data:")?.to_owned());

@@ -1,5 +1,5 @@
-//! `windlass suspend`, `resume`, `cancel`, `priority`, `redrive` and `delete`: one action on jobs by id, or on all jobs that
-//! fit a filter once a person has seen how many those are.
+//! `windlass suspend`, `resume`, `cancel`, `priority`, `redrive` and `delete`: one action on jobs by id, or on all jobs
+//! that match a filter, after confirming their number.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -22,22 +22,22 @@ use crate::http::Span;
 use crate::limits::{CLIENT_BULK_JOBS, CLIENT_BULK_TIME_MAX};
 use crate::number::grouped;
 
-/// Which jobs, and how to go about it.
+/// The jobs to act on, and how.
 #[derive(Args)]
 pub(in crate::cli) struct ActArgs {
-    /// The jobs: ids, or beginnings or ends of ids that fit one job
+    /// Job ids, or a prefix or suffix of an id that matches one job
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Every job there is, instead of ids or a filter
+    /// Act on all jobs, instead of ids or a filter
     #[arg(long)]
     all: bool,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Only if the job is still in this version, as `show --json` names it; for one id
+    /// Act only if the job still has this version, as printed by `show --json`; for a single id
     #[arg(long, value_name = "VERSION")]
     if_match: Option<String>,
     #[command(flatten)]
@@ -46,16 +46,16 @@ pub(in crate::cli) struct ActArgs {
     connect: ConnectArgs,
 }
 
-/// What to suspend.
+/// Arguments of `suspend`.
 #[derive(Args)]
 pub(in crate::cli) struct SuspendArgs {
-    /// Why, for the audit trail
+    /// Reason, for the audit trail
     #[arg(long)]
     reason: Option<String>,
     /// What happens to a running attempt
     #[arg(long)]
     mode: Option<Mode>,
-    /// Lifts itself after this time; for ids
+    /// Resume automatically after this time; for ids
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
     #[command(flatten)]
@@ -64,38 +64,38 @@ pub(in crate::cli) struct SuspendArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Mode {
-    /// A running job is left alone
+    /// Leave running jobs alone
     IdleOnly,
-    /// It is suspended when its attempt ends
+    /// Suspend a running job when its attempt ends
     Graceful,
-    /// Its attempt is stopped
+    /// Stop a running attempt
     Aggressive,
 }
 
-/// What to resume.
+/// Arguments of `resume`.
 #[derive(Args)]
 pub(in crate::cli) struct ResumeArgs {
-    /// Why, for the audit trail
+    /// Reason, for the audit trail
     #[arg(long)]
     reason: Option<String>,
-    /// With `resume queue NAME`: resume the jobs too that aggressive pauses of the queue have suspended
+    /// With `resume queue NAME`: also resume the jobs that an aggressive pause of the queue suspended
     #[arg(long)]
     jobs: bool,
     #[command(flatten)]
     which: ActArgs,
 }
 
-/// What to cancel.
+/// Arguments of `cancel`.
 #[derive(Args)]
 pub(in crate::cli) struct ReasonedArgs {
-    /// Why, for the audit trail
+    /// Reason, for the audit trail
     #[arg(long)]
     reason: Option<String>,
     #[command(flatten)]
     which: ActArgs,
 }
 
-/// What to make how urgent.
+/// Arguments of `priority`.
 #[derive(Args)]
 pub(in crate::cli) struct PriorityArgs {
     /// 0 to 100, or low, normal, high, critical
@@ -104,26 +104,26 @@ pub(in crate::cli) struct PriorityArgs {
     which: ActArgs,
 }
 
-/// What to submit again.
+/// Arguments of `redrive`.
 #[derive(Args)]
 pub(in crate::cli) struct RedriveArgs {
-    /// Run every step again instead of going on after the last one that was saved; for ids
+    /// Run every step again instead of continuing after the last checkpoint; for ids
     #[arg(long)]
     reset_checkpoints: bool,
-    /// Refuse what was redriven already; for ids
+    /// Refuse jobs that were redriven already; for ids
     #[arg(long)]
     only_once: bool,
     #[command(flatten)]
     which: ActArgs,
 }
 
-/// One action: what it is called, and what is sent with it.
+/// An action: its name and its request fields.
 struct Action {
     word: &'static str,
     done: &'static str,
-    /// For single jobs and for many.
+    /// Fields for single jobs and for bulk requests.
     body: Map<String, Value>,
-    /// For single jobs alone.
+    /// Fields for single jobs only.
     alone: Map<String, Value>,
 }
 
@@ -155,7 +155,7 @@ pub(in crate::cli) async fn suspend(args: &SuspendArgs) -> anyhow::Result<ExitCo
 }
 
 pub(in crate::cli) async fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
-    // `resume queue NAME`: none of these words can be a part of an id.
+    // `resume queue NAME`: none of these words can be part of an id.
     if let [kind, name] = args.which.ids.as_slice()
         && let Ok(kind) = pause::Kind::from_str(kind, false)
     {
@@ -191,10 +191,10 @@ async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
     match chosen.iter().filter(|is_given| **is_given).count() {
         1 => {}
         0 => return Err(Failure::usage(format!("{} what? give ids, a filter or --all", action.word))),
-        _ => return Err(Failure::usage("give ids, a filter or --all, not several of them")),
+        _ => return Err(Failure::usage("give ids, a filter or --all, but only one of them")),
     }
     if which.if_match.is_some() && which.ids.len() != 1 {
-        return Err(Failure::usage("--if-match is for one job, by its id"));
+        return Err(Failure::usage("--if-match requires a single job id"));
     }
     let client = which.connect.client()?;
     if which.ids.is_empty() {
@@ -204,7 +204,7 @@ async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Every job that is named; one that fails does not keep the others.
+/// Acts on each named job. A failure does not stop the others.
 async fn each(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
     let mut first_failure = None;
     for text in &which.ids {
@@ -247,24 +247,24 @@ async fn act_on_job(client: &Client, which: &ActArgs, action: &Action, text: &st
         return output::json(&job);
     }
     let state = Paint::for_data().state(job["state"].as_str().unwrap_or_default());
-    let told = match (action.word, job["changed"].as_bool()) {
-        // Its answer is another job, which is what a person goes on with.
-        ("redrive", _) => format!("{}  {state}, again for {id}", job["id"].as_str().unwrap_or_default()),
+    let summary = match (action.word, job["changed"].as_bool()) {
+        // The response describes the new job; its id is printed first.
+        ("redrive", _) => format!("{}  {state}, retry of {id}", job["id"].as_str().unwrap_or_default()),
         (_, Some(false)) => format!("{id}  {state}, unchanged"),
         ("priority", _) => format!("{id}  {state}, priority {}", job["priority"]),
         _ => format!("{id}  {state}"),
     };
-    output::line(&told)
+    output::line(&summary)
 }
 
-/// All jobs that fit, after a look at how many they are.
+/// Acts on all matching jobs, after counting them and asking for confirmation.
 async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
     if !action.alone.is_empty() {
         let flags: Vec<_> = action.alone.keys().map(|name| format!("--{}", name.replace('_', "-"))).collect();
-        return Err(Failure::usage(format!("{} is for single jobs", flags.join(", "))));
+        return Err(Failure::usage(format!("{} works on single jobs only", flags.join(", "))));
     }
     let mut body = json!({"action": action.word, "filter": which.filter.body()});
-    body.as_object_mut().expect("it was made as an object").extend(action.body.clone());
+    body.as_object_mut().expect("it was built as an object").extend(action.body.clone());
     let mut looked = body.clone();
     looked["dry_run"] = true.into();
     let answer = client.value(bulk(&looked)).await?;
@@ -278,14 +278,14 @@ async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
         return Ok(Exit::Done.into());
     }
     if matched > 0 && !which.yes && !confirmed(&format!("{} {}?", action.word, counted(matched, "job")))? {
-        output::note("nothing was done");
+        output::note("nothing was changed");
         return Ok(Exit::No.into());
     }
     let mut tally = Tally::default();
     let progress = Progress::start("jobs", Some(matched)).unless(which.connect.json);
     let done = in_parts(client, body, &mut tally, progress).await;
     if done.is_err() && tally.changed > 0 {
-        output::note(&format!("{} {} before that", counted(tally.changed, "job"), action.done));
+        output::note(&format!("{} {} before the interruption", counted(tally.changed, "job"), action.done));
     }
     done?;
     let Tally { matched, changed, skipped } = tally;
@@ -299,16 +299,16 @@ async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
         output::line(&format!("{} of {} {}", grouped(changed), counted(matched, "job"), action.done))?;
         if skipped > 0 {
             let refused = counted(skipped, "job");
-            output::note(&format!("{refused} refused: act on one of them alone to see why"));
+            output::note(&format!("{refused} refused: run the command on a single job to see why"));
         }
         if changed + skipped < matched {
-            output::note("the others were so already");
+            output::note("the others were already in that state");
         }
     }
     Ok(Exit::Done.into())
 }
 
-/// What a bulk action came to so far.
+/// The result of a bulk action so far.
 #[derive(Default)]
 struct Tally {
     matched: u64,
@@ -320,14 +320,14 @@ fn bulk(body: &Value) -> Call {
     Call::post(&["jobs", "bulk"]).json(body).waiting(CLIENT_BULK_TIME_MAX)
 }
 
-/// The action part by part, so that how far it is can be told and Ctrl-C ends it.
+/// Runs the action in chunks, to show progress and to stop on Ctrl-C.
 async fn in_parts(
     client: &Client,
     mut body: Value,
     tally: &mut Tally,
     mut progress: Progress,
 ) -> anyhow::Result<()> {
-    // What was redriven stays among what fits: begun anew after Ctrl-C it would run twice. The server goes through with it.
+    // Redriven jobs still match the filter: a restart after Ctrl-C would redrive them twice. One request covers them all.
     if body["action"] != "redrive" {
         body["limit"] = CLIENT_BULK_JOBS.into();
     }
@@ -344,11 +344,11 @@ async fn in_parts(
     }
 }
 
-/// Asks a person. Where there is none, nothing is decided for them.
+/// Asks for confirmation. Fails if there is no terminal to ask on.
 pub(in crate::cli) fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::usage(format!(
-            "{question} There is nobody to ask; say --yes, or look with --dry-run"
+            "{question} There is no terminal to ask on; pass --yes, or preview with --dry-run"
         )));
     }
     let mut stderr = std::io::stderr().lock();

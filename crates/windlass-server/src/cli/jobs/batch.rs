@@ -1,5 +1,5 @@
-//! `windlass batch`: many jobs from lines of JSON. Lines that are refused are reported by number, the others go in; since every
-//! line has an idempotency key of its own, the same command can be run again after any trouble and submits nothing twice.
+//! `windlass batch`: submits many jobs from JSON lines. Rejected lines are reported by number and the others are submitted.
+//! Every line has its own idempotency key, so the command can be repeated after any error without submitting a job twice.
 
 mod lines;
 
@@ -22,20 +22,20 @@ use crate::cli::progress::{Progress, rate};
 use crate::cli::text::counted;
 use crate::limits::{BATCH_BYTES, BATCH_JOBS, BATCH_JOBS_CAREFUL};
 
-/// Which jobs to submit.
+/// Arguments of `batch`.
 #[derive(Args)]
 pub(in crate::cli) struct BatchArgs {
-    /// Lines of JSON, each a submission as POST /jobs takes it; - is standard input
+    /// A file of JSON lines, each a submission as for POST /jobs; - is standard input
     #[arg(value_name = "FILE")]
     file: String,
-    /// Tells two runs over the same lines apart, so that the second submits them again
+    /// A run name: a second run over the same lines submits them again only if this differs
     #[arg(long, value_name = "NAME", default_value = "")]
     run: String,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// What came of it.
+/// Counts of submitted, duplicate and rejected lines.
 #[derive(Default)]
 struct Tally {
     submitted: u64,
@@ -57,7 +57,7 @@ pub(in crate::cli) async fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> 
         (Box::new(std::io::stdin().lock()), None)
     } else {
         let file = File::open(&args.file).map_err(refused)?;
-        // Only a file can be read twice: what a pipe has told is gone.
+        // Only a file can be read twice; a pipe cannot.
         let is_file = file.metadata().is_ok_and(|facts| facts.is_file());
         let count =
             is_file.then(|| File::open(&args.file).map(|file| BufReader::new(file).split(b'\n').count()));
@@ -71,7 +71,7 @@ pub(in crate::cli) async fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> 
     if done.is_err() {
         let taken = counted(tally.submitted, "job");
         output::note(&format!(
-            "{taken} went in; run the same command again to go on, nothing is submitted twice"
+            "{taken} submitted; run the same command again to continue, no job is submitted twice"
         ));
     }
     done?;
@@ -80,7 +80,7 @@ pub(in crate::cli) async fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> 
         output::json(&json!({"submitted": submitted, "duplicates": duplicates, "refused": refused}))?;
     } else {
         let before =
-            if *duplicates > 0 { format!(", {duplicates} were there before") } else { String::new() };
+            if *duplicates > 0 { format!(", {duplicates} were submitted before") } else { String::new() };
         let bad = if refused.is_empty() { String::new() } else { format!(", {} refused", refused.len()) };
         output::line(&format!("submitted {}{before}{bad}", counted(*submitted, "job")))?;
         output::note(&format!("{}/s", rate(submitted + duplicates, progress.elapsed())));
@@ -97,7 +97,7 @@ async fn send_all(
 ) -> anyhow::Result<()> {
     let (mut waiting, mut bytes, mut number) = (Waiting::default(), 0, 0);
     for line in lines.lines() {
-        let line = line.context("cannot read on")?;
+        let line = line.context("cannot continue reading")?;
         number += 1;
         if line.trim().is_empty() {
             continue;
@@ -120,14 +120,14 @@ async fn send_all(
     send(client, &mut waiting, More::None, tally, progress).await
 }
 
-/// Whether there are lines still to be read, which those that wait may wait for.
+/// Whether there are lines left to read, which waiting lines may refer to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum More {
     Follows,
     None,
 }
 
-/// The line as it is sent, with an idempotency key if it has none.
+/// The line to send, with an idempotency key added if it has none.
 fn keyed(line: &str, number: u64, run: &str) -> Result<String, String> {
     let fields: Map<String, Value> =
         serde_json::from_str(line).map_err(|error| format!("not a JSON object: {error}"))?;
@@ -136,14 +136,14 @@ fn keyed(line: &str, number: u64, run: &str) -> Result<String, String> {
     }
     let hash = Sha256::digest(format!("{run}\n{number}\n{}", line.trim()));
     let key: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    // The rest of the line stays as it is, so that payloads are kept byte for byte.
+    // The rest of the line stays as it is, so that payloads are stored byte for byte.
     let rest = line.trim().strip_prefix('{').unwrap_or_default().trim_start();
     let comma = if fields.is_empty() { "" } else { "," };
     Ok(format!(r#"{{"idempotency_key":"batch-{key}"{comma}{rest}"#))
 }
 
-/// Sends lines; those that the server names as wrong are reported and left out. Those that name a job of a later line wait
-/// for it, for as long as there is room.
+/// Sends lines. Lines that the server rejects are reported and left out. Lines that refer to a job of a later line wait for
+/// it, as long as the buffer has space.
 async fn send(
     client: &Client,
     waiting: &mut Waiting,
@@ -166,7 +166,7 @@ async fn send(
             if waiting.is_empty() || (more == More::Follows && has_room) {
                 return Ok(());
             }
-            // What they name is nowhere near: the server says so, line by line.
+            // The names they refer to are not within reach; the server rejects each line.
             chosen = (0..waiting.len().min(most)).collect();
         }
         let texts: Vec<String> = chosen.iter().map(|at| waiting.text(*at)).collect();
@@ -184,14 +184,14 @@ async fn send(
                 let (at, refusal) = named(&failure, chosen.len()).ok_or(failure)?;
                 progress.clear();
                 tally.refuse(waiting.refused(chosen[at]), &refusal.0, &refusal.1);
-                // Every refusal costs a batch: where there is one there may be more.
+                // Every rejection costs a whole batch, and one is often followed by more: use smaller batches.
                 most = BATCH_JOBS_CAREFUL;
             }
         }
     }
 }
 
-/// Which of the lines was refused, and why, if the server says so.
+/// Which of the lines was rejected, and why, if the server names it.
 fn named(failure: &Failure, count: usize) -> Option<(usize, (String, String))> {
     let ErrorResponse { code, message, details, .. } = failure.refusal()?;
     let index = details.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());

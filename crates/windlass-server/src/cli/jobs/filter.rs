@@ -1,11 +1,11 @@
-//! Which jobs are meant: the filters of the API as flags.
+//! The API's job filters as flags.
 
 use clap::Args;
 use serde_json::{Map, Value};
 
 use crate::cli::connection::client::Call;
 
-/// Which jobs; flags that are given together must all fit.
+/// Filters for jobs; a job must match all of them.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Filters")]
 pub(in crate::cli) struct FilterArgs {
@@ -36,10 +36,10 @@ pub(in crate::cli) struct FilterArgs {
     /// Submitted before this time
     #[arg(long, value_name = "TIME")]
     created_before: Option<String>,
-    /// Whether redriven, `true` or `false`: another job was submitted in its place
+    /// `true` or `false`: whether the job was redriven as a new job
     #[arg(long, value_name = "BOOL")]
     redriven: Option<bool>,
-    /// Of this tenant, for keys that see several
+    /// Of this tenant, for keys that can see several
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 }
@@ -61,12 +61,12 @@ impl FilterArgs {
         all.into_iter().filter_map(|(name, value)| value.as_ref().map(|value| (name, value)))
     }
 
-    /// Whether no flag is given, so that all jobs fit.
+    /// Whether no filter is given, so that all jobs match.
     pub(in crate::cli) fn is_empty(&self) -> bool {
         self.given().next().is_none() && self.redriven.is_none()
     }
 
-    /// The call with the filter as its query.
+    /// Adds the filter to a request's query.
     pub(in crate::cli) fn query(&self, call: Call) -> Call {
         let call = self.given().fold(call, |call, (name, value)| call.query(name, value));
         self.redriven
@@ -74,7 +74,7 @@ impl FilterArgs {
             .fold(call, |call, is_redriven| call.query("redriven", is_redriven.to_string()))
     }
 
-    /// The filter as a body.
+    /// The filter as fields of a request body.
     pub(in crate::cli) fn body(&self) -> Map<String, Value> {
         let given = self.given().map(|(name, value)| (name.to_owned(), value.clone().into()));
         given.chain(self.redriven.map(|is_redriven| ("redriven".to_owned(), is_redriven.into()))).collect()

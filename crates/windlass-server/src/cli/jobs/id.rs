@@ -1,5 +1,5 @@
-//! Jobs by a part of their id. A beginning is looked up by the server, among all jobs; a beginning with an end, `HEAD…TAIL`
-//! as tables show it, is nearly always unique. An end alone is known to no index: it is looked for among the newest jobs.
+//! Finds jobs by a part of their id. The server looks up a prefix among all jobs. A prefix with a suffix, `HEAD…TAIL` as
+//! tables print it, is nearly always unique. A suffix alone has no index: it is searched among the newest jobs.
 
 use windlass::job::JobId;
 
@@ -10,15 +10,15 @@ use crate::number::grouped;
 
 /// Hexadecimal digits of an id.
 const ID_DIGITS: usize = 32;
-/// Candidates that are shown of those that fit.
+/// How many candidates are printed if several jobs match.
 const CANDIDATES_SHOWN: usize = 5;
 
 /// A part of an id.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
-    /// Its beginning, digits only.
+    /// The prefix, digits only.
     head: String,
-    /// Its end, digits only.
+    /// The suffix, digits only.
     tail: String,
 }
 
@@ -41,7 +41,7 @@ impl Part {
         digits.starts_with(&self.head) && digits.ends_with(&self.tail)
     }
 
-    /// The same text taken for an end, if it is one piece.
+    /// The same text as a suffix, if it has no `…`.
     fn as_end(&self) -> Option<Part> {
         match (self.head.as_str(), self.tail.as_str()) {
             ("", tail) | (tail, "") => Some(Part { head: String::new(), tail: tail.to_owned() }),
@@ -50,18 +50,18 @@ impl Part {
     }
 }
 
-/// Ids that fit.
+/// Matching ids.
 #[derive(Default)]
 struct Found {
     ids: Vec<String>,
-    /// Jobs that were looked at.
+    /// Number of jobs that were read.
     looked: usize,
-    /// Whether there are jobs that were not.
+    /// Whether there are jobs that were not read.
     has_more: bool,
 }
 
 impl Client {
-    /// The whole id of the job that a part of an id means.
+    /// The full id of the job that a part of an id matches.
     pub(crate) async fn job_id(&self, text: &str) -> Result<String, Failure> {
         let text = text.trim();
         if let Ok(id) = text.parse::<JobId>() {
@@ -70,7 +70,7 @@ impl Client {
         let shown = crate::cli::output::escaped(text);
         let Some(part) = Part::parse(text) else {
             return Err(Failure::NotFound(format!(
-                "no job `{shown}`: an id has hexadecimal digits and dashes, `windlass list` shows them"
+                "no job `{shown}`: ids consist of hexadecimal digits and dashes; `windlass list` prints them"
             )));
         };
         if !part.head.is_empty() {
@@ -83,7 +83,7 @@ impl Client {
             }
         }
         let Some(end) = part.as_end() else {
-            return Err(Failure::NotFound(format!("no job `{shown}` among all jobs")));
+            return Err(Failure::NotFound(format!("no job `{shown}`")));
         };
         let found = self.fitting(Call::get(&["jobs"]), limits::ID_SEARCH_PAGES_MAX, &end).await?;
         let searched = if found.has_more {
@@ -96,12 +96,12 @@ impl Client {
                 Err(Failure::NotFound(format!("none of {searched} has an id that ends with `{shown}`")))
             }
             [] => Err(Failure::NotFound(format!(
-                "no job has an id that begins with `{shown}`, and none of {searched} one that ends with it"
+                "no job has an id that starts with `{shown}`, and none of {searched} has one that ends with it"
             ))),
             [id] => {
                 if found.has_more {
                     crate::cli::output::note(&format!(
-                        "{id} is the one of {searched} that ends with `{shown}`"
+                        "{id} is the only one of {searched} that ends with `{shown}`"
                     ));
                 }
                 Ok(id.clone())
@@ -110,9 +110,9 @@ impl Client {
         }
     }
 
-    /// The ids of the jobs on these pages of a list that fit, a few of them.
+    /// The ids of matching jobs on the first `pages` pages of a list, a few of them.
     async fn fitting(&self, call: Call, pages: usize, part: &Part) -> Result<Found, Failure> {
-        // One page of so many answers for a beginning alone, unless it fits thousands.
+        // One page of this size is enough for a prefix alone, unless it matches thousands of jobs.
         let is_told_at_once = !part.head.is_empty() && part.tail.is_empty();
         let limit = if is_told_at_once { CANDIDATES_SHOWN + 1 } else { limits::LIST_PAGE_JOBS };
         let call = call.query("limit", limit.to_string());
@@ -136,7 +136,7 @@ impl Client {
 fn ambiguous(text: &str, several: &[String]) -> String {
     let shown: Vec<String> = several.iter().take(CANDIDATES_SHOWN).map(|id| format!("\n  {id}")).collect();
     let more = if several.len() > CANDIDATES_SHOWN { "\n  …" } else { "" };
-    format!("`{text}` fits several jobs; give more of the id:{}{more}", shown.concat())
+    format!("`{text}` matches several jobs; give more of the id:{}{more}", shown.concat())
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn an_ambiguous_part_lists_candidates() {
         let ids: Vec<String> = (0..9).map(|n| format!("id-{n}")).collect();
-        let told = ambiguous("0199", &ids);
-        assert!(told.contains("id-4\n  …") && !told.contains("id-5"), "{told}");
+        let message = ambiguous("0199", &ids);
+        assert!(message.contains("id-4\n  …") && !message.contains("id-5"), "{message}");
     }
 }

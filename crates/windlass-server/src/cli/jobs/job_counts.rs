@@ -1,4 +1,4 @@
-//! How jobs stand in each queue, of each type, of each tenant: the list and the columns that these have in common.
+//! Job counts per queue, type and tenant: the list and the columns that these commands share.
 
 use std::process::ExitCode;
 
@@ -12,10 +12,10 @@ use crate::cli::manage::operations::{finish, running};
 use crate::cli::output;
 use crate::cli::table::{Cell, Column, Table};
 
-/// States of jobs that neither run nor can, and have not ended.
+/// States of jobs that are neither final, running nor ready.
 const WAITING: [&str; 6] = ["created", "pending", "delayed", "waiting", "retrying", "suspended"];
 
-/// All there are of a kind, by its word in the API, one in each row; `nothing` is said if there is none.
+/// Prints all objects of a kind, one per row; `kind` is its word in the API, `nothing` is printed if there are none.
 pub(in crate::cli) async fn list(
     connect: &ConnectArgs,
     kind: &str,
@@ -36,7 +36,7 @@ pub(in crate::cli) async fn list(
     finish(&table, nothing)
 }
 
-/// How many are ready, run, wait and are dead letters.
+/// The numbers of ready, running and waiting jobs and of dead letters.
 pub(in crate::cli) fn depths(look: &Value) -> [Cell; 4] {
     let sum =
         |states: &[&str]| -> u64 { states.iter().filter_map(|state| look["depth"][state].as_u64()).sum() };

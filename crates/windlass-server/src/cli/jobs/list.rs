@@ -15,19 +15,19 @@ use crate::cli::table::{Cell, Column, Table};
 use crate::cli::text::{ago_field, field};
 use crate::limits::LIST_PAGE_JOBS;
 
-/// Which jobs to list.
+/// Arguments of `list`.
 #[derive(Args)]
 pub(in crate::cli) struct ListArgs {
-    /// In which order
+    /// Sort order
     #[arg(long, default_value = "newest")]
     order: Order,
-    /// How many jobs
+    /// Maximum number of jobs
     #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
     limit: usize,
-    /// All of them, however many
+    /// List all jobs
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// With payloads, in JSON
+    /// Include payloads, with --json
     #[arg(long, requires = "json")]
     payload: bool,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(in crate::cli) struct ListArgs {
 enum Order {
     Newest,
     Oldest,
-    /// As they would be claimed
+    /// In the order in which they would be claimed
     Claim,
 }
 
@@ -73,8 +73,10 @@ pub(in crate::cli) async fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.connect.json {
         match (count, &cursor) {
-            (0, _) => output::note("no jobs fit; `windlass submit TYPE` makes one"),
-            (_, Some(_)) => output::note(&format!("the first {count}; --all or --limit shows more")),
+            (0, _) => output::note("no matching jobs; `windlass submit TYPE` submits one"),
+            (_, Some(_)) => {
+                output::note(&format!("showing the first {count}; use --all or --limit for more"))
+            }
             _ => {}
         }
     }
@@ -108,7 +110,7 @@ pub(in crate::cli) fn table(jobs: &[Value], now: Timestamp) -> Table {
     table
 }
 
-/// What a person would like to know first: the error, how far it is, or what it waits for.
+/// The most useful fact about the job: its error, its progress, or what it waits for.
 fn remark(job: &Value) -> String {
     if let Some(percent) = job["progress"]["percent"].as_f64().filter(|_| job["state"] == "running") {
         let message = job["progress"]["message"].as_str().unwrap_or_default();

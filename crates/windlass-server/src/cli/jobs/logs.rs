@@ -1,5 +1,5 @@
-//! `windlass logs`: what a job wrote, and what it goes on to write. Its events tell when to look; lines are none of them, so
-//! that they are looked for while the job runs, and only then.
+//! `windlass logs`: prints a job's log, and follows it. The job's events tell when its state changed. Log lines are not
+//! events, so the log is polled while the job runs, and only then.
 
 use std::process::ExitCode;
 
@@ -16,12 +16,12 @@ use crate::cli::output::{self, escaped};
 use crate::cli::text::{field, moment};
 use crate::limits::LOG_POLL_INTERVAL;
 
-/// Whose log.
+/// Arguments of `logs`.
 #[derive(Args)]
 pub(in crate::cli) struct LogsArgs {
-    /// Its id, or a beginning or end of it that fits one job
+    /// Job id, or a prefix or suffix of one that matches one job
     id: String,
-    /// Go on until the job is over
+    /// Follow the log until the job is final
     #[arg(long, short)]
     follow: bool,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(in crate::cli) struct LogsArgs {
 struct Printed {
     is_json: bool,
     paint: Paint,
-    /// The number of the last line.
+    /// The number of the last printed line.
     after: u64,
     count: u64,
 }
@@ -47,25 +47,25 @@ pub(in crate::cli) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
         printed.print(&lines(&client, &id, 0).await?)?;
     }
     if printed.count == 0 && !args.connect.json {
-        output::note("it wrote nothing");
+        output::note("the log is empty");
     }
     Ok(Exit::Done.into())
 }
 
-/// Prints lines until the job is over.
+/// Prints lines until the job is final.
 async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Result<()> {
-    let mut news = JobEventStream::open(client, id).await?;
+    let mut changes = JobEventStream::open(client, id).await?;
     loop {
-        // Asked before the lines, so that nothing written before the end is missed.
+        // The state is read before the lines, so that no line written before the end is missed.
         let looked = client.value(Call::get(&["jobs", id])).await;
-        let Some(job) = news.retry_while_away(looked).await? else { continue };
+        let Some(job) = changes.retry_while_away(looked).await? else { continue };
         let found = lines(client, id, printed.after).await;
-        let Some(found) = news.retry_while_away(found).await? else { continue };
+        let Some(found) = changes.retry_while_away(found).await? else { continue };
         printed.print(&found)?;
         if job["completed_at"].is_string() {
             return Ok(());
         }
-        news.wait((job["state"] == "running").then_some(LOG_POLL_INTERVAL)).await?;
+        changes.wait((job["state"] == "running").then_some(LOG_POLL_INTERVAL)).await?;
     }
 }
 

@@ -1,4 +1,4 @@
-//! `windlass show` and `windlass explain`: all about one job, as a person would ask for it.
+//! `windlass show` and `windlass explain`: everything about one job.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -16,13 +16,13 @@ use crate::cli::output::{self, escaped};
 use crate::cli::table::{Cell, Column, Table, cut_end, room};
 use crate::cli::text::{ago, ago_field, between, field, moment, short_span};
 
-/// Events of the timeline that are shown; `windlass audit --job` has them all.
+/// How many events of the timeline are printed; `windlass audit --job` lists all.
 const EVENTS_SHOWN: usize = 20;
 
-/// Which job to look at.
+/// Arguments of `show` and `explain`.
 #[derive(Args)]
 pub(in crate::cli) struct ShowArgs {
-    /// Its id, or a beginning or end of it that fits one job
+    /// Job id, or a prefix or suffix of one that matches one job
     id: String,
     #[command(flatten)]
     connect: ConnectArgs,
@@ -42,13 +42,13 @@ pub(in crate::cli) async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let tree = Tree::load(&client, &job).await?;
     let (paint, now) = (Paint::for_data(), client.now());
     let mut text = facts(&job, now, paint);
-    let why = if job["state"] == "running" { "What happens next" } else { "Why it does not run" };
+    let why = if job["state"] == "running" { "What happens next" } else { "Why it is not running" };
     text.push_str(&section(why, &reasons(&explained), paint));
     text.push_str(&section("Attempts", &attempts_text(&attempts, paint), paint));
     text.push_str(&section("Timeline", &timeline(&events, paint), paint));
-    text.push_str(&section("Jobs around it", &tree.drawn(&id, paint), paint));
+    text.push_str(&section("Related jobs", &tree.drawn(&id, paint), paint));
     if job["redacted"] == true {
-        let note = "not shown: this key does not read payloads, results, checkpoints and logs of this job\n";
+        let note = "not shown: this key may not read payloads, results, checkpoints and logs of this job\n";
         text.push_str(&section("Payload", note, paint));
     }
     text.push_str(&section("Payload", &pretty(&job["payload"]), paint));
@@ -68,13 +68,13 @@ pub(in crate::cli) async fn explain(args: &ShowArgs) -> anyhow::Result<ExitCode>
     let reasons = reasons(&explained);
     if reasons.is_empty() {
         let state = client.value(Call::get(&["jobs", &id])).await?["state"].clone();
-        output::note(&format!("nothing holds it: it is {}", field(&state)));
+        output::note(&format!("nothing blocks it: it is {}", field(&state)));
     }
     output::text(&reasons)?;
     Ok(Exit::Done.into())
 }
 
-/// A heading with its text; nothing if there is no text.
+/// A heading with its text; empty if there is no text.
 fn section(title: &str, text: &str, paint: Paint) -> String {
     if text.is_empty() { String::new() } else { format!("\n{}\n{text}", paint.strong(title)) }
 }
@@ -92,12 +92,12 @@ fn facts(job: &Value, now: Timestamp, paint: Paint) -> String {
     fact("tenant", field(&job["tenant"]));
     fact("owner", field(&job["owner"]));
     let (own, effective) = (field(&job["priority"]), field(&job["effective_priority"]));
-    fact("priority", if own == effective { own } else { format!("{own}, runs as {effective}") });
+    fact("priority", if own == effective { own } else { format!("{own}, effective {effective}") });
     fact("attempts", format!("{} of {}", job["attempt"], job["max_attempts"]));
     let times =
         [("created", "created_at"), ("runs", "run_at"), ("started", "started_at"), ("ended", "completed_at")];
     for (name, key) in times {
-        // Once it has started, when it was to start is beside the point.
+        // The planned start is not shown once the job has started.
         if let Some(at) = job[key].as_str().filter(|_| key != "run_at" || job["started_at"].is_null()) {
             fact(name, format!("{} UTC, {}", moment(at), ago(at, now)));
         }
@@ -106,7 +106,7 @@ fn facts(job: &Value, now: Timestamp, paint: Paint) -> String {
         let lease = &job["lease"];
         fact(
             "worker",
-            format!("{}, lease ends {}", field(&lease["worker"]), ago_field(&lease["expires_at"], now)),
+            format!("{}, lease expires {}", field(&lease["worker"]), ago_field(&lease["expires_at"], now)),
         );
     }
     if let Some(percent) = job["progress"]["percent"].as_f64() {
@@ -122,7 +122,7 @@ fn facts(job: &Value, now: Timestamp, paint: Paint) -> String {
             let asked = ago_field(&how["at"], now);
             fact(
                 name,
-                format!("{}, asked for by {} {asked}{reason}", field(&how["mode"]), field(&how["by"])),
+                format!("{}, requested by {} {asked}{reason}", field(&how["mode"]), field(&how["by"])),
             );
         }
     }
@@ -142,7 +142,7 @@ fn facts(job: &Value, now: Timestamp, paint: Paint) -> String {
     text
 }
 
-/// A text cut to the terminal, after so many columns.
+/// Cuts a text to the terminal's width, of which `used` columns are taken.
 fn fitted(text: &str, used: usize) -> String {
     room().map_or_else(|| text.to_owned(), |room| cut_end(text, room.saturating_sub(used).max(20)))
 }
@@ -197,7 +197,7 @@ fn timeline(events: &Value, paint: Paint) -> String {
     let left_out = all.len().saturating_sub(EVENTS_SHOWN);
     let mut text = match left_out {
         0 => String::new(),
-        count => format!("  … {count} before these\n"),
+        count => format!("  … {count} earlier\n"),
     };
     for event in &all[left_out..] {
         let at = moment(&field(&event["at"]));
@@ -209,7 +209,7 @@ fn timeline(events: &Value, paint: Paint) -> String {
     text
 }
 
-/// JSON for people; nothing for what is not there.
+/// Indented JSON; empty for null.
 fn pretty(value: &Value) -> String {
     if value.is_null() {
         return String::new();

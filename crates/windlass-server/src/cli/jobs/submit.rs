@@ -1,4 +1,4 @@
-//! `windlass submit`: one job, and its result if that is waited for.
+//! `windlass submit`: submits one job, and optionally waits for its result.
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
@@ -19,33 +19,33 @@ use crate::cli::output::{self, escaped};
 use crate::http::Span;
 use crate::limits::JOB_POLL_INTERVAL;
 
-/// Which job to submit.
+/// Arguments of `submit`.
 #[derive(Args)]
 pub(in crate::cli) struct SubmitArgs {
-    /// Which handler runs it
+    /// Job type: selects the handler
     #[arg(value_name = "TYPE")]
     job_type: String,
-    /// The work: JSON, or @FILE, or - for standard input
+    /// Payload: JSON, or @FILE, or - for standard input
     payload: Option<String>,
     #[command(flatten)]
     options: JobOptions,
-    /// The payload is not JSON but this
+    /// Content type of a payload that is not JSON
     #[arg(long, value_name = "MIME", requires = "payload")]
     content_type: Option<String>,
-    /// Wait for the end, and print the result
+    /// Wait until the job is final, and print its result
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Everything else that can be said of a job.
+/// The other options of a submission.
 #[derive(Args, Clone)]
 pub(in crate::cli) struct JobOptions {
-    /// Where it waits
+    /// Queue
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// How urgent it is: 0 to 100, or low, normal, high, critical
+    /// Priority: 0 to 100, or low, normal, high, critical
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<String>,
     /// Run it after this time, such as 10s or 1h30m
@@ -54,55 +54,55 @@ pub(in crate::cli) struct JobOptions {
     /// Run it at this time, RFC 3339
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
-    /// Hold it until it is submitted by id
+    /// Create it without scheduling it, until it is submitted by id
     #[arg(long)]
     hold: bool,
-    /// The same key gives the same job
+    /// A second submission with the same key returns the same job
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// For how long
+    /// How long the idempotency key applies
     #[arg(long, value_name = "DURATION", requires = "idempotency_key")]
     idempotency_window: Option<Span>,
-    /// One unfinished job at a time with this key
+    /// At most one unfinished job with this key at a time
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
-    /// Not to run beside others with this key
+    /// Key for concurrency limits across jobs
     #[arg(long, value_name = "KEY")]
     concurrency_key: Option<String>,
-    /// A word to find it by; may be repeated
+    /// Tag, NAME:VALUE; may be repeated
     #[arg(long = "tag", value_name = "NAME:VALUE")]
     tags: Vec<String>,
-    /// Your own name for what it belongs to
+    /// Your id for the operation it belongs to
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
-    /// Longest attempt
+    /// Maximum duration of an attempt
     #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
-    /// How long a lease holds without a heartbeat
+    /// How long a lease lasts without a heartbeat
     #[arg(long, visible_alias = "visibility", value_name = "DURATION")]
     lease: Option<Span>,
-    /// From submission to a final state
+    /// Maximum time from submission to a final state
     #[arg(long, value_name = "DURATION")]
     lifetime: Option<Span>,
-    /// From the moment it can be claimed to its first start; it fails if it is not started in time
+    /// Maximum time from when it can be claimed to its first start; it fails if it is not started in time
     #[arg(long, value_name = "DURATION")]
     start_timeout: Option<Span>,
-    /// Starts in all, the first included
+    /// Maximum number of attempts, including the first
     #[arg(long, value_name = "COUNT")]
     attempts: Option<u32>,
-    /// When to try again: standard, fixed, backoff, or a policy in JSON
+    /// Retry policy: standard, fixed, backoff, or a policy in JSON
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
-    /// Jobs that must complete first; may be repeated
+    /// Job that must complete first; may be repeated
     #[arg(long, value_name = "ID")]
     after: Vec<String>,
-    /// Jobs of which one must end first; may be repeated
+    /// Jobs of which one must be final first; may be repeated
     #[arg(long, value_name = "ID")]
     after_any: Vec<String>,
-    /// Where to report the end
+    /// URL to call when the job is final
     #[arg(long, value_name = "URL")]
     callback: Option<String>,
-    /// Whose job it is, for keys that may say so
+    /// Tenant, for keys that may choose it
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 }
@@ -166,7 +166,7 @@ impl JobOptions {
     }
 }
 
-/// A policy of retries: a preset or an object, and how many attempts there are.
+/// A retry policy: a preset or an object, and the number of attempts.
 pub(in crate::cli) fn retry_policy(
     retry: Option<&str>,
     attempts: Option<u32>,
@@ -188,7 +188,7 @@ pub(in crate::cli) fn urgency(text: &str) -> Value {
     text.parse::<i64>().map_or_else(|_| text.into(), Value::from)
 }
 
-/// What an argument means: itself, a file's bytes, or those of standard input.
+/// The content of an argument: the text itself, a file, or standard input.
 pub(in crate::cli) fn content(argument: &str) -> anyhow::Result<Vec<u8>> {
     if argument == "-" {
         let mut bytes = Vec::new();
@@ -203,7 +203,7 @@ pub(in crate::cli) fn content(argument: &str) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// A payload as the field of a body: JSON byte for byte, anything else in base64.
+/// The payload fields of a body: JSON byte for byte, other content in base64.
 pub(in crate::cli) fn payload_field(bytes: &[u8], content_type: Option<&str>) -> anyhow::Result<String> {
     if let Some(content_type) = content_type {
         let text = base64::engine::general_purpose::STANDARD.encode(bytes);
@@ -211,14 +211,14 @@ pub(in crate::cli) fn payload_field(bytes: &[u8], content_type: Option<&str>) ->
     }
     let raw: Box<RawValue> = serde_json::from_slice(bytes).map_err(|error| {
         Failure::usage(format!(
-            "the payload is not JSON ({error}); a text needs quotes of its own, '\"like this\"', and anything \
-             else --content-type"
+            "the payload is not JSON ({error}); quote a JSON string as '\"like this\"', and use \
+             --content-type for other content"
         ))
     })?;
     Ok(format!(r#""payload":{}"#, raw.get()))
 }
 
-/// A body with its payload, which is not touched.
+/// A body with its payload, which is not changed.
 pub(in crate::cli) fn with_payload(body: &Map<String, Value>, payload: Option<&str>) -> String {
     let text = Value::Object(body.clone()).to_string();
     match payload {
@@ -236,10 +236,10 @@ pub(in crate::cli) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode
     let id = job["id"].as_str().unwrap_or_default();
     if job["duplicate"] == true {
         let differs = if job["payload_differs"] == true { " with another payload" } else { "" };
-        let gone = if job["deleted"] == true { " and was deleted since" } else { "" };
-        output::note(&format!("it was submitted before{differs}{gone}; nothing new was made"));
+        let gone = if job["deleted"] == true { " and has been deleted" } else { "" };
+        output::note(&format!("it was submitted before{differs}{gone}; no new job was created"));
         if job["deleted"] == true && args.wait {
-            return Err(Failure::usage(format!("job {id} was deleted: there is nothing to wait for")));
+            return Err(Failure::usage(format!("job {id} was deleted: cannot wait for it")));
         }
     }
     if args.wait {
@@ -254,7 +254,7 @@ pub(in crate::cli) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode
     Ok(Exit::Done.into())
 }
 
-/// Waits for a job's end, shows how far it is, and prints its result.
+/// Waits until a job is final, shows its progress, and prints its result.
 async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCode> {
     let job = ended(client, id).await?;
     let state = job["state"].as_str().unwrap_or_default();
@@ -265,20 +265,20 @@ async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCo
     } else {
         let error = job["error"]["message"].as_str().map(|error| format!(": {}", escaped(error)));
         let state = Paint::for_talk().state(state);
-        output::note(&format!("{state}{}; `windlass show {id}` tells more", error.unwrap_or_default()));
+        output::note(&format!("{state}{}; see `windlass show {id}`", error.unwrap_or_default()));
     }
     Ok(if state == "completed" { Exit::Done } else { Exit::No }.into())
 }
 
-/// The job once it is over. Its events tell when to look; only how far a running one is, is looked for, and only if a
-/// person is there to see it.
+/// Waits until the job is final and returns it. Its events tell when to read it. The progress of a running job is polled,
+/// and only if there is a terminal to show it on.
 async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
     let is_watched = std::io::stderr().is_terminal();
-    let mut news = JobEventStream::open(client, id).await?;
+    let mut changes = JobEventStream::open(client, id).await?;
     let mut last = String::new();
     loop {
         let looked = client.value(Call::get(&["jobs", id])).await;
-        let Some(job) = news.retry_while_away(looked).await? else { continue };
+        let Some(job) = changes.retry_while_away(looked).await? else { continue };
         if job["completed_at"].is_string() {
             return Ok(job);
         }
@@ -291,6 +291,6 @@ async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
             last = now;
         }
         let is_moving = is_watched && state == "running";
-        news.wait(is_moving.then_some(JOB_POLL_INTERVAL)).await?;
+        changes.wait(is_moving.then_some(JOB_POLL_INTERVAL)).await?;
     }
 }

@@ -1,5 +1,5 @@
-//! The jobs around a job as a tree: what led to it above, what it leads to below. One job leads to another if that one waits
-//! for it or was spawned by it.
+//! The jobs related to a job as a tree: its predecessors above, its successors below. A job is a successor if it waits for
+//! the other job or was spawned by it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,24 +11,24 @@ use crate::cli::connection::client::{Call, Client};
 use crate::cli::error::Failure;
 use crate::cli::text::field;
 
-/// Jobs that are drawn: more say nothing on a screen.
+/// Maximum number of jobs drawn.
 const JOBS_SHOWN: usize = 40;
-/// Jobs whose children are asked for, one by one.
+/// Maximum number of jobs whose children are read, one request each.
 const FAMILIES_ASKED: usize = 20;
 
-/// How one job leads to another.
+/// How a job follows another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
-    /// It waits for it.
+    /// It waits for the other job.
     After,
-    /// It is content with it or another.
+    /// It waits for any of several jobs.
     AfterAny,
-    /// It was spawned by it.
+    /// It was spawned by the other job.
     Child,
 }
 
 impl Link {
-    fn told(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Link::After => "",
             Link::AfterAny => "  after any",
@@ -37,21 +37,21 @@ impl Link {
     }
 }
 
-/// Jobs by id, and which lead to which.
+/// Jobs by id, and their links.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Tree {
     /// Type and state.
     names: BTreeMap<String, (String, String)>,
-    /// What each leads to, in a defined order.
+    /// The successors of each job, sorted.
     next: BTreeMap<String, BTreeSet<(Link, String)>>,
-    /// What led to each.
+    /// The predecessors of each job.
     before: BTreeMap<String, BTreeSet<String>>,
     is_cut: bool,
 }
 
 impl Tree {
-    /// Asks for the jobs around one: its parents, all that they and it wait for or that waits for them, and the children of
-    /// all of those, as far as fits.
+    /// Reads the related jobs: the job's parents, their dependencies and dependents, and the children of all of those, up
+    /// to the limits.
     pub(in crate::cli) async fn load(client: &Client, job: &Value) -> Result<Tree, Failure> {
         let mut tree = Tree::default();
         tree.know(job);
@@ -60,7 +60,7 @@ impl Tree {
         while let Some(parent) = child["parent"].as_str().filter(|_| tree.has_room()) {
             let found = match client.value(Call::get(&["jobs", parent])).await {
                 Ok(found) => found,
-                // It may have been removed; its children stay.
+                // The parent may have been deleted; its children stay.
                 Err(Failure::Refused(refusal)) if refusal.status == 404 => break,
                 Err(failure) => return Err(failure),
             };
@@ -69,7 +69,7 @@ impl Tree {
             tree.link(parent, Link::Child, &field(&child["id"]));
             child = found;
         }
-        // Only what is known by now is asked: their children's children are theirs to show.
+        // Only the jobs known by now are read: grandchildren are shown on their parents' trees.
         let known: Vec<String> = tree.names.keys().cloned().collect();
         let own = field(&job["id"]);
         let others = known.iter().filter(|id| **id != own);
@@ -103,7 +103,7 @@ impl Tree {
         for edge in graph["edges"].as_array().into_iter().flatten() {
             let (from, to) = (field(&edge["from"]), field(&edge["to"]));
             match edge["need"].as_str() {
-                // A parent waits for its children, and yet it is what leads to them.
+                // A parent waits for its children, but in the tree it precedes them.
                 Some("child") => self.link(&to, Link::Child, &from),
                 Some("after_any") => self.link(&from, Link::AfterAny, &to),
                 _ => self.link(&from, Link::After, &to),
@@ -119,8 +119,8 @@ impl Tree {
         }
     }
 
-    /// The tree in lines; nothing if a job is alone. From the first of those that led to it, depth first and without
-    /// recursion: graphs are made by users.
+    /// The tree as lines; empty for a job without related jobs. Depth first from the first predecessor, without recursion:
+    /// users can create deep graphs.
     pub(in crate::cli) fn drawn(&self, own: &str, paint: Paint) -> String {
         if self.names.len() < 2 {
             return String::new();
@@ -141,8 +141,8 @@ impl Tree {
                 };
                 let is_new = seen.insert(id.clone());
                 let again = if is_new { "" } else { "  (above)" };
-                let told = self.told(&id, link, is_new && id == own, paint);
-                let _always_fits = writeln!(text, "  {indent}{corner}{told}{again}");
+                let line = self.describe(&id, link, is_new && id == own, paint);
+                let _always_fits = writeln!(text, "  {indent}{corner}{line}{again}");
                 if is_new {
                     let below = match (link, is_last) {
                         (None, _) => indent,
@@ -159,7 +159,7 @@ impl Tree {
         text
     }
 
-    /// Where to begin: with those that nothing led to, those first through which one comes to the job itself.
+    /// The jobs without predecessors; those from which the job itself can be reached come first.
     fn roots(&self, own: &str) -> Vec<String> {
         let (mut above, mut ahead) = (BTreeSet::new(), vec![own.to_owned()]);
         while let Some(id) = ahead.pop() {
@@ -173,19 +173,19 @@ impl Tree {
         first.chain(others).cloned().collect()
     }
 
-    fn told(&self, id: &str, link: Option<Link>, is_own: bool, paint: Paint) -> String {
+    fn describe(&self, id: &str, link: Option<Link>, is_own: bool, paint: Paint) -> String {
         let unknown = (String::new(), String::new());
         let (job_type, state) = self.names.get(id).unwrap_or(&unknown);
-        let link = paint.faint(link.map_or("", Link::told));
+        let link = paint.faint(link.map_or("", Link::label));
         let (shown, mark) = if is_own {
-            (paint.strong(id), paint.paint("  ← this one", Some(Colour::Active)))
+            (paint.strong(id), paint.paint("  ← this job", Some(Colour::Active)))
         } else {
             (id.to_owned(), String::new())
         };
         format!("{shown}  {}  {}{link}{mark}", crate::cli::output::escaped(job_type), paint.state(state))
     }
 
-    /// The branches of a job, the first on top of the pile.
+    /// The branches of a job, the first on top of the stack.
     fn branches(&self, id: &str, indent: &str) -> Vec<(String, Option<Link>, String, bool)> {
         let all = self.next.get(id).into_iter().flatten();
         let mut branches: Vec<_> =
@@ -217,9 +217,9 @@ mod tests {
             "edges": [edge("z", "a", "after"), edge("a", "b", "after"), edge("a", "c", "after"),
                 edge("b", "d", "after"), edge("c", "d", "after_any"), edge("y", "d", "after")],
         }));
-        let expected = "  z  t  pending\n  └─ a  t  pending  ← this one\n     ├─ b  t  pending\n     │  └─ d  t  pending\n     \
-                        └─ c  t  pending\n        └─ d  t  pending  after any  (above)\n  y  t  pending\n  \
-                        └─ d  t  pending  (above)\n";
+        let expected = "z  t  pending\n  └─ a  t  pending  ← this job\n     ├─ b  t  pending\n     │  └─ d \
+            t  pending\n     └─ c  t  pending\n        └─ d  t  pending  after any  (above)\n  y  t  \
+            pending\n  └─ d  t  pending  (above)\n";
         assert_eq!(tree.drawn("a", Paint::plain()), expected);
     }
 
@@ -234,8 +234,8 @@ mod tests {
         let edges =
             json!([{"from": "d", "to": "b", "need": "child"}, {"from": "b", "to": "a", "need": "child"}]);
         tree.take_graph(&json!({"nodes": [job("d", "running")], "edges": edges}));
-        let expected = "  a  t  waiting\n  ├─ b  t  waiting  child  ← this one\n  │  └─ d  t  running  child\n  \
-                        └─ c  t  running  child\n";
+        let expected = "a  t  waiting\n  ├─ b  t  waiting  child  ← this job\n  │  └─ d  t  running  \
+            child\n  └─ c  t  running  child\n";
         assert_eq!(tree.drawn("b", Paint::plain()), expected);
     }
 

@@ -1,4 +1,4 @@
-//! `windlass audit`: reads the audit trail over HTTP, and proves on the store that it is as it was sealed.
+//! `windlass audit`: reads the audit trail over HTTP, and verifies the hash chain in the store.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::cli::manage::audit_list::{self, AuditListArgs};
 use crate::cli::stores::verify::{Bar, report};
 use crate::cli::{Missing, ReportArgs, output};
 
-/// What to do about the audit trail; without a word it is listed.
+/// Arguments of `audit`; lists records if no subcommand is given.
 #[derive(Args)]
 pub(in crate::cli) struct AuditArgs {
     #[command(subcommand)]
@@ -26,25 +26,26 @@ pub(in crate::cli) struct AuditArgs {
 
 #[derive(Subcommand)]
 enum AuditCommand {
-    /// The records, oldest first
+    /// List records, oldest first
     List(Box<AuditListArgs>),
     /// Check that no record was edited, removed, added or moved; exits with 1 if one was
     Verify(Box<VerifyArgs>),
-    /// Print the head of the trail, NUMBER:HASH, to keep outside the store for `audit verify --expect-head`; asks the server
+    /// Print the head of the audit chain as NUMBER:HASH, to be stored outside the database for `audit verify
+    /// --expect-head`; queries the server
     Head(ConnectArgs),
 }
 
-/// What the trail is compared with.
+/// What to compare the audit chain with.
 #[derive(Args)]
 struct VerifyArgs {
     #[command(flatten)]
     report: ReportArgs,
-    /// A head that was kept outside the store, as `windlass audit head` printed it: the record with its number must still have its
-    /// hash. The trail may have grown since
+    /// A head printed earlier by `windlass audit head`: the record with this number must still have this hash. Later
+    /// records are allowed
     #[arg(long, value_name = "NUMBER:HASH")]
     expect_head: Option<Seal>,
-    /// Public keys whose signatures on seals count, separated by commas; the newest seal must then be signed by one of them.
-    /// Without it signatures are checked against the keys that they name
+    /// Trusted public keys, separated by commas; the newest checkpoint of the chain must be signed by one of them. Without
+    /// this, signatures are checked against the keys they name
     #[arg(long, env = "WINDLASS_TICKET_TRUSTED", value_name = "PUBLIC_KEYS", value_delimiter = ',')]
     trusted: Vec<TicketPublicKey>,
 }
@@ -63,10 +64,10 @@ async fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let store = args.report.store.open(Missing::Refuse)?;
     let bar = Bar::new("records", is_json);
     let check = AuditCheck { expected_head: args.expect_head.clone(), trusted: args.trusted.clone() };
-    let verdict = store.verify_audit_telling(check, bar.teller()).await;
+    let result = store.verify_audit_telling(check, bar.teller()).await;
     bar.remove();
     store.close();
-    report(&[verdict?], is_json)
+    report(&[result?], is_json)
 }
 
 async fn head(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
@@ -77,7 +78,7 @@ async fn head(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     }
     match found["head"].as_str() {
         Some(head) => output::line(head)?,
-        None => output::note("nothing is sealed yet"),
+        None => output::note("the audit chain has no checkpoint yet"),
     }
     Ok(Exit::Done.into())
 }

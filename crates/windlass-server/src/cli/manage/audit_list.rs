@@ -1,4 +1,4 @@
-//! What happened: `windlass audit` lists what is kept, `windlass events` also follows what happens now.
+//! Lists of audit records: `windlass audit` lists stored records, `windlass events` also follows new events.
 
 use std::process::ExitCode;
 
@@ -16,14 +16,14 @@ use crate::cli::text::moment;
 use crate::http::Span;
 use crate::limits::AUDIT_PAGE_RECORDS;
 
-/// Which records.
+/// Filters for records.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Filters")]
 pub(in crate::cli) struct AuditFlags {
     /// About this job: an id, or a part of one
     #[arg(long, value_name = "ID")]
     job: Option<String>,
-    /// Of this event, such as job.lifecycle.failed
+    /// With this event name, such as job.lifecycle.failed
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
     /// By this actor
@@ -32,10 +32,10 @@ pub(in crate::cli) struct AuditFlags {
     /// Of this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// About this queue, or jobs of it
+    /// About this queue or its jobs
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// About this type, or jobs of it
+    /// About this type or its jobs
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<String>,
 }
@@ -52,19 +52,19 @@ impl AuditFlags {
     }
 }
 
-/// What to list of the audit trail.
+/// Arguments of `audit list`.
 #[derive(Args)]
 pub(in crate::cli) struct AuditListArgs {
-    /// Not before this: a time, or how long ago, such as 1h
+    /// Since this time, or this long ago, such as 1h
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Before this
+    /// Before this time
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
-    /// How many records
+    /// Maximum number of records
     #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
     limit: usize,
-    /// All of them, however many
+    /// List all records
     #[arg(long, conflicts_with = "limit")]
     all: bool,
     #[command(flatten)]
@@ -73,13 +73,13 @@ pub(in crate::cli) struct AuditListArgs {
     connect: ConnectArgs,
 }
 
-/// What to follow.
+/// Arguments of `events`.
 #[derive(Args)]
 pub(in crate::cli) struct EventsArgs {
-    /// Begin with what was kept since then: a time, or how long ago
+    /// Start with stored records since this time, or this long ago
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Go on with what happens from now on, until Ctrl-C
+    /// Follow new events until Ctrl-C
     #[arg(long, short)]
     follow: bool,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub(in crate::cli) struct EventsArgs {
     connect: ConnectArgs,
 }
 
-/// A moment, given as such or as how long ago it was.
+/// Parses a time given as such or as a duration in the past.
 fn when(client: &Client, text: &str) -> String {
     match text.parse::<Span>() {
         Ok(span) => client.now().minus(span.0).to_string(),
@@ -106,15 +106,15 @@ pub(in crate::cli) async fn audit(args: &AuditListArgs) -> anyhow::Result<ExitCo
     let (count, is_more, _) = kept(&client, call, most, args.connect.json).await?;
     if !args.connect.json {
         match (count, is_more) {
-            (0, _) => output::note("no records fit"),
-            (_, true) => output::note(&format!("the first {count}; --all or --limit shows more")),
+            (0, _) => output::note("no matching records"),
+            (_, true) => output::note(&format!("showing the first {count}; use --all or --limit for more")),
             _ => {}
         }
     }
     Ok(Exit::Done.into())
 }
 
-/// Prints what is kept, page by page: how many, whether there are more, and the number of the last.
+/// Prints stored records page by page. Returns how many were printed, whether there are more, and the number of the last.
 async fn kept(
     client: &Client,
     call: Call,
@@ -144,14 +144,14 @@ pub(in crate::cli) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode
     let is_json = args.connect.json;
     let call = args.which.query(&client, Call::get(&["events"])).await?;
     let mut last = None;
-    // Opened before the look back, so that nothing falls between the two.
+    // The stream is opened before the stored records are read, so that no event is missed in between.
     let stream = if args.follow { Some(Followed::open(&client, call).await?) } else { None };
     if !args.follow || args.since.is_some() {
         let since = when(&client, args.since.as_deref().unwrap_or("1h"));
         let call = args.which.query(&client, Call::get(&["audit"]).query("since", since)).await?;
         let (count, _, at) = kept(&client, call, usize::MAX, is_json).await?;
         if count == 0 && !args.follow {
-            output::note("nothing happened in the last hour; --since looks further back, -f goes on");
+            output::note("no events in the last hour; --since goes further back, -f follows new events");
         }
         last = at;
     }
@@ -167,7 +167,7 @@ pub(in crate::cli) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode
     Ok(Exit::Done.into())
 }
 
-/// One record as one line.
+/// Prints one record as one line.
 fn print(record: &Value, is_json: bool) -> anyhow::Result<()> {
     if is_json { output::json(record) } else { output::line(&line(record, room(), Paint::for_data())) }
 }

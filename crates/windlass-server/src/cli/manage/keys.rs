@@ -1,4 +1,4 @@
-//! `windlass keys`: makes keys on the store, where there is nobody to ask yet; lists and revokes them over HTTP.
+//! `windlass keys`: creates keys in the store directly, for a server without keys; lists and revokes them over HTTP.
 
 use std::process::ExitCode;
 
@@ -20,20 +20,20 @@ use crate::cli::text::{ago_field, field};
 use crate::cli::{Missing, StoreArgs, output};
 use crate::http::Span;
 
-/// What to do about keys.
+/// Create, list and revoke API keys.
 #[derive(Subcommand)]
 pub(in crate::cli) enum KeysCommand {
-    /// Make a key and print its secret, which is shown this once.
+    /// Create a key and print its secret. The secret cannot be printed again.
     Create(CreateArgs),
     /// Print a new secret without storing it, for `serve --bootstrap-key-file`
     Generate,
-    /// Every key, without its secret; asks the server
+    /// List keys, without their secrets; queries the server
     List(ConnectArgs),
-    /// Make a key worthless; asks the server
+    /// Revoke an API key; calls the server
     Revoke {
-        /// The key's id, as the list shows it
+        /// The key's id, as printed by the list
         id: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
         #[command(flatten)]
@@ -41,21 +41,21 @@ pub(in crate::cli) enum KeysCommand {
     },
 }
 
-/// Which key to make.
+/// Arguments of `keys create`.
 #[derive(Args)]
 pub(in crate::cli) struct CreateArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Who its holder is: the actor in the audit trail, and the owner of what it submits.
+    /// Name of the key's holder: the actor in the audit trail, and the owner of the jobs it submits.
     #[arg(long)]
     name: String,
-    /// What it may do: admin, operator, submitter, worker, app (submitter and worker in one) or viewer.
+    /// The key's role: admin, operator, submitter, worker, app (submitter and worker in one) or viewer.
     #[arg(long, value_parser = role)]
     role: Role,
-    /// Whose jobs it reaches; an admin's key is for all tenants.
+    /// The tenant whose jobs the key can access; an admin key covers all tenants.
     #[arg(long, value_parser = tenant)]
     tenant: Option<Tenant>,
-    /// It ends by itself after this time, such as 30d
+    /// Expire after this time, such as 30d
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
     /// Print JSON instead of the secret alone.
@@ -82,9 +82,12 @@ pub(in crate::cli) async fn keys(command: &KeysCommand) -> anyhow::Result<ExitCo
         KeysCommand::Revoke { id, yes, connect } => {
             let client = connect.client()?;
             if !yes
-                && !confirmed(&format!("revoke key {}? Whoever uses it is shut out.", output::escaped(id)))?
+                && !confirmed(&format!(
+                    "revoke key {}? Clients that use it lose access.",
+                    output::escaped(id)
+                ))?
             {
-                output::note("nothing was done");
+                output::note("nothing was changed");
                 return Ok(Exit::No.into());
             }
             client.send(Call::delete(&["keys", id])).await?;
@@ -137,12 +140,13 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     }
     finish(
         &table,
-        "no keys: whoever is on the server's machine may do everything; `windlass keys create` makes one",
+        "no API keys: every process on the server's machine has full access; `windlass keys create` \
+         creates one",
     )
 }
 
 async fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
-    // The first key is made before anything else is there.
+    // The first key is created before the store exists.
     let store = args.store.open(Missing::Create)?;
     let new = NewKey {
         tenant: args.tenant.clone(),
@@ -160,6 +164,6 @@ async fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
     } else {
         output::line(secret)?;
     }
-    output::note("keep it safe: it is not shown again");
+    output::note("store the secret safely: it cannot be printed again");
     Ok(ExitCode::SUCCESS)
 }

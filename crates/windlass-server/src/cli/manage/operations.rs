@@ -1,4 +1,4 @@
-//! `windlass workers` and `windlass gate`, and what looks at queues, types and tenants have in common.
+//! `windlass workers`, `windlass gate`, and helpers shared by the commands for queues, types and tenants.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::cli::table::{Cell, Column, Table};
 use crate::cli::text::{ago_field, field};
 use crate::http::Span;
 
-/// What to do about the gate.
+/// Arguments of `gate`.
 #[derive(Args)]
 pub(in crate::cli) struct GateArgs {
     #[command(subcommand)]
@@ -28,20 +28,20 @@ pub(in crate::cli) struct GateArgs {
 
 #[derive(Subcommand)]
 enum GateCommand {
-    /// Whether anything starts
+    /// Show whether processing is paused
     Show(ConnectArgs),
-    /// Start nothing, until it is opened
+    /// Pause all job processing
     Close {
-        /// Why, for whoever wonders
+        /// Reason, for other operators
         #[arg(long)]
         reason: Option<String>,
-        /// Opens itself after this time
+        /// Resume automatically after this time
         #[arg(long, value_name = "DURATION")]
         expires: Option<Span>,
         #[command(flatten)]
         connect: ConnectArgs,
     },
-    /// Start jobs again
+    /// Resume job processing
     Open(ConnectArgs),
 }
 
@@ -67,7 +67,7 @@ pub(in crate::cli) async fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
     let held = |hold: &Value| {
         let reason = hold["reason"].as_str().map(|reason| format!(": {}", escaped(reason)));
         let until =
-            hold["expires_at"].as_str().map(|_| format!(", opens {}", ago_field(&hold["expires_at"], now)));
+            hold["expires_at"].as_str().map(|_| format!(", resumes {}", ago_field(&hold["expires_at"], now)));
         let by = escaped(&field(&hold["by"]));
         format!(
             "{} by {by}{}{}",
@@ -77,15 +77,15 @@ pub(in crate::cli) async fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
         )
     };
     if gate["online"] == true {
-        output::line(&paint.paint("open", Some(Colour::Good)))?;
+        output::line(&paint.paint("on", Some(Colour::Good)))?;
     } else {
-        output::line(&format!("{} {}", paint.paint("closed", Some(Colour::Bad)), held(&gate)))?;
+        output::line(&format!("{} {}", paint.paint("paused", Some(Colour::Bad)), held(&gate)))?;
     }
     for scope in gate["scopes"].as_array().map_or(&[][..], Vec::as_slice) {
         let what =
             ["type", "tenant"].iter().filter_map(|kind| Some(format!("{kind} {}", scope[kind].as_str()?)));
         let what = escaped(&what.collect::<Vec<_>>().join(" of "));
-        output::line(&format!("{} for {what} {}", paint.paint("closed", Some(Colour::Bad)), held(scope)))?;
+        output::line(&format!("{} for {what} {}", paint.paint("paused", Some(Colour::Bad)), held(scope)))?;
     }
     Ok(Exit::Done.into())
 }
@@ -127,10 +127,10 @@ pub(in crate::cli) async fn workers(connect: &ConnectArgs) -> anyhow::Result<Exi
             names(&worker["types"]).into(),
         ]);
     }
-    finish(&table, "no workers; `windlass work TYPE -- command` is one")
+    finish(&table, "no workers; `windlass work TYPE -- command` starts one")
 }
 
-/// Counts by name and state; states in which nothing is have no column.
+/// Counts by name and state; unused states have no column.
 pub(in crate::cli) fn counts_table(title: &'static str, counts: &Value) -> Table {
     let empty = Map::new();
     let rows = counts.as_object().unwrap_or(&empty);
@@ -154,7 +154,7 @@ pub(in crate::cli) fn counts_table(title: &'static str, counts: &Value) -> Table
     table
 }
 
-/// How many jobs run, and how many may.
+/// The number of running jobs, and the limit if there is one.
 pub(in crate::cli) fn running(look: &Value) -> Cell {
     let running = look["depth"]["running"].as_u64().unwrap_or(0);
     let most = look["max_running"].as_u64();
@@ -162,10 +162,10 @@ pub(in crate::cli) fn running(look: &Value) -> Cell {
     Cell::painted(text, (running > 0).then_some(Colour::Active))
 }
 
-/// The pause of something, if it has one.
+/// The pause of an object, if it has one.
 pub(in crate::cli) fn held(pause: &Value, now: Timestamp) -> Cell {
-    let told = pause.as_object().map(|_| paused(pause, now)).unwrap_or_default();
-    Cell::painted(told, Some(Colour::Warning))
+    let description = pause.as_object().map(|_| paused(pause, now)).unwrap_or_default();
+    Cell::painted(description, Some(Colour::Warning))
 }
 
 fn paused(pause: &Value, now: Timestamp) -> String {
@@ -173,21 +173,21 @@ fn paused(pause: &Value, now: Timestamp) -> String {
     format!("paused {}{}", ago_field(&pause["at"], now), reason.unwrap_or_default())
 }
 
-/// The first line about something: what it is, its name, and its pause.
+/// The first line about an object: its kind, its name and its pause.
 pub(in crate::cli) fn head(kind: &str, name: &str, pause: &Value, now: Timestamp, paint: Paint) -> String {
     let held = pause.as_object().map(|_| format!("  {}", escaped(&paused(pause, now))));
     let held = paint.paint(&held.unwrap_or_default(), Some(Colour::Warning));
     format!("{kind} {}{held}\n", paint.strong(&escaped(name)))
 }
 
-/// What is set, or that nothing is.
+/// The settings of an object, or that there are none.
 pub(in crate::cli) fn settings_section(look: &Value, names: &[Named], paint: Paint) -> String {
-    let told = settings::describe(look, names, paint);
-    let told = if told.is_empty() { "  nothing is set\n".to_owned() } else { told };
-    format!("{}\n{told}", paint.strong("settings"))
+    let description = settings::describe(look, names, paint);
+    let description = if description.is_empty() { "  no settings\n".to_owned() } else { description };
+    format!("{}\n{description}", paint.strong("settings"))
 }
 
-/// Refuses to set up something under a name that nothing knows, which is most often a mistyped one.
+/// Refuses to configure an object with an unknown name, which is usually a typing error.
 pub(in crate::cli) async fn must_be_known(
     client: &Client,
     (kind, plural): (&str, &str),
@@ -201,35 +201,35 @@ pub(in crate::cli) async fn must_be_known(
     if look["known"] != false {
         return Ok(());
     }
-    let message = format!("{}; --create sets it up all the same", unknown(kind, name, &look));
+    let message = format!("{}; pass --create to configure it anyway", unknown(kind, name, &look));
     Err(Failure::NotFound(message).into())
 }
 
-/// That nothing knows a name, and what looks like it.
+/// The message for an unknown name, with similar names.
 pub(in crate::cli) fn unknown(kind: &str, name: &str, look: &Value) -> String {
     let similar = look["similar"].as_array().map_or(&[][..], Vec::as_slice);
     let similar: Vec<String> =
         similar.iter().filter_map(Value::as_str).map(|name| format!("`{}`", escaped(name))).collect();
     let hint =
         if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(", ")) };
-    format!("nothing knows a {kind} `{}`: no job, setting or worker{hint}", escaped(name))
+    format!("unknown {kind} `{}`: no job, setting or worker uses it{hint}", escaped(name))
 }
 
-/// Says so on the side if nothing knows what is shown.
+/// Prints a note if the shown object is unknown.
 pub(in crate::cli) fn told_unknown(kind: &str, name: &str, look: &Value) {
     if look["known"] == false {
         output::note(&unknown(kind, name, look));
     }
 }
 
-/// Says so if a change was none.
+/// Prints a note if nothing changed.
 pub(in crate::cli) fn told_change(answer: &Value) {
     if answer["changed"] == false {
-        output::note("it was so already");
+        output::note("already in that state");
     }
 }
 
-/// Prints a table, or says that it is empty.
+/// Prints a table, or `nothing` if it is empty.
 pub(in crate::cli) fn finish(table: &Table, nothing: &str) -> anyhow::Result<ExitCode> {
     if table.is_empty() {
         output::note(nothing);

@@ -1,4 +1,4 @@
-//! `windlass pause`, and the part of `windlass resume` that is not about jobs: queues, workers, types and tenants.
+//! `windlass pause` and `windlass resume` for queues, workers, types and tenants.
 
 use std::process::ExitCode;
 
@@ -14,23 +14,23 @@ use crate::cli::output;
 use crate::cli::text::counted;
 use crate::http::Span;
 
-/// What to pause.
+/// Arguments of `pause`.
 #[derive(Args)]
 pub(in crate::cli) struct PauseArgs {
-    /// What it is
+    /// What to pause
     kind: Kind,
-    /// Its name; of a worker also a beginning of its id
+    /// Its name; for a worker also a prefix of its id
     name: String,
-    /// Why, for whoever wonders
+    /// Reason, for other operators
     #[arg(long)]
     reason: Option<String>,
     /// What happens to running jobs; for queues and workers
     #[arg(long)]
     mode: Option<PauseMode>,
-    /// Lifts itself after this time
+    /// Resume automatically after this time
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
-    /// Also if nothing knows it yet: no job, setting or worker
+    /// Pause it even if no job, setting or worker uses this name yet
     #[arg(long)]
     create: bool,
     #[command(flatten)]
@@ -48,9 +48,9 @@ pub(in crate::cli) enum Kind {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PauseMode {
-    /// Running jobs go on
+    /// Let running jobs finish
     Graceful,
-    /// Running jobs are stopped and go back
+    /// Stop running jobs and suspend them
     Aggressive,
 }
 
@@ -75,7 +75,7 @@ pub(in crate::cli) async fn pause(args: &PauseArgs) -> anyhow::Result<ExitCode> 
     act(&client, args.kind, &args.name, true, body, args.connect.json).await
 }
 
-/// Lets go of what was paused.
+/// Resumes a queue, worker, type or tenant.
 pub(in crate::cli) async fn resume(
     kind: Kind,
     name: &str,
@@ -110,7 +110,7 @@ async fn act(
             named = worker_id(client, name).await?;
             Call::post(&["workers", &named, word])
         }
-        // Types and tenants are held at the gate.
+        // Types and tenants are paused through `/gate`.
         Kind::Type | Kind::Tenant => {
             body.insert(kind_word(kind).to_owned(), name.into());
             Call::post(&["gate", gate])
@@ -127,13 +127,13 @@ async fn act(
             output::line(&format!("{} resumed", counted(count, "job")))?;
         }
         if is_pause {
-            output::note(&format!("`windlass resume {} {name}` lets go", kind_word(kind)));
+            output::note(&format!("`windlass resume {} {name}` resumes it", kind_word(kind)));
         }
     }
     Ok(Exit::Done.into())
 }
 
-/// Where the API has all of a kind whose names come into being by being used.
+/// The API's path for kinds whose names exist once they are used.
 fn plural(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Queue => Some("queues"),
@@ -152,7 +152,7 @@ fn kind_word(kind: Kind) -> &'static str {
     }
 }
 
-/// The whole id of a worker, from its name or a beginning of its id.
+/// The full id of a worker, from its name or a prefix of its id.
 async fn worker_id(client: &Client, text: &str) -> anyhow::Result<String> {
     let all = client.whole("workers").await?;
     let workers = all["workers"].as_array().map_or(&[][..], Vec::as_slice);
@@ -168,7 +168,7 @@ async fn worker_id(client: &Client, text: &str) -> anyhow::Result<String> {
         .into()),
         several => {
             let all = several.join("\n  ");
-            Err(Failure::NotFound(format!("`{text}` fits several workers:\n  {all}")).into())
+            Err(Failure::NotFound(format!("`{text}` matches several workers:\n  {all}")).into())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `windlass queues`: what waits, what runs, how fast, and what is set.
+//! `windlass queues`: depth, throughput and settings of queues.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::cli::output::{self, escaped};
 use crate::cli::table::{Cell, Column};
 use crate::cli::text::{ago_field, field, short_text};
 
-/// What to do about queues; without a word they are listed.
+/// Arguments of `queues`; lists queues if no subcommand is given.
 #[derive(Args)]
 pub(in crate::cli) struct QueuesArgs {
     #[command(subcommand)]
@@ -28,16 +28,16 @@ pub(in crate::cli) struct QueuesArgs {
 
 #[derive(Subcommand)]
 enum QueuesCommand {
-    /// Every queue
+    /// List queues
     List(ConnectArgs),
-    /// All about a queue, with its settings
+    /// Show a queue with its settings
     Show {
         /// The queue
         name: String,
         #[command(flatten)]
         connect: ConnectArgs,
     },
-    /// Change a queue's settings; what is not given stays, and `none` clears
+    /// Change a queue's settings; settings that are not given stay, `none` clears one
     Set(Box<SetArgs>),
 }
 
@@ -45,34 +45,34 @@ enum QueuesCommand {
 struct SetArgs {
     /// The queue
     name: String,
-    /// Also if nothing knows it yet: no job, setting or worker
+    /// Configure it even if no job, setting or worker uses this name yet
     #[arg(long)]
     create: bool,
-    /// Jobs running at once in the whole fleet
-    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
-    concurrency: Option<String>,
-    /// Jobs running at once per concurrency key
-    #[arg(long, value_name = "COUNT")]
-    concurrency_per_key: Option<String>,
+    /// Maximum number of running jobs, across all workers
+    #[arg(long, alias = "concurrency", value_name = "COUNT")]
+    max_running: Option<String>,
+    /// Maximum number of running jobs per concurrency key
+    #[arg(long, alias = "concurrency-per-key", value_name = "COUNT")]
+    max_running_per_key: Option<String>,
     /// How often its jobs may start, such as 100/s or 5/10m
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// How often jobs with one concurrency key may start
+    /// How often jobs with the same concurrency key may start
     #[arg(long, value_name = "RATE")]
     rate_per_key: Option<String>,
-    /// Jobs that are not final; more are refused
+    /// Maximum number of jobs that are not final; further jobs are rejected
     #[arg(long, value_name = "COUNT")]
     max_depth: Option<String>,
-    /// Who takes turns: tenant
+    /// Share the queue fairly by: tenant
     #[arg(long, value_name = "WHO")]
     fair_by: Option<String>,
-    /// How long a job waits for each point by which it then rises
+    /// Waiting time that raises a job's priority by one point
     #[arg(long, value_name = "DURATION")]
     aging: Option<String>,
-    /// How much of the audit trail is kept: all, outcomes, operators
+    /// Which audit records are kept: all, outcomes, operators
     #[arg(long, value_name = "LEVEL")]
     audit: Option<String>,
-    /// Where a server sends its jobs: an address, or JSON with url, concurrency, timeout
+    /// Push jobs to a URL: an address, or JSON with url, concurrency, timeout
     #[arg(long, value_name = "TARGET")]
     push: Option<String>,
     #[command(flatten)]
@@ -81,11 +81,11 @@ struct SetArgs {
     connect: ConnectArgs,
 }
 
-/// The settings in the order in which they are shown.
+/// The settings in display order.
 fn names() -> Vec<Named> {
     let own = [
-        ("max_running", "concurrency"),
-        ("max_running_per_key", "concurrency-per-key"),
+        ("max_running", "max-running"),
+        ("max_running_per_key", "max-running-per-key"),
         ("rate", "rate"),
         ("rate_per_key", "rate-per-key"),
         ("max_depth", "max-depth"),
@@ -100,8 +100,8 @@ fn names() -> Vec<Named> {
 impl SetArgs {
     fn body(&self) -> anyhow::Result<Value> {
         let mut changes = Changes::default();
-        changes.number("max_running", self.concurrency.as_ref())?;
-        changes.number("max_running_per_key", self.concurrency_per_key.as_ref())?;
+        changes.number("max_running", self.max_running.as_ref())?;
+        changes.number("max_running_per_key", self.max_running_per_key.as_ref())?;
         changes.rate("rate", self.rate.as_ref())?;
         changes.rate("rate_per_key", self.rate_per_key.as_ref())?;
         changes.number("max_depth", self.max_depth.as_ref())?;
@@ -134,7 +134,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("DONE/MIN", 6).right(),
         Column::new("HELD", 7).cut(8),
     ];
-    job_counts::list(connect, "queues", columns, row, "no queues yet: the first job makes one").await
+    job_counts::list(connect, "queues", columns, row, "no queues yet: the first job creates one").await
 }
 
 fn row(queue: &Value, now: Timestamp) -> Vec<Cell> {

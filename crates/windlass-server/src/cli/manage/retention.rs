@@ -1,4 +1,4 @@
-//! `windlass retention`: for how long a store keeps jobs where neither their type nor their queue says so.
+//! `windlass retention`: how long a store keeps final jobs whose type and queue have no retention of their own.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::cli::manage::settings::Changes;
 use crate::cli::output;
 use crate::cli::text::field;
 
-/// What to do about it.
+/// Arguments of `retention`.
 #[derive(Args)]
 pub(in crate::cli) struct RetentionArgs {
     #[command(subcommand)]
@@ -22,34 +22,34 @@ pub(in crate::cli) struct RetentionArgs {
 
 #[derive(Subcommand)]
 enum RetentionCommand {
-    /// For how long jobs are kept, by the state they ended in
+    /// Show how long jobs are kept, by final state
     Show(ConnectArgs),
-    /// Change it, for all servers of the store; what is not given stays
+    /// Change it for all servers of the store; values that are not given stay
     ///
-    /// It counts at once, also for jobs that ended before. `none` goes back to what the server was started with. Queues and
-    /// types can have their own, see `windlass queues set` and `windlass types set`.
+    /// Applies at once, also to jobs that are final already. `none` returns to the value the server was started with.
+    /// Queues and types can have their own retention, see `windlass queues set` and `windlass types set`.
     Set(SetArgs),
 }
 
 #[derive(Args)]
 struct SetArgs {
-    /// Jobs that completed
+    /// Completed jobs
     #[arg(long, value_name = "DURATION")]
     completed: Option<String>,
-    /// Jobs that failed
+    /// Failed jobs
     #[arg(long, value_name = "DURATION")]
     failed: Option<String>,
     /// Dead letters
     #[arg(long, value_name = "DURATION")]
     dead_letter: Option<String>,
-    /// Jobs that were cancelled
+    /// Cancelled jobs
     #[arg(long, value_name = "DURATION")]
     cancelled: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Names as the API has them, and as they are shown.
+/// Names in the API and in the output.
 const STATES: [(&str, &str); 4] = [
     ("completed", "completed"),
     ("failed", "failed"),

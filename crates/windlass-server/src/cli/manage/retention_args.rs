@@ -1,4 +1,4 @@
-//! Flags for how jobs are kept: how large, and for how long.
+//! Flags for how jobs are stored: maximum sizes, retention, checks.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use windlass::store::environment::{FileCheck, StoreOptions};
 use crate::cli::manage::tickets::TicketArgs;
 use crate::http::Span;
 
-/// How jobs are kept.
+/// How jobs are stored.
 #[derive(Args)]
 pub(in crate::cli) struct RetentionFlags {
-    /// Largest payload, result or checkpoint in bytes.
+    /// Maximum size of a payload, result or checkpoint in bytes.
     #[arg(
         long,
         env = "WINDLASS_PAYLOAD_BYTES_MAX",
@@ -21,40 +21,40 @@ pub(in crate::cli) struct RetentionFlags {
         value_parser = payload_bytes,
     )]
     payload_bytes_max: usize,
-    /// For how long idempotency keys are remembered.
+    /// How long idempotency keys are remembered.
     #[arg(long, env = "WINDLASS_IDEMPOTENCY_WINDOW", value_name = "DURATION", default_value = "1d")]
     idempotency_window: Span,
-    /// For how long jobs are kept after their end.
+    /// How long final jobs are kept.
     #[arg(long, env = "WINDLASS_RETENTION", value_name = "DURATION", default_value = "7d")]
     retention: Span,
-    /// For how long dead letters are kept.
+    /// How long dead letters are kept.
     #[arg(long, env = "WINDLASS_RETENTION_DEAD_LETTER", value_name = "DURATION", default_value = "30d")]
     retention_dead_letter: Span,
-    /// When a SQLite file is checked for damage after a start: in the background, or before anything is served.
+    /// When to check a SQLite file for damage at startup: in the background, or before serving.
     #[arg(long, env = "WINDLASS_FILE_CHECK", value_name = "WHEN", default_value = "background")]
     file_check: CheckTime,
     #[command(flatten)]
     pub(in crate::cli) tickets: TicketArgs,
 }
 
-/// The words for when a file is checked.
+/// When a file is checked.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum CheckTime {
     Background,
     Before,
 }
 
-/// Reads how large a payload or result may be.
+/// Parses the maximum size of a payload or result.
 pub(in crate::cli) fn payload_bytes(text: &str) -> Result<usize, String> {
-    let bytes: usize = text.parse().map_err(|_| "is no number of bytes".to_owned())?;
+    let bytes: usize = text.parse().map_err(|_| "is not a number of bytes".to_owned())?;
     if (1..=limits::PAYLOAD_BYTES_MAX).contains(&bytes) {
         return Ok(bytes);
     }
-    Err(format!("allowed is 1 to {}", limits::PAYLOAD_BYTES_MAX))
+    Err(format!("must be 1 to {}", limits::PAYLOAD_BYTES_MAX))
 }
 
 impl RetentionFlags {
-    /// The options that these flags ask for.
+    /// The store options these flags define.
     pub(in crate::cli) fn store_options(&self) -> anyhow::Result<StoreOptions> {
         let span = |Span(duration): Span| -> Duration { duration };
         Ok(StoreOptions {

@@ -1,4 +1,4 @@
-//! `windlass schedules`: work at times of the day, every so often or once.
+//! `windlass schedules`: submit jobs by cron, at an interval or once.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::cli::table::{Cell, Column, Table};
 use crate::cli::text::{ago, ago_field, field, moment};
 use crate::http::Span;
 
-/// What to do about schedules; without a word they are listed.
+/// Arguments of `schedules`; lists schedules if no subcommand is given.
 #[derive(Args)]
 pub(in crate::cli) struct SchedulesArgs {
     #[command(subcommand)]
@@ -30,32 +30,32 @@ pub(in crate::cli) struct SchedulesArgs {
 
 #[derive(Subcommand)]
 enum SchedulesCommand {
-    /// Every schedule and its next run
+    /// List schedules with their next runs
     List(ConnectArgs),
-    /// All about a schedule, with its next runs
+    /// Show a schedule with its next runs
     Show(NamedArgs),
-    /// Put a new schedule in place
+    /// Create a schedule
     Create(Box<CreateArgs>),
-    /// Change a schedule; what is not given stays
+    /// Change a schedule; values that are not given stay
     Edit(Box<PutArgs>),
-    /// Leave out its runs
+    /// Pause a schedule: its runs are skipped
     Pause {
-        /// Why, for whoever wonders
+        /// Reason, for other operators
         #[arg(long)]
         reason: Option<String>,
-        /// Lifts itself after this time
+        /// Resume automatically after this time
         #[arg(long, value_name = "DURATION")]
         expires: Option<Span>,
         #[command(flatten)]
         named: NamedArgs,
     },
-    /// Run it again
+    /// Resume a schedule
     Resume(NamedArgs),
     /// Submit its job now
     Trigger(NamedArgs),
-    /// Remove a schedule; jobs that it submitted stay
+    /// Delete a schedule; jobs that it submitted stay
     Delete {
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
         #[command(flatten)]
@@ -67,7 +67,7 @@ enum SchedulesCommand {
 struct NamedArgs {
     /// The schedule
     name: String,
-    /// Of this tenant, for keys that see several
+    /// Of this tenant, for keys that can see several
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
     #[command(flatten)]
@@ -80,7 +80,7 @@ struct CreateArgs {
     put: PutArgs,
 }
 
-/// When, and which job.
+/// When to run, and which job.
 #[derive(Args)]
 struct PutArgs {
     /// The type of the jobs it submits
@@ -89,31 +89,31 @@ struct PutArgs {
     /// Their payload: JSON, or @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     payload: Option<String>,
-    /// At these times: five fields of cron, or six with seconds first
+    /// Cron expression: five fields, or six with seconds first
     #[arg(long, value_name = "EXPRESSION", group = "timing")]
     cron: Option<String>,
-    /// Again and again
+    /// Interval
     #[arg(long, value_name = "DURATION", group = "timing")]
     every: Option<Span>,
-    /// Once, RFC 3339
+    /// Once, at this time, RFC 3339
     #[arg(long, value_name = "TIME", group = "timing")]
     at: Option<String>,
-    /// The zone of --cron, such as Europe/Berlin
+    /// Time zone of --cron, such as Europe/Berlin
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
-    /// What becomes of missed runs: skip, once, all
+    /// What to do about missed runs: skip, once, all
     #[arg(long, value_name = "WHAT")]
     missed: Option<String>,
-    /// When the run before is not over: allow, skip, cancel
+    /// What to do if the previous run is not finished: allow, skip, cancel
     #[arg(long, value_name = "WHAT")]
     overlap: Option<String>,
-    /// Where the jobs wait
+    /// Queue of the jobs
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// How urgent they are
+    /// Priority of the jobs
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<String>,
-    /// Anything else of a submission, as a JSON object
+    /// Any other submission fields, as a JSON object
     #[arg(long, value_name = "JSON")]
     job: Option<String>,
     #[command(flatten)]
@@ -121,7 +121,7 @@ struct PutArgs {
 }
 
 impl PutArgs {
-    /// The schedule as it is to be, over what it was.
+    /// The fields of the request: `base` with the given flags applied.
     fn body(&self, mut base: Map<String, Value>) -> anyhow::Result<Map<String, Value>> {
         let mut set =
             |name: &str, value: Option<Value>| base.extend(value.map(|value| (name.to_owned(), value)));
@@ -190,7 +190,7 @@ pub(in crate::cli) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<Ex
         Some(SchedulesCommand::Delete { named, yes }) => {
             let client = named.connect.client()?;
             if !yes && !confirmed(&format!("delete schedule {}?", escaped(&named.name)))? {
-                output::note("nothing was done");
+                output::note("nothing was changed");
                 return Ok(Exit::No.into());
             }
             client.send(at(Call::delete(&["schedules", &named.name]), named)).await?;
@@ -228,7 +228,7 @@ async fn put(args: &PutArgs, is_new: bool) -> anyhow::Result<ExitCode> {
     let base = match found {
         Ok(_) if is_new => {
             let message = format!(
-                "there is a schedule {} already; `windlass schedules edit` changes it",
+                "schedule {} exists already; `windlass schedules edit` changes it",
                 escaped(&named.name)
             );
             return Err(Failure::usage(message));
@@ -284,10 +284,10 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             note,
         ]);
     }
-    finish(&table, "no schedules; `windlass schedules create NAME --every 1h --type TYPE` makes one")
+    finish(&table, "no schedules; `windlass schedules create NAME --every 1h --type TYPE` creates one")
 }
 
-/// When it runs, in its own words.
+/// The schedule's timing as text.
 fn timing(schedule: &Value) -> String {
     match (schedule["cron"].as_str(), schedule["every"].as_str(), schedule["at"].as_str()) {
         (Some(cron), _, _) => format!("{cron} {}", field(&schedule["timezone"])),
@@ -297,7 +297,7 @@ fn timing(schedule: &Value) -> String {
     }
 }
 
-/// A submission without the fields that say nothing.
+/// A submission without empty fields.
 fn submitted(job: &Value) -> Value {
     let says = |(name, value): &(&String, &Value)| {
         let is_usual = name.as_str() == "content_type" && *value == "application/json";

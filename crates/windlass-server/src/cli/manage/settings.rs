@@ -1,5 +1,5 @@
-//! Settings of queues, types and tenants as flags and as lines: what is given is changed, `none` clears it, and everything
-//! else stays. Whether a value is allowed is for the server to say.
+//! Settings of queues, types and tenants as flags and as text: given values are changed, `none` clears one, the others
+//! stay. The server validates values.
 
 use std::fmt::Write as _;
 
@@ -18,58 +18,58 @@ use crate::number::grouped;
 /// The word that clears a setting.
 const NONE: &str = "none";
 
-/// What jobs get that do not say it themselves.
+/// Defaults for jobs that do not set the value themselves.
 #[derive(Args)]
-#[command(next_help_heading = "What jobs get that do not say it themselves")]
+#[command(next_help_heading = "Job defaults")]
 pub(in crate::cli) struct DefaultsArgs {
-    /// When to try again: standard, fixed, backoff, or a policy in JSON
+    /// Retry policy: standard, fixed, backoff, or a policy in JSON
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
-    /// Starts in all, the first included
+    /// Maximum number of attempts, including the first
     #[arg(long, value_name = "COUNT")]
     attempts: Option<u32>,
-    /// Longest attempt
+    /// Maximum duration of an attempt
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
-    /// How long a lease holds without a heartbeat
+    /// How long a lease lasts without a heartbeat
     #[arg(long, visible_alias = "visibility", value_name = "DURATION")]
     lease: Option<String>,
-    /// From submission to a final state
+    /// Maximum time from submission to a final state
     #[arg(long, value_name = "DURATION")]
     lifetime: Option<String>,
-    /// From the moment a job can be claimed to its first start
+    /// Maximum time from when a job can be claimed to its first start
     #[arg(long, value_name = "DURATION")]
     start_timeout: Option<String>,
-    /// How urgent they are: 0 to 100, or low, normal, high, critical
+    /// Priority: 0 to 100, or low, normal, high, critical
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<String>,
-    /// No attempt may take longer, whatever its job asks for
-    #[arg(long, value_name = "DURATION", help_heading = "What counts whatever jobs say")]
+    /// Upper limit for the duration of an attempt, whatever the job sets
+    #[arg(long, value_name = "DURATION", help_heading = "Limits that override jobs")]
     max_execution: Option<String>,
     #[command(flatten)]
     retention: RetentionArgs,
 }
 
-/// For how long jobs are kept after they ended.
+/// How long final jobs are kept.
 #[derive(Args)]
-#[command(next_help_heading = "For how long jobs are kept after they ended")]
+#[command(next_help_heading = "Retention of final jobs")]
 #[allow(clippy::struct_field_names, reason = "the names are those of the flags")]
 struct RetentionArgs {
-    /// Jobs that completed
+    /// Completed jobs
     #[arg(long, value_name = "DURATION")]
     retention_completed: Option<String>,
-    /// Jobs that failed
+    /// Failed jobs
     #[arg(long, value_name = "DURATION")]
     retention_failed: Option<String>,
     /// Dead letters
     #[arg(long, value_name = "DURATION")]
     retention_dead_letter: Option<String>,
-    /// Jobs that were cancelled
+    /// Cancelled jobs
     #[arg(long, value_name = "DURATION")]
     retention_cancelled: Option<String>,
 }
 
-/// Settings that are to be changed, as the API takes them.
+/// Changes of settings, as the API takes them.
 #[derive(Default)]
 pub(in crate::cli) struct Changes(Map<String, Value>);
 
@@ -87,7 +87,7 @@ impl Changes {
         Ok(())
     }
 
-    /// A number.
+    /// Adds a number.
     pub(in crate::cli) fn number(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
         self.put(name, text, |text| {
             let number = text.replace([',', '_'], "").parse::<u64>();
@@ -95,22 +95,22 @@ impl Changes {
         })
     }
 
-    /// How often something may happen.
+    /// Adds a rate.
     pub(in crate::cli) fn rate(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
         self.put(name, text, rate)
     }
 
-    /// A length of time.
+    /// Adds a duration.
     pub(in crate::cli) fn span(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
         self.put(name, text, span)
     }
 
-    /// A word.
+    /// Adds a string.
     pub(in crate::cli) fn word(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
         self.put(name, text, |text| Ok(text.into()))
     }
 
-    /// A web address, or an object with one.
+    /// Adds a web address, or an object with one.
     pub(in crate::cli) fn target(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
         self.put(name, text, |text| {
             if text.starts_with('{') {
@@ -121,12 +121,13 @@ impl Changes {
         })
     }
 
-    /// What jobs get that do not say it themselves.
+    /// Adds the job defaults.
     pub(in crate::cli) fn defaults(&mut self, args: &DefaultsArgs) -> anyhow::Result<()> {
         if args.retry.as_deref() == Some(NONE) {
             if args.attempts.is_some() {
                 return Err(Failure::usage(
-                    "--retry none goes back to what is usual, --attempts changes it: say one",
+                    "--retry none restores the default policy and --attempts changes the policy: give only \
+                     one of them",
                 ));
             }
             self.0.insert("retry".into(), Value::Null);
@@ -152,7 +153,7 @@ impl Changes {
         self.put("priority", args.priority.as_ref(), |text| Ok(urgency(text)))
     }
 
-    /// Attempts alone change the policy in force, of which the API takes only the whole.
+    /// Completes a change of `attempts` alone with the current policy, since the API takes only whole policies.
     pub(in crate::cli) async fn keep_retry(
         body: &mut Value,
         args: &DefaultsArgs,
@@ -171,11 +172,11 @@ impl Changes {
         Ok(())
     }
 
-    /// The body of the change; a change of nothing is refused.
+    /// The body of the request; fails if there is no change.
     pub(in crate::cli) fn body(self, kind: &str) -> anyhow::Result<Value> {
         if self.0.is_empty() {
             return Err(Failure::usage(format!(
-                "nothing to set; `windlass {kind} set --help` lists what there is"
+                "nothing to set; `windlass {kind} set --help` lists the settings"
             )));
         }
         Ok(self.0.into())
@@ -187,7 +188,7 @@ fn wrong(text: &str, wanted: &str) -> anyhow::Error {
 }
 
 fn span(text: &str) -> anyhow::Result<Value> {
-    let span = text.parse::<Span>().map_err(|_| wrong(text, "a length of time such as 30s, or `none`"))?;
+    let span = text.parse::<Span>().map_err(|_| wrong(text, "a duration such as 30s, or `none`"))?;
     Ok(span.to_string().into())
 }
 
@@ -196,21 +197,21 @@ fn rate(text: &str) -> anyhow::Result<Value> {
     let refused = || wrong(text, "a rate such as 100/s or 5/10m, or `none`");
     let (count, per) = text.split_once('/').ok_or_else(refused)?;
     let count = count.trim().parse::<u64>().map_err(|_| refused())?;
-    // A unit alone is one of it.
+    // A unit without a number means one.
     let has_number = per.trim().starts_with(|c: char| c.is_ascii_digit());
     let per = if has_number { per.trim().to_owned() } else { format!("1{}", per.trim()) };
     let per = per.parse::<Span>().map_err(|_| refused())?;
     Ok(json!({"count": count, "per": per.to_string()}))
 }
 
-/// A setting: its name in the API, and the flag that changes it.
+/// A setting: its name in the API, and its flag.
 pub(in crate::cli) type Named = (&'static str, &'static str);
 
-/// What is shared by queues and types.
+/// Settings that queues and types share.
 pub(in crate::cli) const DEFAULTS: [Named; 4] =
     [("priority", "priority"), ("retry", "retry"), ("timeouts", ""), ("retention", "")];
 
-/// The flags of settings that are within another.
+/// The flags of settings that are nested in another.
 const WITHIN: [(&str, &[Named]); 2] = [
     (
         "timeouts",
@@ -233,7 +234,7 @@ const WITHIN: [(&str, &[Named]); 2] = [
     ),
 ];
 
-/// The settings that are there, a line each, named by their flags.
+/// The settings that are set, one per line, named by their flags.
 pub(in crate::cli) fn describe(settings: &Value, names: &[Named], paint: Paint) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -276,7 +277,7 @@ fn display(name: &str, value: &Value) -> String {
     }
 }
 
-/// What happened in the last minute and hour, a line each.
+/// Counts of the last minute and hour, one line each.
 pub(in crate::cli) fn rates(rates: &Value, paint: Paint) -> String {
     let mut text = String::new();
     for (name, key) in [("last minute", "last_minute"), ("last hour", "last_hour")] {
@@ -301,7 +302,7 @@ pub(in crate::cli) fn rates(rates: &Value, paint: Paint) -> String {
     text
 }
 
-/// How many jobs are in which state, in one line.
+/// Counts by state, in one line.
 pub(in crate::cli) fn depth(depth: &Value, paint: Paint) -> String {
     let all = depth.as_object().into_iter().flatten().filter(|(_, count)| count.as_u64().unwrap_or(0) > 0);
     let told = |(state, count): (&String, &Value)| {
@@ -344,10 +345,10 @@ mod tests {
             "timeouts": {"execution": "10m", "lease": null, "start": "5m"},
             "retention": {"completed": "1h", "failed": null}});
         let names =
-            [("max_running", "concurrency"), ("rate", "rate"), ("aging", "aging"), DEFAULTS[2], DEFAULTS[3]];
+            [("max_running", "max-running"), ("rate", "rate"), ("aging", "aging"), DEFAULTS[2], DEFAULTS[3]];
         let text = describe(&settings, &names, Paint::plain());
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let expected = ["concurrency  3", "rate  5 per 1m", "timeout  10m", "start-timeout  5m"];
+        let expected = ["max-running  3", "rate  5 per 1m", "timeout  10m", "start-timeout  5m"];
         assert_eq!(lines, [&expected[..], &["retention-completed  1h"]].concat());
     }
 }

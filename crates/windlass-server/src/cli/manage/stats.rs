@@ -1,4 +1,4 @@
-//! `windlass stats`: how many jobs are where, asked of the server or of the store itself.
+//! `windlass stats`: job counts, from the server or directly from the store.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -14,10 +14,10 @@ use crate::cli::exit_code::Exit;
 use crate::cli::manage::operations::{counts_table, finish};
 use crate::cli::{Missing, StoreArgs, output};
 
-/// Whose jobs to count.
+/// Arguments of `stats`.
 #[derive(Args)]
 pub(in crate::cli) struct StatsArgs {
-    /// Look into this store instead of asking a server
+    /// Read this store instead of querying a server
     #[arg(long, env = "WINDLASS_STORE", value_name = "ADDRESS")]
     store: Option<String>,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(in crate::cli) struct StatsArgs {
 }
 
 pub(in crate::cli) async fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
-    // A server that is named by a flag is meant, whatever store the environment names.
+    // A server named by a flag takes precedence over a store named by the environment.
     let store = args.store.as_ref().filter(|_| args.connect.url.is_none() && args.connect.profile.is_none());
     let stats = match store {
         Some(store) => stored(&StoreArgs { store: store.clone() }).await?,

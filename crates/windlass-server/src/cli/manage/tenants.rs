@@ -1,4 +1,4 @@
-//! `windlass tenants`: what each has, what it costs, and what it may use.
+//! `windlass tenants`: job counts, costs and limits of tenants.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use crate::cli::output;
 use crate::cli::table::{Cell, Column};
 use crate::cli::text::{field, spent};
 
-/// What to do about tenants; without a word they are listed.
+/// Arguments of `tenants`; lists tenants if no subcommand is given.
 #[derive(Args)]
 pub(in crate::cli) struct TenantsArgs {
     #[command(subcommand)]
@@ -30,16 +30,16 @@ pub(in crate::cli) struct TenantsArgs {
 
 #[derive(Subcommand)]
 enum TenantsCommand {
-    /// Every tenant
+    /// List tenants
     List(ConnectArgs),
-    /// All about a tenant, with its settings
+    /// Show a tenant with its settings
     Show {
         /// The tenant
         name: String,
         #[command(flatten)]
         connect: ConnectArgs,
     },
-    /// Change a tenant's settings; what is not given stays, and `none` clears
+    /// Change a tenant's settings; settings that are not given stay, `none` clears one
     Set(Box<SetArgs>),
 }
 
@@ -47,40 +47,40 @@ enum TenantsCommand {
 struct SetArgs {
     /// The tenant
     name: String,
-    /// Also if nothing knows it yet: no job, setting or worker
+    /// Configure it even if no job, setting or worker uses this name yet
     #[arg(long)]
     create: bool,
-    /// Jobs running at once in the whole fleet
-    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
-    concurrency: Option<String>,
-    /// Jobs that are not final; more are refused
+    /// Maximum number of running jobs, across all workers
+    #[arg(long, alias = "concurrency", value_name = "COUNT")]
+    max_running: Option<String>,
+    /// Maximum number of jobs that are not final; further jobs are rejected
     #[arg(long, value_name = "COUNT")]
     max_depth: Option<String>,
-    /// How many jobs it may start in its turn where a queue is fair
+    /// Share of a fair queue: how many jobs it may start per turn
     #[arg(long, value_name = "COUNT")]
     weight: Option<String>,
-    /// What its jobs may cost in a period, in cents
+    /// Maximum cost of its jobs per period, in cents
     #[arg(long, value_name = "CENTS")]
     budget: Option<String>,
-    /// How long that period is: day, month
+    /// Budget period: day, month
     #[arg(long, value_name = "PERIOD")]
     budget_period: Option<String>,
-    /// Queues with jobs that it may have; 10000 unless set
+    /// Maximum number of queues with jobs; 10000 by default
     #[arg(long, value_name = "COUNT")]
     max_queues: Option<String>,
-    /// Types with jobs that it may have; 10000 unless set
+    /// Maximum number of types with jobs; 10000 by default
     #[arg(long, value_name = "COUNT")]
     max_types: Option<String>,
-    /// Pairs of a queue and a type with jobs that it may have; 20000 unless set
+    /// Maximum number of pairs of a queue and a type with jobs; 20000 by default
     #[arg(long, value_name = "COUNT")]
     max_lanes: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// The settings in the order in which they are shown.
+/// The settings in display order.
 const NAMES: [Named; 8] = [
-    ("max_running", "concurrency"),
+    ("max_running", "max-running"),
     ("max_depth", "max-depth"),
     ("weight", "weight"),
     ("budget_cents", "budget"),
@@ -93,7 +93,7 @@ const NAMES: [Named; 8] = [
 impl SetArgs {
     fn body(&self) -> anyhow::Result<Value> {
         let mut changes = Changes::default();
-        changes.number("max_running", self.concurrency.as_ref())?;
+        changes.number("max_running", self.max_running.as_ref())?;
         changes.number("max_depth", self.max_depth.as_ref())?;
         changes.number("weight", self.weight.as_ref())?;
         changes.number("budget_cents", self.budget.as_ref())?;
@@ -126,7 +126,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("WEIGHT", 8).right(),
         Column::new("HELD", 7).cut(8),
     ];
-    job_counts::list(connect, "tenants", columns, row, "no tenants yet: the first job brings one").await
+    job_counts::list(connect, "tenants", columns, row, "no tenants yet: the first job creates one").await
 }
 
 fn row(tenant: &Value, now: Timestamp) -> Vec<Cell> {

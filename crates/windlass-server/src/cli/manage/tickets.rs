@@ -1,4 +1,4 @@
-//! `windlass tickets key`: a new key to sign tickets with; and the flags of those who sign and verify.
+//! `windlass tickets key`: creates a ticket signing key; and the flags for signing and verifying tickets.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,33 +15,33 @@ use crate::http::Span;
 
 use crate::cli::output;
 
-/// Which tickets are signed, and which are good.
+/// Ticket signing and verification.
 #[derive(Args)]
 #[allow(clippy::struct_field_names, reason = "a field has the name of its flag")]
 pub(in crate::cli) struct TicketArgs {
-    /// A file with the key that tickets are signed with, from `windlass tickets key`; without it there are no tickets.
+    /// A file with the ticket signing key from `windlass tickets key`; tickets are off without it.
     #[arg(long, env = "WINDLASS_TICKET_KEY", value_name = "FILE")]
     ticket_key: Option<PathBuf>,
-    /// Public parts of other keys whose tickets are good, separated by commas: that of the key before, those of other nodes.
+    /// Other trusted public keys, separated by commas: the previous key, or the keys of other nodes.
     #[arg(long, env = "WINDLASS_TICKET_TRUSTED", value_name = "PUBLIC_KEYS", value_delimiter = ',')]
     ticket_trusted: Vec<TicketPublicKey>,
-    /// How long a ticket is good at most; as long as its job lives if not given.
+    /// Maximum validity of a ticket; the lifetime of its job by default.
     #[arg(long, env = "WINDLASS_TICKET_LIFETIME", value_name = "DURATION")]
     ticket_lifetime: Option<Span>,
 }
 
 impl TicketArgs {
-    /// The file with the key that tickets are signed with.
+    /// The file with the ticket signing key.
     pub(in crate::cli) fn key_file(&self) -> Option<&Path> {
         self.ticket_key.as_deref()
     }
 
-    /// What they mean for a process that keeps a store.
+    /// The options for a process that opens the store itself.
     pub(in crate::cli) fn options(&self) -> anyhow::Result<Option<TicketOptions>> {
         let Some(path) = &self.ticket_key else {
             anyhow::ensure!(
                 self.ticket_trusted.is_empty() && self.ticket_lifetime.is_none(),
-                "ticket_trusted and ticket_lifetime are for tickets, which ticket_key switches on"
+                "ticket_trusted and ticket_lifetime require ticket_key, which enables tickets"
             );
             return Ok(None);
         };
@@ -49,26 +49,30 @@ impl TicketArgs {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
         let key: TicketKey = text.parse().with_context(|| format!("in {shown}"))?;
         let lifetime = self.ticket_lifetime.map(|Span(duration)| duration);
-        anyhow::ensure!(lifetime != Some(Duration::ZERO), "ticket_lifetime: no ticket would be good");
+        anyhow::ensure!(
+            lifetime != Some(Duration::ZERO),
+            "ticket_lifetime must not be zero: every ticket would be expired"
+        );
         Ok(Some(TicketOptions { trusted: self.ticket_trusted.clone(), lifetime, ..TicketOptions::new(key) }))
     }
 
-    /// What they mean for a worker that is handed jobs by a server: that one signs, and this one verifies.
+    /// The trusted keys for a worker that gets its jobs from a server: the server signs, the worker verifies.
     pub(in crate::cli) fn trusted(&self) -> anyhow::Result<Vec<TicketPublicKey>> {
         anyhow::ensure!(
             self.ticket_key.is_none() && self.ticket_lifetime.is_none(),
-            "ticket_key and ticket_lifetime are for --store: through a server, jobs are verified with --ticket-trusted"
+            "ticket_key and ticket_lifetime require --store; a worker of a server verifies with \
+             --ticket-trusted"
         );
         Ok(self.ticket_trusted.clone())
     }
 }
 
-/// Make what tickets are signed with.
+/// Create signing keys for tickets.
 #[derive(Subcommand)]
 pub(in crate::cli) enum TicketsCommand {
-    /// Print a new key, for a file that only the server reads; its public part goes to standard error.
+    /// Print a new key, for a file that only the server can read; the public key goes to standard error.
     Key {
-        /// Print JSON with both parts.
+        /// Print JSON with both keys.
         #[arg(long)]
         json: bool,
     },
@@ -82,7 +86,7 @@ pub(in crate::cli) fn tickets(command: &TicketsCommand) -> anyhow::Result<ExitCo
         output::json(&json!({"key": key.reveal(), "public": key.public().to_string()}))?;
     } else {
         output::line(&key.reveal())?;
-        output::note(&format!("its public part, for workers that verify: {}", key.public()));
+        output::note(&format!("public key, for workers that verify tickets: {}", key.public()));
     }
     Ok(ExitCode::SUCCESS)
 }

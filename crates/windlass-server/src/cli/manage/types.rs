@@ -1,4 +1,4 @@
-//! `windlass types`: every type of job, how fast and how well it goes, and what is set.
+//! `windlass types`: counts, durations, failures and settings of job types.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use crate::cli::output;
 use crate::cli::table::{Cell, Column};
 use crate::cli::text::{field, short_text};
 
-/// What to do about types; without a word they are listed.
+/// Arguments of `types`; lists types if no subcommand is given.
 #[derive(Args)]
 pub(in crate::cli) struct TypesArgs {
     #[command(subcommand)]
@@ -30,16 +30,16 @@ pub(in crate::cli) struct TypesArgs {
 
 #[derive(Subcommand)]
 enum TypesCommand {
-    /// Every type
+    /// List types
     List(ConnectArgs),
-    /// All about a type, with its settings
+    /// Show a type with its settings
     Show {
         /// The type
         name: String,
         #[command(flatten)]
         connect: ConnectArgs,
     },
-    /// Change a type's settings; what is not given stays, and `none` clears
+    /// Change a type's settings; settings that are not given stay, `none` clears one
     Set(Box<SetArgs>),
 }
 
@@ -47,19 +47,19 @@ enum TypesCommand {
 struct SetArgs {
     /// The type
     name: String,
-    /// Also if nothing knows it yet: no job, setting or worker
+    /// Configure it even if no job, setting or worker uses this name yet
     #[arg(long)]
     create: bool,
-    /// Jobs running at once in the whole fleet
-    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
-    concurrency: Option<String>,
+    /// Maximum number of running jobs, across all workers
+    #[arg(long, alias = "concurrency", value_name = "COUNT")]
+    max_running: Option<String>,
     /// How often its jobs may start, such as 100/s or 5/10m
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// Its own name for a success in the audit trail
+    /// Custom event name for a success in the audit trail
     #[arg(long, value_name = "NAME")]
     success_event: Option<String>,
-    /// Its own name for spent retries in the audit trail
+    /// Custom event name for exhausted retries in the audit trail
     #[arg(long, value_name = "NAME")]
     exhausted_event: Option<String>,
     #[command(flatten)]
@@ -68,10 +68,10 @@ struct SetArgs {
     connect: ConnectArgs,
 }
 
-/// The settings in the order in which they are shown.
+/// The settings in display order.
 fn names() -> Vec<Named> {
     let own = [
-        ("max_running", "concurrency"),
+        ("max_running", "max-running"),
         ("rate", "rate"),
         ("success_event", "success-event"),
         ("exhausted_event", "exhausted-event"),
@@ -82,7 +82,7 @@ fn names() -> Vec<Named> {
 impl SetArgs {
     fn body(&self) -> anyhow::Result<Value> {
         let mut changes = Changes::default();
-        changes.number("max_running", self.concurrency.as_ref())?;
+        changes.number("max_running", self.max_running.as_ref())?;
         changes.rate("rate", self.rate.as_ref())?;
         changes.word("success_event", self.success_event.as_ref())?;
         changes.word("exhausted_event", self.exhausted_event.as_ref())?;
@@ -113,7 +113,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("P95", 8).right(),
         Column::new("HELD", 9).cut(8),
     ];
-    job_counts::list(connect, "types", columns, row, "no types yet: the first job brings one").await
+    job_counts::list(connect, "types", columns, row, "no types yet: the first job creates one").await
 }
 
 fn row(known: &Value, now: Timestamp) -> Vec<Cell> {

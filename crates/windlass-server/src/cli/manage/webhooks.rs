@@ -1,4 +1,4 @@
-//! `windlass webhooks`: the secret by which receivers of callbacks and pushes know who calls.
+//! `windlass webhooks`: the secrets that sign callbacks and pushes.
 
 use std::process::ExitCode;
 
@@ -10,30 +10,30 @@ use windlass::store::caller::Caller;
 use crate::cli::{Missing, StoreArgs, output};
 use crate::webhooks::signature::{Endpoint, Purpose};
 
-/// What to do about webhooks.
+/// Manage webhook signing secrets.
 #[derive(Subcommand)]
 pub(in crate::cli) enum WebhooksCommand {
-    /// Print the secrets that sign what is sent to an address, the newest first.
+    /// Print the signing secrets for a receiver, newest first.
     Secret(SecretArgs),
 }
 
-/// Which secret.
+/// Arguments of `webhooks secret`.
 #[derive(Args)]
 pub(in crate::cli) struct SecretArgs {
-    /// The receiver's address; its query does not matter.
+    /// The receiver's address; its query is ignored.
     url: String,
-    /// For jobs that are pushed there, instead of reports of ends.
+    /// The secret for pushed jobs, instead of the one for callbacks.
     #[arg(long)]
     push: bool,
     #[command(flatten)]
     store: StoreArgs,
-    /// Whose; the default tenant's if not given.
+    /// The tenant; `default` if not given.
     #[arg(long, value_parser = tenant)]
     tenant: Option<Tenant>,
-    /// Make new ones for all of the tenant's receivers first; those before sign beside them for a day.
+    /// Rotate first: create new secrets for all receivers of the tenant. The old ones stay valid for a day.
     #[arg(long)]
     rotate: bool,
-    /// Print JSON instead of a line for each.
+    /// Print JSON instead of one secret per line.
     #[arg(long)]
     json: bool,
 }

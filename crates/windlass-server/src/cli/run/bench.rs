@@ -1,5 +1,4 @@
-//! `windlass bench`: how fast it is, here. Figures go to standard output once all are there, and to standard error as they
-//! come.
+//! `windlass bench`: benchmarks. Figures go to standard error as they are measured, and to standard output at the end.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,11 +12,11 @@ use crate::cli::output;
 use crate::config::shown;
 use crate::process::raise_open_files;
 
-/// What to measure.
+/// Arguments of `bench`.
 #[derive(Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(in crate::cli) struct BenchArgs {
-    /// Measure this store, `sqlite:PATH` or `postgres://HOST/DATABASE`, instead of one that is thrown away.
+    /// Measure this store, `sqlite:PATH` or `postgres://HOST/DATABASE`, instead of a temporary one.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "server")]
     store: Option<String>,
     /// Measure the server at this address, over HTTP.
@@ -26,19 +25,19 @@ pub(in crate::cli) struct BenchArgs {
     /// The API key for that server.
     #[arg(long, env = "WINDLASS_KEY", hide_env_values = true, value_name = "KEY")]
     key: Option<String>,
-    /// Measure although there are jobs already: they slow it down, and are slowed down by it.
+    /// Measure even if the store has jobs: they affect the figures, and are slowed down.
     #[arg(long)]
     i_know: bool,
-    /// A twentieth of the work: less exact, and much sooner.
+    /// Do a twentieth of the work: faster, less exact.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Also behind a million jobs that wait, are delayed and are paused; takes minutes.
+    /// Also measure with a backlog of a million waiting, delayed and paused jobs; takes minutes.
     #[arg(long)]
     full: bool,
-    /// Measure the dashboard over a million jobs instead, and what ten open ones cost those who claim; takes minutes.
+    /// Measure the dashboard with a million jobs instead, and the effect of ten open dashboards on claims; takes minutes.
     #[arg(long, conflicts_with_all = ["server", "full"])]
     dashboard: bool,
-    /// Bytes of each job's payload.
+    /// Size of each job's payload in bytes.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(11..=65_536), value_name = "BYTES")]
     payload: u32,
     /// Print JSON instead of a table.
@@ -60,7 +59,7 @@ impl BenchArgs {
 
 pub(in crate::cli) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let size = args.size()?;
-    // The idle clients of a server are two thousand open files here, too.
+    // Two thousand idle clients of a server are two thousand open files in this process, too.
     raise_open_files();
     let mut figures = Vec::new();
     let mut tell = |figure: Figure| {
@@ -80,14 +79,14 @@ pub(in crate::cli) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> 
         bench::store(address, folder.as_ref(), size, &mut tell).await?;
     } else {
         let folder = Folder::new()?;
-        output::note(&format!("measuring in {}, which is removed afterwards", folder.path().display()));
+        output::note(&format!("measuring in {}, which is deleted afterwards", folder.path().display()));
         bench::store(&folder.store("jobs.db"), Some(&folder), size, &mut tell).await?;
         let server = ChildServer::start(&folder.store("served.db")).await?;
         bench::server(&server.url, None, size, &mut tell).await?;
         server.stop().await?;
     }
     if args.json {
-        let durability = "every answer waits for its commit to be on disk";
+        let durability = "every response waits until its commit is on disk";
         output::json(&json!({"durability": durability, "payload_bytes": size.payload, "figures": figures}))?;
     } else {
         output::text(&figure::table(&figures))?;
@@ -95,7 +94,7 @@ pub(in crate::cli) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Jobs that a dashboard is measured over.
+/// Number of jobs for the dashboard benchmark.
 const MILLION: usize = 1_000_000;
 
 async fn dashboard(args: &BenchArgs, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
@@ -105,14 +104,14 @@ async fn dashboard(args: &BenchArgs, tell: &mut dyn FnMut(Figure)) -> anyhow::Re
         return bench::dashboard(address, size, tell).await;
     }
     let folder = Folder::new()?;
-    output::note(&format!("measuring in {}, which is removed afterwards", folder.path().display()));
+    output::note(&format!("measuring in {}, which is deleted afterwards", folder.path().display()));
     bench::dashboard(&folder.store("jobs.db"), size, tell).await
 }
 
 fn refuse_jobs(is_refused: bool, place: &str) -> anyhow::Result<()> {
     anyhow::ensure!(
         !is_refused,
-        "{place} has jobs, and measuring would submit, run and keep many more beside them; measure a new one, or say --i-know"
+        "{place} has jobs; the benchmark would add and run many more in it. Use a new store, or pass --i-know"
     );
     Ok(())
 }

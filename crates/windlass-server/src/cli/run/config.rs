@@ -1,4 +1,4 @@
-//! `windlass config check`: the settings that `serve` would run with, and where each comes from.
+//! `windlass config check`: prints the settings that `serve` would use, and where each comes from.
 
 use std::process::ExitCode;
 
@@ -9,14 +9,14 @@ use crate::cli::output;
 use crate::cli::run::serve::ServeArgs;
 use crate::config::Setting;
 
-/// Look at the settings of `serve`.
+/// Check the settings of `serve`.
 #[derive(Subcommand)]
 pub(in crate::cli) enum ConfigCommand {
-    /// Print every setting in force and where it comes from; fails if one of them cannot be. Takes the flags of `serve`.
+    /// Print every effective setting and its source; fails if one of them is invalid. Takes the flags of `serve`.
     Check(Box<CheckArgs>),
 }
 
-/// The settings to look at.
+/// Arguments of `config check`.
 #[derive(Args)]
 pub(in crate::cli) struct CheckArgs {
     #[command(flatten)]
@@ -27,13 +27,13 @@ pub(in crate::cli) struct CheckArgs {
 }
 
 pub(in crate::cli) fn check(args: &CheckArgs, settings: &[Setting]) -> anyhow::Result<ExitCode> {
-    // What can be known without a store and without listening.
+    // The checks that need neither a store nor a listening socket.
     args.serve.options()?;
     args.serve.store_options()?;
     args.serve.bootstrap_secret()?;
     if args.json {
-        let told = |setting: &Setting| json!({"name": setting.name, "value": setting.value, "source": setting.source});
-        output::json(&json!({"settings": settings.iter().map(told).collect::<Vec<_>>()}))?;
+        let as_json = |setting: &Setting| json!({"name": setting.name, "value": setting.value, "source": setting.source});
+        output::json(&json!({"settings": settings.iter().map(as_json).collect::<Vec<_>>()}))?;
         return Ok(ExitCode::SUCCESS);
     }
     let value = |setting: &Setting| setting.value.clone().unwrap_or_else(|| "-".to_owned());

@@ -1,4 +1,4 @@
-//! `windlass demo`: a server with a lively store, to look around in. It keeps nothing unless told where.
+//! `windlass demo`: a server with sample data. The data is stored in memory unless a store is given.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -11,13 +11,13 @@ use crate::cli::{Missing, StoreArgs, output};
 use crate::demo;
 use crate::server::{Options, Server};
 
-/// How to show off.
+/// Arguments of `demo`.
 #[derive(Args)]
 pub(in crate::cli) struct DemoArgs {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, env = "WINDLASS_LISTEN", default_value = "127.0.0.1:7788", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Where to keep the demo's jobs, `sqlite:PATH`; without it they go with the process.
+    /// Where to store the demo's jobs, `sqlite:PATH`; in memory by default.
     #[arg(long, value_name = "ADDRESS")]
     store: Option<String>,
 }
@@ -30,7 +30,7 @@ pub(in crate::cli) async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(&folder)?;
         format!("sqlite:{}", folder.join("demo.db").display())
     };
-    output::note("making up an hour of history …");
+    output::note("generating an hour of history …");
     demo::play_history(&address).await?;
     let store = StoreArgs { store: address }.open(Missing::Create)?;
     demo::arrange(&store).await?;
@@ -42,7 +42,7 @@ pub(in crate::cli) async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let over = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
         drop(stopped.wait_for(|is_over| *is_over).await);
     };
-    let told = async {
+    let greeting = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -51,7 +51,7 @@ pub(in crate::cli) async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let working = demo::run(&store, over(stopped.clone()));
     let serving = maintenance::run(&store, server.run(over(stopped)));
-    let (worked, (), ()) = tokio::join!(working, serving, told);
+    let (worked, (), ()) = tokio::join!(working, serving, greeting);
     store.close();
     if args.store.is_none() {
         std::fs::remove_dir_all(&folder)?;

@@ -1,4 +1,4 @@
-//! `windlass health`: asks a server whether it is ready, for health checks in images that have no other HTTP client.
+//! `windlass health`: checks whether a server is ready, for container images without another HTTP client.
 
 use std::process::ExitCode;
 

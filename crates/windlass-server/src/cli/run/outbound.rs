@@ -7,10 +7,10 @@ use windlass::webhook_url::{Network, TargetPolicy};
 /// Where callbacks and pushes may go.
 #[derive(Args)]
 pub(in crate::cli) struct OutboundArgs {
-    /// Networks that callbacks and pushes may go to although they are not public, such as `10.0.0.0/8,fd00::/8`.
+    /// Non-public networks that callbacks and pushes may go to, such as `10.0.0.0/8,fd00::/8`.
     #[arg(long, env = "WINDLASS_ALLOW_PRIVATE_CALLBACKS", value_name = "NETWORKS", value_delimiter = ',')]
     allow_private_callbacks: Vec<Network>,
-    /// Let callbacks and pushes go to `http` addresses too, where others can read and change them on the way.
+    /// Allow callbacks and pushes to `http` addresses, which others can read and change in transit.
     #[arg(long, env = "WINDLASS_ALLOW_HTTP_CALLBACKS", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_name = "BOOL")]
     allow_http_callbacks: bool,
     /// Ports that callbacks and pushes may go to, or `any`.
@@ -39,7 +39,7 @@ impl std::str::FromStr for Port {
             return Ok(Port::Any);
         }
         let port = text.parse().ok().filter(|port| *port > 0);
-        port.map(Port::Number).ok_or_else(|| format!("`{text}` is no port from 1 to 65535, nor `any`"))
+        port.map(Port::Number).ok_or_else(|| format!("`{text}` is not a port from 1 to 65535 or `any`"))
     }
 }
 
@@ -53,9 +53,9 @@ impl std::fmt::Display for Port {
 }
 
 impl OutboundArgs {
-    /// The policy that these flags ask for.
+    /// The policy these flags define.
     pub(in crate::cli) fn policy(&self) -> TargetPolicy {
-        // One `any` among them is enough.
+        // A single `any` is enough.
         let ports = self.callback_ports.iter().map(|port| match port {
             Port::Any => None,
             Port::Number(port) => Some(*port),

@@ -1,5 +1,5 @@
-//! `windlass work`: a worker whose handler is any program. It leaves in stages: at the first signal it takes no more jobs
-//! and lets those that run end, at the second it ends them.
+//! `windlass work`: a worker that runs a program for each job. The first signal stops it from taking jobs and lets running
+//! ones finish; the second stops them.
 
 mod report;
 
@@ -28,58 +28,58 @@ use crate::http::Span;
 use crate::limits::PROGRAM_GRACE_MARGIN;
 use crate::log::warn_only;
 
-/// The type that stands for all.
+/// The argument that means all types.
 const ANY_TYPE: &str = "*";
 
-/// What to work on, and how.
+/// Arguments of `work`.
 #[derive(Args)]
 pub(in crate::cli) struct WorkArgs {
-    /// The types of jobs to run; '*' for whatever the queues hold.
+    /// Job types to run; '*' for all types in the queues.
     #[arg(required = true, value_name = "TYPE")]
     types: Vec<String>,
     /// The program to run for each job, and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// A queue to take jobs from, and how many at once if not as many as `--concurrency` says; may be given again.
+    /// Queue to take jobs from, as NAME or NAME=N with its own concurrency; may be repeated.
     #[arg(long = "queue", short = 'q', value_name = "NAME[=N]", default_value = "default", value_parser = QueueArg::parse)]
     queues: Vec<QueueArg>,
     #[command(flatten)]
     tickets: TicketArgs,
-    /// How many programs may run at once for each queue.
+    /// Maximum number of programs running at once per queue.
     #[arg(long, short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     concurrency: u32,
-    /// Longest run of a program, if shorter than what the job allows.
+    /// Maximum run time of a program, if shorter than the job allows.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
-    /// How long a program that was told to stop may take before it is killed.
+    /// How long a program may take to exit after the stop signal before it is killed.
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     grace: Span,
-    /// How long running programs may go on once the worker is told to stop.
+    /// How long running programs may continue once the worker stops.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     drain: Span,
-    /// The signal for a program whose job was suspended: TERM, INT, HUP, QUIT, USR1 or USR2.
+    /// Signal for a program whose job was suspended: TERM, INT, HUP, QUIT, USR1 or USR2.
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = parse_signal)]
     suspend_signal: Signal,
-    /// Largest result in bytes.
+    /// Maximum size of a result in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = limits::PAYLOAD_BYTES_DEFAULT, value_parser = payload_bytes)]
     result_bytes_max: usize,
-    /// The worker's name, for people; program and machine if not given.
+    /// The worker's display name; program and host name by default.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Give programs the worker's key as `WINDLASS_KEY`; without this they get none.
+    /// Pass the worker's key to programs as `WINDLASS_KEY`; by default they get none.
     #[arg(long)]
     pass_key: bool,
-    /// Say nothing about jobs.
+    /// Print nothing about jobs.
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
-    /// Work on a store directly, without a server: `sqlite:PATH` or `postgres://HOST/DATABASE`.
+    /// Open a store directly, without a server: `sqlite:PATH` or `postgres://HOST/DATABASE`.
     #[arg(long, value_name = "ADDRESS")]
     store: Option<String>,
     #[command(flatten)]
     server: ConnectArgs,
 }
 
-/// A queue, and how many of its jobs may run at once.
+/// A queue, and its concurrency if it has its own.
 #[derive(Clone)]
 struct QueueArg {
     name: String,
@@ -91,7 +91,7 @@ impl QueueArg {
         let (name, number) = text.split_once('=').map_or((text, None), |(name, number)| (name, Some(number)));
         let number = number.map(|number| match number.parse() {
             Ok(number @ 1..=1000) => Ok(number),
-            _ => Err(format!("`{number}` is no number from 1 to 1000")),
+            _ => Err(format!("`{number}` is not a number from 1 to 1000")),
         });
         windlass::job::QueueName::new(name).map_err(|problem| problem.to_string())?;
         Ok(QueueArg { name: name.to_owned(), concurrency: number.transpose()? })
@@ -99,12 +99,12 @@ impl QueueArg {
 }
 
 impl WorkArgs {
-    /// How many programs may run at once in all.
+    /// How many programs may run at once in all queues.
     fn places(&self) -> u32 {
         self.queues.iter().map(|queue| queue.concurrency.unwrap_or(self.concurrency)).sum()
     }
 
-    /// How programs are treated; without a server they are told of none.
+    /// How programs are run; without a server they get no address.
     fn conduct(&self, server: Option<Connection>) -> RunOptions {
         let (url, key) = server.map(|server| (server.url, server.key)).unzip();
         RunOptions {
@@ -119,7 +119,7 @@ impl WorkArgs {
         }
     }
 
-    /// The queue to work on, and the server that keeps it, if one does.
+    /// Opens the client, and the connection if it uses a server.
     async fn open(&self) -> anyhow::Result<(Client, Option<Connection>)> {
         if let Some(store) = &self.store {
             let store = StoreArgs { store: store.clone() };
@@ -155,13 +155,13 @@ impl WorkArgs {
 
     fn guard(&self) -> anyhow::Result<Guard> {
         let mut command = std::process::Command::new(std::env::current_exe()?);
-        // Nothing of this process's environment is its business, least of all the key.
+        // The guard needs nothing from this process's environment, least of all the key.
         command.env_clear().args(["work-guard", "--grace", &self.grace.to_string()]);
         Ok(Guard::start(command)?)
     }
 }
 
-/// How the guard is started.
+/// Arguments of the hidden command `work-guard`.
 #[derive(Args)]
 pub(in crate::cli) struct GuardArgs {
     #[arg(long)]
@@ -176,11 +176,7 @@ pub(in crate::cli) async fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> 
 pub(in crate::cli) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     crate::process::hide_from_others();
     let command = Path::new(&args.command[0]);
-    anyhow::ensure!(
-        is_runnable(command),
-        "no program {}: give a path, or a name that is found in PATH",
-        command.display()
-    );
+    anyhow::ensure!(is_runnable(command), "no program {}: give a path, or a name in PATH", command.display());
     let telemetry = warn_only()?;
     let (queue, server) = args.open().await?;
     let had_key = server.as_ref().is_some_and(|server| server.key.is_some());
@@ -193,27 +189,27 @@ pub(in crate::cli) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let running = worker.run_until(stop.cancelled());
     let left = tokio::select! {
         left = running => left,
-        failed = leave_when_told(args, &program, &control, &stop) => return failed,
+        failed = stop_on_signals(args, &program, &control, &stop) => return failed,
     };
-    // Nothing that was started stays behind.
+    // No started process may stay behind.
     let is_empty = tokio::time::timeout(args.grace.0 + PROGRAM_GRACE_MARGIN, program.emptied()).await.is_ok();
     if !is_empty {
         program.kill();
         program.emptied().await;
     }
-    let farewell = left.map_err(|error| explained(&place, had_key, error))?;
+    let shutdown = left.map_err(|error| explained(&place, had_key, error))?;
     queue.close();
     telemetry.finish().await;
-    if !args.quiet && farewell.released > 0 {
-        output::note(&format!("windlass: gave back {}", jobs(farewell.released)));
+    if !args.quiet && shutdown.released > 0 {
+        output::note(&format!("windlass: released {}", jobs(shutdown.released)));
     }
     let is_broken = tokio::time::timeout(Duration::ZERO, program.broken()).await.is_ok();
-    anyhow::ensure!(!is_broken, "{} cannot be started any more", command.display());
+    anyhow::ensure!(!is_broken, "{} can no longer be started", command.display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Hears the signals that end a worker, and what else does; returns only if it cannot.
-async fn leave_when_told(
+/// Handles the signals and other events that stop a worker; returns only on an error.
+async fn stop_on_signals(
     args: &WorkArgs,
     program: &Program,
     control: &WorkerControl,
@@ -221,7 +217,7 @@ async fn leave_when_told(
 ) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut told = async || {
+    let mut signalled = async || {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -230,11 +226,11 @@ async fn leave_when_told(
     if !args.quiet {
         tokio::select! {
             _ = control.started() => greet(args),
-            () = told() => {}
+            () = signalled() => {}
         }
     }
     tokio::select! {
-        () = told() => {}
+        () = signalled() => {}
         () = program.broken() => {}
     }
     program.leave();
@@ -242,26 +238,26 @@ async fn leave_when_told(
     if !args.quiet && program.running() > 0 {
         let running = jobs(program.running());
         output::note(&format!(
-            "windlass: {running} may go on for {}; Ctrl-C again ends them now",
+            "windlass: {running} may continue for {}; press Ctrl-C again to stop them now",
             args.drain
         ));
     }
-    told().await;
+    signalled().await;
     program.kill();
-    // First gone, then given back: whoever gets the jobs next must not meet the programs.
+    // Stop the programs before the jobs are released: the next worker must not run beside them.
     let _gone_or_stuck = tokio::time::timeout(PROGRAM_GRACE_MARGIN, program.emptied()).await;
     control.pause(PauseMode::Aggressive);
     std::future::pending().await
 }
 
-/// What keeps the worker from working, in the words of every command.
+/// The error that stops the worker, in the same words as other commands.
 fn explained(place: &str, had_key: bool, error: WorkError) -> anyhow::Error {
     match error {
         WorkError::Store(StoreError::Unreachable(cause)) => {
             Failure::NoServer { place: place.to_owned(), cause }.into()
         }
         WorkError::Forbidden(denied) => {
-            // A role of its own stands for nobody: the key was not known.
+            // A role error without a role means that the key is unknown.
             let (status, code) =
                 if denied.role == "none" { (401, "unauthorized") } else { (403, "forbidden") };
             let refusal = ErrorResponse {
@@ -281,7 +277,7 @@ fn explained(place: &str, had_key: bool, error: WorkError) -> anyhow::Error {
 fn greet(args: &WorkArgs) {
     let queues: Vec<&str> = args.queues.iter().map(|queue| queue.name.as_str()).collect();
     output::note(&format!(
-        "windlass: takes {} from {}, {} at once; stop with Ctrl-C",
+        "windlass: runs {} from {}, {} at once; stop with Ctrl-C",
         args.types.join(", "),
         queues.join(", "),
         args.places()

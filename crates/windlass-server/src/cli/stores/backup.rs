@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::cli::{Missing, StoreArgs, output};
 
-/// What to copy, and where to.
+/// Arguments of `backup`.
 #[derive(Args)]
 pub(in crate::cli) struct BackupArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// The file to be written; it must not exist.
+    /// The file to write; it must not exist.
     to: PathBuf,
     /// Print JSON instead of text.
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! `windlass clock`: how store time stands to the wall clock, and accepting a wall clock that jumped.
+//! `windlass clock`: compares store time with the wall clock, and accepts a wall clock that jumped.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::cli::text::field;
 use crate::cli::{Missing, StoreArgs, output};
 use crate::http::Span;
 
-/// What to do about the clock.
+/// Arguments of `clock`.
 #[derive(Args)]
 pub(in crate::cli) struct ClockArgs {
     #[command(subcommand)]
@@ -27,19 +27,19 @@ pub(in crate::cli) struct ClockArgs {
 
 #[derive(Subcommand)]
 enum ClockCommand {
-    /// Store time, the wall clock, and whether it is believed
+    /// Show store time, the wall clock, and whether the wall clock is trusted
     Show(FromArgs),
-    /// Believe the wall clock as it is now, although it jumped
+    /// Accept the wall clock as it is now, although it jumped
     ///
-    /// If it is ahead, store time goes there at once: delays and schedules in between come due, lifetimes end. If it is behind,
-    /// store time runs at half of real time until they meet.
+    /// If it is ahead, store time moves there at once: delays and schedules in between come due, lifetimes expire. If it is
+    /// behind, store time runs at half speed until they meet.
     Accept(FromArgs),
 }
 
-/// Whom to ask.
+/// The server or store to query.
 #[derive(Args)]
 struct FromArgs {
-    /// Open this store instead of asking a server
+    /// Open this store instead of querying a server
     #[arg(long, env = "WINDLASS_STORE", value_name = "ADDRESS")]
     store: Option<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(in crate::cli) async fn clock(args: &ClockArgs) -> anyhow::Result<ExitCode> 
         Some(ClockCommand::Show(from)) => (from, false),
         Some(ClockCommand::Accept(from)) => (from, true),
     };
-    // A server that is named by a flag is meant, whatever store the environment names.
+    // A server named by a flag takes precedence over a store named by the environment.
     let store = from.store.as_ref().filter(|_| from.connect.url.is_none() && from.connect.profile.is_none());
     let clock = match store {
         Some(store) => stored(&StoreArgs { store: store.clone() }, is_accepted).await?,
@@ -98,13 +98,13 @@ fn print(clock: &Value) -> anyhow::Result<()> {
         output::line(&paint.paint("believed", Some(Colour::Good)))?;
     } else {
         let since = field(&clock["not_believed_since"]);
-        output::line(&format!("{} since {since}", paint.paint("not believed", Some(Colour::Bad))))?;
+        output::line(&format!("{} since {since}", paint.paint("not trusted", Some(Colour::Bad))))?;
         output::note(
-            "the wall clock jumped: set it right, or run `windlass clock accept` if it is right now",
+            "the wall clock jumped: correct it, or run `windlass clock accept` if it is correct now",
         );
     }
     if let Some(until) = clock["lifetimes_wait_until"].as_str() {
-        output::line(&format!("no lifetime ends and nothing is pruned until {until}"))?;
+        output::line(&format!("no lifetime expires and nothing is pruned until {until}"))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `windlass migrate`: brings a store to the schema that this version knows, or says what that would take.
+//! `windlass migrate`: migrates a store to this version's schema, or prints the steps.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::cli::{Missing, StoreArgs, output};
 pub(in crate::cli) struct MigrateArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Only say what would be done.
+    /// Only print what would be done.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON instead of text.
@@ -24,10 +24,10 @@ pub(in crate::cli) struct MigrateArgs {
 pub(in crate::cli) fn migrate(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let place = args.store.shown();
     let schema = Schema::read(&args.store.store).map_err(|error| {
-        anyhow::anyhow!("cannot look at {place}: {}", error.to_string().replace(&args.store.store, &place))
+        anyhow::anyhow!("cannot read {place}: {}", error.to_string().replace(&args.store.store, &place))
     })?;
     if !args.dry_run && !schema.pending.is_empty() {
-        // Every store is brought to its schema as it is opened, under a lock, each step whole or not at all.
+        // Opening a store migrates it, under a lock; each step is one transaction.
         args.store.open(Missing::Create)?.close();
     }
     if args.json {
@@ -39,9 +39,9 @@ pub(in crate::cli) fn migrate(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     output::line(&match (schema.found, schema.pending.len()) {
-        (found, 0) => format!("{place} has schema {found}, which is the newest; there is nothing to do"),
-        (0, _) => format!("{place} has no schema yet; this version knows {}", schema.known),
-        (found, _) => format!("{place} has schema {found}; this version knows {}", schema.known),
+        (found, 0) => format!("{place} has schema {found}, the newest; nothing to do"),
+        (0, _) => format!("{place} has no schema yet; this version has schema {}", schema.known),
+        (found, _) => format!("{place} has schema {found}; this version has schema {}", schema.known),
     })?;
     let word = if args.dry_run { "would be done" } else { "done" };
     for step in &schema.pending {

@@ -1,4 +1,4 @@
-//! `windlass move`: a store to another database, everything in it, and back out of it again.
+//! `windlass move`: moves a store with all its data to another database, and undoes a move.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::config::shown;
 /// Flags of `move`.
 #[derive(Args)]
 pub(in crate::cli) struct MoveArgs {
-    /// The store to be moved: `sqlite:PATH` or `postgres://HOST/DATABASE`. Nobody may have it open.
+    /// The store to move: `sqlite:PATH` or `postgres://HOST/DATABASE`. No process may have it open.
     #[arg(long, value_name = "ADDRESS")]
     from: String,
-    /// Where to: an empty database or schema, or a file that is not there.
+    /// The target: an empty database or schema, or a file that does not exist.
     #[arg(long, value_name = "ADDRESS", required_unless_present = "undo")]
     to: Option<String>,
-    /// Take the source back instead, and shut the target for good if it is named.
+    /// Undo a move: reopen the source, and close the target permanently if it is given.
     #[arg(long)]
     undo: bool,
-    /// With --undo: also after the move has ended, losing what happened in the target since.
+    /// With --undo: also undo a finished move, which loses all changes made in the target since.
     #[arg(long, requires = "undo")]
     force: bool,
     /// Print JSON instead of a table.
@@ -42,9 +42,9 @@ pub(in crate::cli) async fn move_store(args: &MoveArgs) -> anyhow::Result<ExitCo
     if args.undo {
         Move::undo(&from, to.as_ref(), args.force).await?;
         match &to {
-            Some(to) => output::note(&format!("{} is open again, and {} is shut", from.shown, to.shown)),
+            Some(to) => output::note(&format!("{} is open again, and {} is closed", from.shown, to.shown)),
             None => output::note(&format!(
-                "{} is open again; see to it that the target is never served",
+                "{} is open again; make sure that the target is never served",
                 from.shown
             )),
         }
@@ -64,7 +64,7 @@ pub(in crate::cli) async fn move_store(args: &MoveArgs) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows how far it has come; every stage has a bar of its own.
+/// Shows the progress; every stage has its own bar.
 fn show(shown: &mut Option<(Stage, Progress)>, told: move_store::Progress, is_json: bool) {
     if shown.as_ref().is_none_or(|(stage, _)| *stage != told.stage) {
         let what = match told.stage {
@@ -72,7 +72,7 @@ fn show(shown: &mut Option<(Stage, Progress)>, told: move_store::Progress, is_js
             Stage::Comparing => "rows compared",
             Stage::Verifying => {
                 *shown = None;
-                output::note("checking every invariant on what arrived");
+                output::note("checking every invariant of the copy");
                 return;
             }
         };
@@ -103,12 +103,12 @@ fn report(report: &MoveReport, from: &End, to: &End, took: Duration, is_json: bo
         }
     }
     for promise in &report.broken_before {
-        output::note(&format!("broken before the move, and still: {promise}"));
+        output::note(&format!("broken before the move, and still broken: {promise}"));
     }
     if report.leases > 0 {
-        output::note(&format!("{} running jobs went along with their leases and fences", report.leases));
+        output::note(&format!("{} running jobs were moved with their leases and fences", report.leases));
     }
-    let word = if report.was_done { "was moved before" } else { "is moved" };
+    let word = if report.was_done { "was moved before" } else { "was moved" };
     output::note(&format!(
         "{} {word} to {} in {:.1} s, {} invariants hold; use it with --store {}",
         from.shown,

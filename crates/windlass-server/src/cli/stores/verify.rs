@@ -1,4 +1,4 @@
-//! `windlass verify`: proves that what is stored is sound, or says what is not.
+//! `windlass verify`: checks the stored data and reports broken invariants.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::number::grouped;
 pub(in crate::cli) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let store = args.store.open(Missing::Refuse)?;
     let bar = Bar::new("jobs and records", args.json);
-    let verdicts = store.verify_with_progress(bar.teller()).await;
+    let results = store.verify_with_progress(bar.teller()).await;
     bar.remove();
     let generation = store.generation().await;
     store.close();
@@ -25,10 +25,10 @@ pub(in crate::cli) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode
     if !args.json {
         output::note(&format!("the store is in generation {generation}"));
     }
-    report(&verdicts?, args.json)
+    report(&results?, args.json)
 }
 
-/// How far a check is, shown by whoever does it.
+/// A progress bar that is drawn by the thread that runs the check.
 pub(in crate::cli) struct Bar {
     what: &'static str,
     is_unwanted: bool,
@@ -40,65 +40,65 @@ impl Bar {
         Bar { what, is_unwanted, shown: Arc::default() }
     }
 
-    /// What draws it.
+    /// The callback that draws it.
     pub(in crate::cli) fn teller(&self) -> impl FnMut(Checked) + Send + 'static {
         let (what, is_unwanted, shown) = (self.what, self.is_unwanted, self.shown.clone());
         move |checked| {
-            let mut shown = shown.lock().expect("nothing panics while it draws");
+            let mut shown = shown.lock().expect("no code panics while holding this lock");
             let start = || Progress::start(what, Some(checked.expected)).unless(is_unwanted);
             shown.get_or_insert_with(start).set(checked.done);
         }
     }
 
-    /// Takes it away, before anything else is said.
+    /// Removes the bar; call it before printing anything else.
     pub(in crate::cli) fn remove(self) {
-        self.shown.lock().expect("nothing panics while it draws").take();
+        self.shown.lock().expect("no code panics while holding this lock").take();
     }
 }
 
-/// Prints verdicts; the exit code says whether all promises hold.
-pub(in crate::cli) fn report(verdicts: &[VerifyReport], is_json: bool) -> anyhow::Result<ExitCode> {
+/// Prints the results; the exit code says whether all invariants hold.
+pub(in crate::cli) fn report(results: &[VerifyReport], is_json: bool) -> anyhow::Result<ExitCode> {
     let paint = Paint::for_data();
-    let broken = verdicts.iter().filter(|verdict| !verdict.holds()).count();
+    let broken = results.iter().filter(|result| !result.holds()).count();
     if is_json {
-        let all: Vec<_> = verdicts.iter().map(as_json).collect();
+        let all: Vec<_> = results.iter().map(as_json).collect();
         output::json(&json!({"invariants": all, "broken": broken}))?;
     } else {
-        for verdict in verdicts {
+        for result in results {
             let (word, colour) =
-                if verdict.holds() { ("holds ", Colour::Good) } else { ("BROKEN", Colour::Bad) };
+                if result.holds() { ("holds ", Colour::Good) } else { ("BROKEN", Colour::Bad) };
             let word = paint.paint(word, Some(colour));
-            let VerifyReport { code, promise, checked, .. } = verdict;
+            let VerifyReport { code, promise, checked, .. } = result;
             let looked = format!("({} checked)", grouped(*checked));
-            // A promise is cut rather than broken into two lines.
+            // A description is cut so that it stays on one line.
             let used = 8 + 6 + looked.len() + 1;
             let promise = room().map_or_else(
                 || (*promise).to_owned(),
                 |room| cut_end(promise, room.saturating_sub(used).max(20)),
             );
-            output::line(&format!("{word}  {code:<18} {promise} {looked}"))?;
-            for finding in &verdict.findings {
+            output::line(&format!("{word}  {code:<5} {promise} {looked}"))?;
+            for finding in &result.findings {
                 output::line(&format!("          {}", output::escaped(finding)))?;
             }
-            let untold = verdict.broken.saturating_sub(verdict.findings.len() as u64);
-            if untold > 0 {
-                output::line(&format!("          … and {untold} more"))?;
+            let hidden = result.broken.saturating_sub(result.findings.len() as u64);
+            if hidden > 0 {
+                output::line(&format!("          … and {hidden} more"))?;
             }
         }
         match broken {
-            0 => output::note(&format!("all {} invariants hold", verdicts.len())),
-            broken => output::note(&format!("{broken} of {} invariants are broken", verdicts.len())),
+            0 => output::note(&format!("all {} invariants hold", results.len())),
+            broken => output::note(&format!("{broken} of {} invariants are broken", results.len())),
         }
     }
     Ok(if broken == 0 { Exit::Done } else { Exit::No }.into())
 }
 
-fn as_json(verdict: &VerifyReport) -> serde_json::Value {
+fn as_json(result: &VerifyReport) -> serde_json::Value {
     json!({
-        "code": verdict.code,
-        "promise": verdict.promise,
-        "checked": verdict.checked,
-        "broken": verdict.broken,
-        "findings": verdict.findings,
+        "code": result.code,
+        "promise": result.promise,
+        "checked": result.checked,
+        "broken": result.broken,
+        "findings": result.findings,
     })
 }

@@ -1,5 +1,5 @@
-//! What is on the screen: what was heard from the server, what is chosen, and what is being asked. It changes by news and
-//! by keys alone, and is drawn elsewhere.
+//! The state of the screen: data from the server, the selection, and the current dialog. It changes only by updates and key
+//! presses; `draw` renders it.
 
 use windlass::clock::Timestamp;
 
@@ -8,7 +8,6 @@ use super::details::Details;
 use super::model::{Counts, Gate, Job, Plain, Queue, Stats, Worker, sum};
 use super::rates::Rates;
 
-/// A list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
     Queues,
@@ -33,56 +32,55 @@ impl Pane {
         Pane::ALL.iter().position(|pane| *pane == self).expect("all panes are listed")
     }
 
-    /// The one so many further on.
+    /// The pane `by` positions further.
     pub(super) fn step(self, by: usize) -> Pane {
         Pane::ALL[(self.place() + by) % Pane::ALL.len()]
     }
 }
 
-/// Which row of a list is chosen: the thing itself, so that it stays chosen when the list moves, and its place, for when it
-/// is gone.
+/// The selected row of a list: the object, so that it stays selected when the list moves, and its position, for when the
+/// object is gone.
 #[derive(Debug, Clone, Default)]
 struct Selection {
     key: Option<Plain>,
     place: usize,
 }
 
-/// Whether the server is heard.
+/// Whether the server responds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Connection {
-    /// Nothing was heard yet.
+    /// No response yet.
     New,
-    /// It answers.
     Up,
-    /// It stopped answering.
+    /// The server stopped responding.
     Lost {
-        /// When it was last heard.
+        /// When it last responded.
         since: Timestamp,
-        /// What was wrong.
+        /// The error.
         why: Plain,
     },
 }
 
-/// What the keys do now.
+/// What the keys do.
 #[derive(Debug)]
 pub(super) enum Mode {
     Browse,
-    /// A filter is being typed; this was the one before.
+    /// A filter is being typed; holds the previous one.
     Filter(String),
     Help,
     Confirm(Command),
     Details(Box<Details>),
 }
 
-/// Something said at the bottom, for a while.
+/// A message in the bottom line, for a while.
 #[derive(Debug, Clone)]
 pub(super) struct Note {
     pub(super) text: String,
-    pub(super) is_trouble: bool,
+    pub(super) is_error: bool,
     pub(super) at: Timestamp,
 }
 
-/// One look at everything.
+/// All data of one poll.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
     pub(super) stats: Stats,
@@ -94,7 +92,7 @@ pub(super) struct Snapshot {
     pub(super) suspended: Vec<Job>,
 }
 
-/// Everything on the screen.
+/// The state of the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) place: String,
@@ -117,7 +115,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// A screen on which nothing is known yet.
+    /// An empty screen.
     pub(super) fn new(place: String, now: Timestamp) -> Screen {
         Screen {
             place,
@@ -140,7 +138,7 @@ impl Screen {
         }
     }
 
-    /// Takes a look at everything.
+    /// Applies the data of a poll.
     pub(super) fn take(&mut self, look: Snapshot) {
         self.rates.record(&look.stats, self.now);
         self.states = look.stats.states;
@@ -153,23 +151,23 @@ impl Screen {
         }
     }
 
-    /// The server does not answer.
+    /// Records that the server does not respond.
     pub(super) fn lose(&mut self, why: &str) {
         self.link = Connection::Lost { since: self.heard_at, why: Plain::new(why) };
         self.rates.interrupt();
     }
 
-    /// Says something for a while.
-    pub(super) fn say(&mut self, text: String, is_trouble: bool) {
-        self.note = Some(Note { text, is_trouble, at: self.now });
+    /// Shows a message for a while.
+    pub(super) fn say(&mut self, text: String, is_error: bool) {
+        self.note = Some(Note { text, is_error, at: self.now });
     }
 
-    /// The queues that the filter lets through.
+    /// The queues that match the filter.
     pub(super) fn shown_queues(&self) -> Vec<&Queue> {
         self.queues.iter().filter(|queue| self.lets_through(&[queue.name.as_str()])).collect()
     }
 
-    /// The jobs of a list that the filter lets through.
+    /// The jobs of a list that match the filter.
     pub(super) fn shown_jobs(&self, pane: Pane) -> Vec<&Job> {
         let jobs: &[Job] = match pane {
             Pane::Queues => &[],
@@ -198,7 +196,7 @@ impl Screen {
         self.filter.to_lowercase().split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
     }
 
-    /// How many there are of what a pane lists, whether listed or not.
+    /// The total number of items of a pane, listed or not.
     pub(super) fn total(&self, pane: Pane) -> u64 {
         match pane {
             Pane::Queues => self.queues.len() as u64,
@@ -217,7 +215,7 @@ impl Screen {
         }
     }
 
-    /// Finds the chosen row again after a list changed.
+    /// Restores the selection after a list changed.
     fn clamp_selection(&mut self, pane: Pane) {
         let keys = self.keys(pane);
         let choice = &mut self.choices[pane.place()];
@@ -226,7 +224,7 @@ impl Screen {
         choice.key = keys.get(choice.place).cloned();
     }
 
-    /// The filter is another.
+    /// Sets the filter.
     pub(super) fn filter_by(&mut self, filter: String) {
         self.filter = filter;
         for pane in Pane::ALL {
@@ -234,13 +232,13 @@ impl Screen {
         }
     }
 
-    /// The place of the chosen row in a pane, if it has rows.
+    /// The position of the selected row in a pane, if it has rows.
     pub(super) fn chosen(&self, pane: Pane) -> Option<usize> {
         let choice = &self.choices[pane.place()];
         choice.key.as_ref().map(|_| choice.place)
     }
 
-    /// Chooses another row of the pane that the keys act on.
+    /// Moves the selection in the active pane.
     pub(super) fn move_by(&mut self, by: isize) {
         let keys = self.keys(self.pane);
         let choice = &mut self.choices[self.pane.place()];
@@ -248,19 +246,19 @@ impl Screen {
         choice.key = keys.get(choice.place).cloned();
     }
 
-    /// The chosen queue.
+    /// The selected queue.
     pub(super) fn chosen_queue(&self) -> Option<&Queue> {
         let place = (self.pane == Pane::Queues).then(|| self.chosen(Pane::Queues))??;
         self.shown_queues().get(place).copied()
     }
 
-    /// The chosen job.
+    /// The selected job.
     pub(super) fn chosen_job(&self) -> Option<&Job> {
         let place = self.chosen(self.pane)?;
         self.shown_jobs(self.pane).get(place).copied()
     }
 
-    /// What a worker calls itself.
+    /// The worker's name, or its id if the name is unknown.
     pub(super) fn worker_name<'a>(&'a self, id: &'a Plain) -> &'a Plain {
         let worker = self.workers.iter().flatten().find(|worker| worker.id == *id);
         worker.map_or(id, |worker| &worker.name)

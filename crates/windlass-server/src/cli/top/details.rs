@@ -1,39 +1,38 @@
-//! All about one job or queue, as lines that can be scrolled.
+//! Everything about one job or queue, as lines that can be scrolled.
 
 use windlass::clock::Timestamp;
 
 use super::format::{age, count};
 use super::model::{Attempt, Job, LogLine, Plain, Queue, Reason};
 
-/// What kind of line it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineStyle {
     Heading,
     Text,
-    Trouble,
+    Error,
 }
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) weight: LineStyle,
-    /// What the text is about, in a column of its own.
+    /// The label, in its own column.
     pub(super) label: String,
     pub(super) text: String,
 }
 
-/// What is shown above the lists.
+/// The details dialog.
 #[derive(Debug)]
 pub(super) struct Details {
-    /// The job's id; a queue has none.
+    /// The job; None for a queue.
     pub(super) job: Option<Job>,
     pub(super) title: String,
     pub(super) lines: Vec<Line>,
-    /// Lines that are scrolled past.
+    /// Number of lines scrolled past.
     pub(super) skipped: usize,
 }
 
-/// What was found out about a job.
+/// Everything read about a job.
 #[derive(Debug, Clone)]
 pub(super) struct JobDetails {
     pub(super) job: Job,
@@ -50,8 +49,8 @@ fn fact(label: &str, text: impl Into<String>) -> Line {
     Line { weight: LineStyle::Text, label: label.to_owned(), text: text.into() }
 }
 
-fn trouble(label: &str, text: impl Into<String>) -> Line {
-    Line { weight: LineStyle::Trouble, label: label.to_owned(), text: text.into() }
+fn error_line(label: &str, text: impl Into<String>) -> Line {
+    Line { weight: LineStyle::Error, label: label.to_owned(), text: text.into() }
 }
 
 fn ago(at: Timestamp, now: Timestamp) -> String {
@@ -59,18 +58,18 @@ fn ago(at: Timestamp, now: Timestamp) -> String {
 }
 
 impl Details {
-    /// What the list knows of a job, until more has come.
+    /// The details known from the list, until the rest has arrived.
     pub(super) fn begin(job: &Job, now: Timestamp) -> Details {
         let mut lines = facts(job, now);
-        lines.push(fact("", "looking for more …"));
+        lines.push(fact("", "loading …"));
         Details { job: Some(job.clone()), title: title(job), lines, skipped: 0 }
     }
 
-    /// Everything about a job. Whoever had scrolled stays there.
+    /// Adds everything about a job. Keeps the scroll position.
     pub(super) fn complete(&mut self, look: JobDetails, now: Timestamp) {
         let mut lines = facts(&look.job, now);
         if !look.reasons.is_empty() {
-            lines.push(heading("Why it does not run"));
+            lines.push(heading("Why it is not running"));
             lines.extend(
                 look.reasons.iter().map(|reason| fact(reason.code.as_str(), reason.message.as_str())),
             );
@@ -92,10 +91,10 @@ impl Details {
         let mut lines = Vec::new();
         if let Some(pause) = &queue.paused {
             let reason = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-            lines.push(trouble("paused", format!("by {}, {}{reason}", pause.by, ago(pause.at.0, now))));
+            lines.push(error_line("paused", format!("by {}, {}{reason}", pause.by, ago(pause.at.0, now))));
         }
         lines.push(fact(
-            "oldest waits",
+            "oldest waiting",
             queue.oldest_age.map_or("no job waits".to_owned(), |span| age(span.0)),
         ));
         lines.push(heading("Jobs by state"));
@@ -106,11 +105,8 @@ impl Details {
             lines.push(heading(name));
             lines.push(fact("submitted", count(flow.submitted)));
             lines.push(fact("completed", count(flow.completed)));
-            let failed = format!(
-                "{} for good, {} retried",
-                count(flow.failed + flow.dead_letter),
-                count(flow.retried)
-            );
+            let failed =
+                format!("{} final, {} retried", count(flow.failed + flow.dead_letter), count(flow.retried));
             lines.push(fact("failed", failed));
             for (label, spread) in [("waited", &flow.waited), ("ran", &flow.ran)] {
                 if let (Some(half), Some(most)) = (spread.p50, spread.p95) {
@@ -133,7 +129,7 @@ impl Details {
         Details { job: None, title: format!("Queue {}", queue.name), lines, skipped: 0 }
     }
 
-    /// Scrolls, but not past the end.
+    /// Scrolls, not past the end.
     pub(super) fn scroll(&mut self, by: isize) {
         self.skipped = self.skipped.saturating_add_signed(by).min(self.lines.len().saturating_sub(1));
     }
@@ -176,7 +172,7 @@ fn facts(job: &Job, now: Timestamp) -> Vec<Line> {
     if let Some(lease) = &job.lease {
         lines.push(fact(
             "lease",
-            format!("of worker {}, ends {}", lease.worker, ago(lease.expires_at.0, now)),
+            format!("of worker {}, expires {}", lease.worker, ago(lease.expires_at.0, now)),
         ));
     }
     if let Some(progress) = &job.progress {
@@ -185,9 +181,9 @@ fn facts(job: &Job, now: Timestamp) -> Vec<Line> {
     }
     if let Some(error) = &job.error {
         let code = error.code.as_ref().map_or(String::new(), |code| format!(" {code}"));
-        lines.push(trouble("error", format!("{}{code}, {}", error.category, ago(error.at.0, now))));
-        lines.push(trouble("", error.message.as_str()));
-        lines.extend(error.cause.iter().map(|cause| trouble("caused by", cause.message.as_str())));
+        lines.push(error_line("error", format!("{}{code}, {}", error.category, ago(error.at.0, now))));
+        lines.push(error_line("", error.message.as_str()));
+        lines.extend(error.cause.iter().map(|cause| error_line("caused by", cause.message.as_str())));
     }
     lines
 }
@@ -201,6 +197,6 @@ fn tried(attempt: &Attempt, now: Timestamp) -> Vec<Line> {
     let outcome = attempt.outcome.as_ref().map_or("runs", Plain::as_str);
     let label = format!("attempt {}", attempt.number);
     let mut lines = vec![fact(&label, format!("{outcome}{took}"))];
-    lines.extend(attempt.error.as_ref().map(|error| trouble("", error.message.as_str())));
+    lines.extend(attempt.error.as_ref().map(|error| error_line("", error.message.as_str())));
     lines
 }

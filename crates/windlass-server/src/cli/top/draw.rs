@@ -1,5 +1,5 @@
-//! The screen as it is drawn: a head with health and rates, the lists, a line of keys, and whatever is asked above it all.
-//! It only looks; every size has its own arrangement, down to one list on a small terminal.
+//! Draws the screen: a header with health and rates, the lists, a line of keys, and a dialog above them. Drawing does not
+//! change the state. The layout depends on the size, down to a single list on a small terminal.
 
 mod dialog;
 mod head;
@@ -18,12 +18,12 @@ use super::app::{Mode, Pane, Screen};
 use super::format::{columns, count, cut};
 use super::theme::Theme;
 
-/// Rows of lists from which on several are shown at once.
+/// Minimum rows for several lists at once.
 const TALL: u16 = 22;
-/// Columns from which on two lists fit beside each other, and rows below which they have to.
+/// Minimum columns for two lists side by side, and the rows below which they must be.
 const WIDE: u16 = 140;
 const LOW: u16 = 30;
-/// The smallest screen on which anything can be read.
+/// The smallest usable screen.
 const SMALLEST: (u16, u16) = (30, 6);
 
 /// Draws everything.
@@ -42,7 +42,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, theme: Theme) {
     dialog::draw(frame, lists, screen, theme);
 }
 
-/// Arranges the lists: all of them if there is room, else the chosen one.
+/// Lays out the lists: all of them if there is space, otherwise the active one.
 fn draw_lists(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
     if area.height < TALL {
         let [tabs, list] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
@@ -50,7 +50,7 @@ fn draw_lists(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) 
         draw_pane(frame, list, screen, screen.pane, theme);
         return;
     }
-    // The fourth list is looked at on purpose: it takes the place of the third.
+    // The fourth list is shown on request only, in place of the third.
     let third = if screen.pane == Pane::Suspended { Pane::Suspended } else { Pane::Failures };
     let rows = u16::try_from(screen.shown_queues().len()).unwrap_or(u16::MAX);
     let queues_height = rows.saturating_add(3).clamp(5, area.height * 2 / 5);
@@ -88,7 +88,7 @@ fn draw_pane(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pane, the
     }
 }
 
-/// A list in its frame, with the chosen row in view.
+/// A list in its frame, with the selected row in view.
 fn draw_list(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -112,7 +112,7 @@ fn draw_list(
     let titles = Row::new(titles).style(theme.faint());
     let table = Table::new(rows, widths).header(titles).column_spacing(1).row_highlight_style(theme.chosen());
     let chosen = is_chosen.then(|| screen.chosen(pane)).flatten();
-    // One more row than fits stays below the chosen one, so that one sees where the list goes on.
+    // One row stays visible below the selected one, to show that the list continues.
     let visible = usize::from(inner.height.saturating_sub(1));
     let first = screen
         .chosen(pane)
@@ -130,18 +130,18 @@ fn heading(screen: &Screen, pane: Pane, shown: usize) -> String {
 
 fn nothing(screen: &Screen, pane: Pane) -> String {
     if !screen.filter.is_empty() && screen.total(pane) > 0 {
-        return format!("nothing here contains \"{}\"", screen.filter);
+        return format!("no match for \"{}\"", screen.filter);
     }
     let words = match pane {
         Pane::Queues => "no queues yet: submit a job",
-        Pane::Running => "nothing is running",
-        Pane::Failures => "nothing has failed",
-        Pane::Suspended => "no job is suspended",
+        Pane::Running => "no running jobs",
+        Pane::Failures => "no failed jobs",
+        Pane::Suspended => "no suspended jobs",
     };
     words.to_owned()
 }
 
-/// What can be done, or what was said.
+/// The bottom line: keys, or a message.
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
     let width = usize::from(area.width);
     if matches!(screen.mode, Mode::Filter(_)) {
@@ -150,7 +150,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
         return;
     }
     if let Some(note) = &screen.note {
-        let style = if note.is_trouble { theme.bad() } else { theme.good() };
+        let style = if note.is_error { theme.bad() } else { theme.good() };
         frame.render_widget(Line::styled(cut(&format!(" {}", note.text), width), style), area);
         return;
     }
@@ -160,7 +160,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
         Pane::Failures => vec![("Enter", "why"), ("r", "redrive"), ("c", "cancel")],
         Pane::Suspended => vec![("Enter", "details"), ("r", "resume"), ("c", "cancel")],
     };
-    // What does not fit is left out from the end.
+    // Keys that do not fit are left out from the end.
     keys.extend([("q", "quit"), ("?", "help"), ("/", "filter"), ("Tab", "next list")]);
     let mut pieces = Vec::new();
     let mut left = width;

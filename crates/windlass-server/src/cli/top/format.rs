@@ -1,4 +1,4 @@
-//! Numbers, ages and text as they fit into a cell.
+//! Formats numbers, ages and text for table cells.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::number::scaled;
 
-/// Text cut to a width, with a sign that it was.
+/// Cuts text to a width, marked with `…`.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
@@ -27,7 +27,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// How many columns a text takes.
+/// The display width of a text.
 pub(super) fn columns(text: &str) -> usize {
     text.width()
 }
@@ -50,12 +50,12 @@ pub(super) fn count(number: u64) -> String {
     scaled(number).unwrap_or_else(|| number.to_string())
 }
 
-/// A number where none is not worth a digit.
+/// Like [`count`], but `·` for zero.
 pub(super) fn count_or_dot(number: u64) -> String {
     if number == 0 { "·".to_owned() } else { count(number) }
 }
 
-/// So much a second.
+/// A rate per second.
 pub(super) fn per_second(rate: f64) -> String {
     #[allow(
         clippy::cast_possible_truncation,
@@ -69,12 +69,12 @@ pub(super) fn per_second(rate: f64) -> String {
     }
 }
 
-/// One thing or several.
+/// The number with a singular or plural noun.
 pub(super) fn several(number: u64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {many}", count(number)) }
 }
 
-/// The end of an id: unlike its beginning, which is the moment of submission, it tells apart jobs that came together.
+/// The end of an id. The beginning is the submission time; the end distinguishes jobs submitted together.
 pub(super) fn short(id: &str) -> &str {
     id.get(id.len().saturating_sub(8)..).unwrap_or(id)
 }

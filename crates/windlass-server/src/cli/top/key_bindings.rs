@@ -1,4 +1,4 @@
-//! What the keys do. Nothing here waits or calls: what is to be done elsewhere is handed back.
+//! Key bindings. Nothing here waits or sends requests: effects are returned to the caller.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -7,37 +7,36 @@ use super::command::Command;
 use super::details::Details;
 use super::model::Plain;
 
-/// What is to be done elsewhere.
+/// What the caller has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// The person has seen enough.
     Quit,
-    /// The server is to be told.
+    /// Send the command to the server.
     Carry(Command),
-    /// All about this job is wanted.
+    /// Load the details of this job.
     Look(Plain),
 }
 
-/// Rows that a page of a list has, as far as the keys are concerned.
+/// Rows to move for a page key.
 const PAGE: isize = 10;
 
-/// Every key with what it does, for the help.
+/// Every key with its description, for the help.
 pub(super) const HELP: [(&str, &str); 11] = [
-    ("↑ ↓  j k", "choose a row (PgUp, PgDn, Home, End: further)"),
-    ("Tab  ← →", "the next list (1 to 4: that list)"),
-    ("Enter", "all about the chosen job or queue, and why it does not run"),
+    ("↑ ↓  j k", "select a row (PgUp, PgDn, Home, End: further)"),
+    ("Tab  ← →", "next list (1 to 4: that list)"),
+    ("Enter", "details of the selected job or queue, and why it is not running"),
     ("p", "pause or resume the queue; suspend or resume the job"),
-    ("r", "resume the queue or the job; redrive a job that has ended"),
+    ("r", "resume the queue or the job; retry a final job as a new job"),
     ("c", "cancel the job"),
-    ("/", "show only what contains these words; Enter keeps it, Esc drops it"),
-    ("y n", "yes and no, when a question is asked"),
+    ("/", "filter by words; Enter keeps the filter, Esc clears it"),
+    ("y n", "yes and no, to answer a question"),
     ("Esc", "back"),
     ("?", "this help"),
     ("q  Ctrl-C", "quit"),
 ];
 
 impl Screen {
-    /// A key was pressed.
+    /// Handles a key press.
     pub(super) fn press(&mut self, key: KeyEvent) -> Option<Effect> {
         if key.kind == KeyEventKind::Release {
             return None;
@@ -75,7 +74,7 @@ impl Screen {
         None
     }
 
-    /// Shows all about what is chosen.
+    /// Opens the details of the selected object.
     fn open(&mut self) -> Option<Effect> {
         if let Some(queue) = self.chosen_queue() {
             self.mode = Mode::Details(Box::new(Details::of_queue(queue, self.now)));
@@ -87,7 +86,7 @@ impl Screen {
         Some(Effect::Look(id))
     }
 
-    /// Asks whether what a key stands for is really meant.
+    /// Asks for confirmation of a command.
     fn ask(&mut self, verb: char) {
         let on_queue = self.chosen_queue().and_then(|queue| match verb {
             'p' => Some(Command::toggle_queue(queue)),
@@ -98,13 +97,13 @@ impl Screen {
         match order {
             Some(order) => self.mode = Mode::Confirm(order),
             None if self.chosen(self.pane).is_some() => {
-                self.say("that key acts on jobs, and this is a queue".into(), true);
+                self.say("this key acts on jobs, and a queue is selected".into(), true);
             }
             None => {}
         }
     }
 
-    /// Hears yes or no. Any other key is neither, and the question stays.
+    /// Handles yes or no. The question stays on any other key.
     fn answer(&mut self, code: KeyCode, order: Command) -> Option<Effect> {
         match code {
             KeyCode::Char('y' | 'Y') => Some(Effect::Carry(order)),
@@ -154,7 +153,7 @@ fn on_job(verb: char, job: &super::model::Job) -> Command {
     }
 }
 
-/// How far a key moves.
+/// How far a key moves the selection.
 fn steps(code: KeyCode) -> Option<isize> {
     match code {
         KeyCode::Up | KeyCode::Char('k') => Some(-1),

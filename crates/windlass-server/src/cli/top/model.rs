@@ -1,5 +1,5 @@
-//! What the server answers, as far as the screen shows it. Text is made harmless while it is read, so that nothing in here
-//! can move the cursor or hide what stands beside it.
+//! The parts of the server's responses that the screen shows. Text is escaped while it is read, so that it cannot move the
+//! cursor or hide other text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use windlass::clock::Timestamp;
 use crate::cli::output::escaped;
 use crate::http::{Moment, Span};
 
-/// Text from elsewhere in which every character is shown as one.
+/// Text from the server in which control characters are escaped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Plain(String);
 
@@ -37,10 +37,10 @@ impl fmt::Display for Plain {
     }
 }
 
-/// How many jobs are in which state.
+/// Counts by state.
 pub(super) type Counts = BTreeMap<String, u64>;
 
-/// The jobs in some states.
+/// The number of jobs in some states.
 pub(super) fn sum(counts: &Counts, states: &[&str]) -> u64 {
     states.iter().filter_map(|state| counts.get(*state)).sum()
 }
@@ -59,7 +59,7 @@ pub(super) struct Queue {
     pub(super) oldest_age: Option<Span>,
     pub(super) rates: QueueRates,
     pub(super) paused: Option<Pause>,
-    /// Its settings, under their names in the API.
+    /// Settings by their names in the API.
     #[serde(flatten)]
     pub(super) settings: BTreeMap<String, Value>,
 }
@@ -70,7 +70,7 @@ pub(super) struct QueueRates {
     pub(super) last_hour: Flow,
 }
 
-/// What happened in some time.
+/// Counts over some time.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Flow {
     pub(super) submitted: u64,
@@ -83,8 +83,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Attempts that did not go well.
-    pub(super) fn troubles(&self) -> u64 {
+    /// Attempts that failed.
+    pub(super) fn errors(&self) -> u64 {
         self.failed + self.dead_letter + self.retried
     }
 }
@@ -95,7 +95,7 @@ pub(super) struct LatencyHistogram {
     pub(super) p95: Option<Span>,
 }
 
-/// A pause in force.
+/// An active pause.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Pause {
     pub(super) by: Plain,
@@ -110,7 +110,7 @@ pub(super) struct Stats {
     pub(super) minutes: Vec<Minute>,
 }
 
-/// One minute; the last one is not over.
+/// Counts of one minute; the last minute is not complete.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Minute {
     pub(super) at: Moment,
@@ -172,12 +172,12 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// When it last failed, or last changed if it never did.
+    /// When it last failed, or last changed if it never failed.
     pub(super) fn failed_at(&self) -> Timestamp {
         self.error.as_ref().map_or(self.updated_at.0, |error| error.at.0)
     }
 
-    /// Whether it will never change again.
+    /// Whether its state is final.
     pub(super) fn is_final(&self) -> bool {
         matches!(self.state.as_str(), "completed" | "failed" | "dead_letter" | "cancelled")
     }
@@ -187,7 +187,7 @@ impl Job {
     }
 }
 
-/// Why a job does not run.
+/// Why a job is not running.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Reason {
     pub(super) code: Plain,

@@ -1,5 +1,5 @@
-//! What is heard from the server: a look at everything every second, events that tell of failures at once, and what became
-//! of orders. A server that is lost is tried again, ever more slowly, until it is there.
+//! Reads from the server: polls everything once a second, listens to failure events, and sends commands. If the server is
+//! lost, it retries with growing delays.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,72 +19,71 @@ use crate::limits::{
     TOP_EVENTS_BUFFERED, TOP_FAILURES_PER_POLL, TOP_JOBS_MAX, TOP_POLL_INTERVAL, TOP_RETRY_MAX,
 };
 
-/// Something to be shown.
+/// Something to show.
 #[derive(Debug)]
 pub(super) enum Update {
-    /// How everything is.
+    /// The data of a poll.
     Look(Box<Snapshot>),
-    /// The server was not to be had.
+    /// The server does not respond.
     Lost(String),
-    /// All about one job.
+    /// The details of a job.
     Job(Box<JobDetails>),
-    /// What became of an order or a question.
+    /// The result of a command or request.
     Said {
-        /// In words.
         text: String,
-        /// Whether it was refused.
-        is_trouble: bool,
+        /// Whether it is an error.
+        is_error: bool,
     },
 }
 
-/// Whatever comes from the server, and the way to have something done there.
+/// Updates from the server, and the way to send commands to it.
 pub(super) struct Feed {
     client: Arc<Client>,
-    news: mpsc::Receiver<Update>,
+    updates: mpsc::Receiver<Update>,
     sender: mpsc::Sender<Update>,
-    /// Counts up when a look is wanted at once.
+    /// Incremented to poll at once.
     hurry: watch::Sender<u64>,
     tasks: JoinSet<()>,
 }
 
 impl Feed {
-    /// Begins to look.
+    /// Starts polling.
     pub(super) fn start(client: Arc<Client>) -> Feed {
-        let (sender, news) = mpsc::channel(TOP_EVENTS_BUFFERED);
+        let (sender, updates) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let (failed, failures) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let hurry = watch::Sender::new(0);
         let mut tasks = JoinSet::new();
         tasks.spawn(look_again_and_again(client.clone(), failures, hurry.subscribe(), sender.clone()));
         tasks.spawn(hear_of_failures(client.clone(), failed));
-        Feed { client, news, sender, hurry, tasks }
+        Feed { client, updates, sender, hurry, tasks }
     }
 
-    /// The next news.
+    /// The next update.
     pub(super) async fn next(&mut self) -> anyhow::Result<Update> {
         tokio::select! {
-            // This holds a sender itself, so that the channel is never closed.
-            Some(news) = self.news.recv() => Ok(news),
+            // This struct holds a sender itself, so that the channel never closes.
+            Some(updates) = self.updates.recv() => Ok(updates),
             Some(ended) = self.tasks.join_next() => {
                 ended?;
-                anyhow::bail!("nobody looks at the server any more")
+                anyhow::bail!("the polling task has stopped")
             }
         }
     }
 
-    /// Has something done; the answer comes as news.
+    /// Performs an effect; the result arrives as an update.
     pub(super) fn wish(&self, wish: Effect) {
         let (client, sender, hurry) = (self.client.clone(), self.sender.clone(), self.hurry.clone());
         tokio::spawn(async move {
-            let news = match wish {
+            let updates = match wish {
                 Effect::Quit => return,
                 Effect::Carry(order) => carry(&client, &order).await,
                 Effect::Look(id) => match look_at(&client, &id).await {
                     Ok(look) => Update::Job(Box::new(look)),
-                    Err(failure) => Update::Said { text: failure.to_string(), is_trouble: true },
+                    Err(failure) => Update::Said { text: failure.to_string(), is_error: true },
                 },
             };
-            // Whoever left no longer wants to know.
-            let _ = sender.send(news).await;
+            // The screen may be closed already.
+            let _ = sender.send(updates).await;
             hurry.send_modify(|count| *count += 1);
         });
     }
@@ -92,8 +91,8 @@ impl Feed {
 
 async fn carry(client: &Client, order: &Command) -> Update {
     match client.value(Call::post(&order.path()).json(&order.body())).await {
-        Ok(answer) => Update::Said { text: order.done(&answer), is_trouble: false },
-        Err(failure) => Update::Said { text: format!("refused: {failure}"), is_trouble: true },
+        Ok(answer) => Update::Said { text: order.done(&answer), is_error: false },
+        Err(failure) => Update::Said { text: format!("refused: {failure}"), is_error: true },
     }
 }
 
@@ -101,7 +100,7 @@ async fn ask<T: DeserializeOwned>(client: &Client, path: &[&str]) -> Result<T, F
     client.ask(Call::get(path)).await
 }
 
-/// What may be kept from this key: then it is simply not shown.
+/// Turns a missing permission into None: the data is not shown.
 fn unless_refused<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match asked {
         Ok(answer) => Ok(Some(answer)),
@@ -110,7 +109,7 @@ fn unless_refused<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
     }
 }
 
-/// One look at everything; what is known to be empty is not asked for.
+/// Reads everything once; skips requests whose result is known to be empty.
 pub(super) async fn read_snapshot(client: &Client) -> Result<Snapshot, Failure> {
     let (stats, queues, gate, workers) = tokio::join!(
         ask::<Stats>(client, &["stats"]),
@@ -154,7 +153,7 @@ async fn look_again_and_again(
     client: Arc<Client>,
     mut failures: mpsc::Receiver<String>,
     mut hurry: watch::Receiver<u64>,
-    news: mpsc::Sender<Update>,
+    updates: mpsc::Sender<Update>,
 ) {
     let mut lately = RecentFailures::default();
     let mut pause = TOP_POLL_INTERVAL;
@@ -170,23 +169,23 @@ async fn look_again_and_again(
                 Update::Lost(failure.to_string())
             }
         };
-        if news.send(told).await.is_err() {
+        if updates.send(told).await.is_err() {
             return;
         }
-        // A person who had something done wants to see it done.
+        // Poll again soon after a command, to show its result.
         let _waited_or_hurried = tokio::time::timeout(pause, hurry.changed()).await;
     }
 }
 
-/// Jobs that failed lately, whenever they were submitted: lists are in the order of submission, so that an old job that
-/// fails now would not be on their first page.
+/// Jobs that failed recently, whenever they were submitted. Lists are sorted by submission, so an old job that fails now
+/// would not be on their first page.
 #[derive(Default)]
 struct RecentFailures {
     jobs: VecDeque<Job>,
 }
 
 impl RecentFailures {
-    /// Asks for those that failed since the last look, and adds all that the look has not.
+    /// Reads the jobs that failed since the last poll, and adds those that the poll did not return.
     async fn add(&mut self, client: &Client, failures: &mut mpsc::Receiver<String>, look: &mut Snapshot) {
         let known: BTreeSet<Plain> = look.failures.iter().map(|job| job.id.clone()).collect();
         let mut asked = 0;
@@ -197,7 +196,7 @@ impl RecentFailures {
                 continue;
             }
             asked += 1;
-            // Whatever went wrong: the next look tells.
+            // Errors are ignored: the next poll reports them.
             if let Ok(job) = ask::<Job>(client, &["jobs", &id]).await {
                 self.jobs.retain(|other| other.id != job.id);
                 self.jobs.push_back(job);
@@ -206,23 +205,23 @@ impl RecentFailures {
         while self.jobs.len() > TOP_JOBS_MAX {
             self.jobs.pop_front();
         }
-        // One that was tried again since has gone on, and its row would tell of the past.
+        // A job that was retried has moved on; its old failure is not shown.
         self.jobs.retain(|job| !known.contains(&job.id) && job.is_final());
         look.failures.extend(self.jobs.iter().cloned());
     }
 }
 
-/// Which events tell of failures.
+/// The events of failures.
 const FAILURES: &str = "job.lifecycle.failed,job.lifecycle.exhausted,job.lifecycle.expired";
 
-/// Listens for failures, for as long as there is a server to listen to.
+/// Listens for failures for as long as the server responds.
 async fn hear_of_failures(client: Arc<Client>, failed: mpsc::Sender<String>) {
     loop {
         if let Ok(mut events) = client.stream(Call::get(&["events"]).query("event", FAILURES)).await {
             while let Ok(Some(event)) = events.next().await {
                 let record: Option<PollResult> = serde_json::from_str(&event.data).ok();
                 if let Some(id) = record.and_then(|record| record.job) {
-                    // With so many failures at once, any of them will do.
+                    // If the channel is full, dropping a failure is fine.
                     let _full_or_taken = failed.try_send(id);
                 }
             }
@@ -234,7 +233,7 @@ async fn hear_of_failures(client: Arc<Client>, failed: mpsc::Sender<String>) {
     }
 }
 
-/// What an event tells.
+/// The parts of an event that are used.
 #[derive(serde::Deserialize)]
 struct PollResult {
     job: Option<String>,

@@ -1,4 +1,4 @@
-//! How fast jobs come and go: second by second, from the server's counts of each minute, which grow while the minute lasts.
+//! Rates of jobs per second, derived from the server's counts per minute, which grow during the minute.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,35 +6,34 @@ use windlass::clock::Timestamp;
 
 use super::model::Stats;
 
-/// Seconds that are remembered: as many as the widest screen has columns for.
+/// Seconds stored: the columns of the widest screen.
 const SECONDS_MAX: usize = 240;
 
-/// What is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Counted {
     pub(super) submitted: f64,
     pub(super) completed: f64,
-    /// Attempts that did not go well.
+    /// Attempts that failed.
     pub(super) failed: f64,
 }
 
-/// How one number is read off what is counted.
+/// Selects one number of the counts.
 pub(super) type Reading = fn(&Counted) -> f64;
 
-/// Rates of the last minutes and of the last hour.
+/// Rates of the last minutes and the last hour.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     last: Option<(Timestamp, BTreeMap<i64, Counted>)>,
     seconds: VecDeque<Counted>,
 }
 
-#[allow(clippy::cast_precision_loss, reason = "drawings need no more than that")]
+#[allow(clippy::cast_precision_loss, reason = "drawings need no more precision")]
 fn real(number: u64) -> f64 {
     number as f64
 }
 
 impl Rates {
-    /// Takes the counts as they are now.
+    /// Records the current counts.
     pub(super) fn record(&mut self, stats: &Stats, now: Timestamp) {
         let minutes: BTreeMap<i64, Counted> = stats
             .minutes
@@ -44,7 +43,7 @@ impl Rates {
                 let counted = Counted {
                     submitted: real(flow.submitted),
                     completed: real(flow.completed),
-                    failed: real(flow.troubles()),
+                    failed: real(flow.errors()),
                 };
                 (minute.at.0.as_millis(), counted)
             })
@@ -53,7 +52,7 @@ impl Rates {
             let elapsed = now.since(*then).as_secs_f64().max(0.1);
             let grown = |reading: Reading| {
                 let now: f64 = minutes.values().map(reading).sum();
-                // Minutes that were dropped since must not count as shrinking.
+                // Minutes dropped since then must not count as a decrease.
                 let then: f64 = before
                     .iter()
                     .filter(|(at, _)| minutes.contains_key(at))
@@ -73,12 +72,12 @@ impl Rates {
         self.last = Some((now, minutes));
     }
 
-    /// Counting begins anew, as after a gap in which nothing was heard.
+    /// Restarts the measurement, after a gap without responses.
     pub(super) fn interrupt(&mut self) {
         self.last = None;
     }
 
-    /// The rate now: the mean of the last few seconds, since one alone jumps about.
+    /// The current rate: the mean of the last few seconds, since single seconds vary.
     pub(super) fn now(&self, reading: Reading) -> f64 {
         let lately: Vec<f64> = self.seconds.iter().rev().take(3).map(reading).collect();
         if lately.is_empty() { 0.0 } else { lately.iter().sum::<f64>() / real(lately.len() as u64) }
@@ -89,7 +88,7 @@ impl Rates {
         self.seconds.iter().map(reading).collect()
     }
 
-    /// The minutes of the last hour, oldest first, as rates a second; the one that is not over is left out.
+    /// The minutes of the last hour as rates per second, oldest first; the incomplete minute is left out.
     pub(super) fn minutes(&self, reading: Reading) -> Vec<f64> {
         let Some((_, minutes)) = &self.last else { return Vec::new() };
         let whole = minutes.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! The terminal: taken over at the start and given back at the end, whatever the end is.
+//! The terminal: taken over at the start and restored at the end, however the program ends.
 
 use std::io::{Stdout, stdout};
 
@@ -17,14 +17,14 @@ use super::draw::draw;
 use super::theme::Theme;
 use crate::limits::TERMINAL_EVENTS_BUFFERED;
 
-/// A terminal that is ours until this is dropped.
+/// The terminal in raw mode; restored on drop.
 pub(super) struct Console {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     theme: Theme,
 }
 
 impl Console {
-    /// Takes the terminal over. A panic gives it back before it says anything.
+    /// Takes the terminal over. A panic restores it before printing its message.
     pub(super) fn open(theme: Theme) -> anyhow::Result<Console> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -32,13 +32,13 @@ impl Console {
             before(panic);
         }));
         enable_raw_mode()?;
-        // From here on dropping it gives everything back, also when the next step fails.
+        // From here on dropping it restores the terminal, also if the next step fails.
         let console = Console { terminal: Terminal::new(CrosstermBackend::new(stdout()))?, theme };
         execute!(stdout(), EnterAlternateScreen)?;
         Ok(console)
     }
 
-    /// Draws the screen in the terminal's present size.
+    /// Draws the screen in the terminal's current size.
     pub(super) fn show(&mut self, screen: &Screen) -> anyhow::Result<()> {
         self.terminal.draw(|frame| draw(frame, screen, self.theme))?;
         Ok(())
@@ -51,14 +51,14 @@ impl Drop for Console {
     }
 }
 
-/// Leaves the terminal as it was. There is nobody left to tell if that fails.
+/// Restores the terminal. Errors are ignored: there is nothing left to report them to.
 fn give_back() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// Keys and changes of size, until the terminal is gone. Reading them blocks, so that a thread of their own does it; it ends
-/// with the process.
+/// Key presses and resizes, until the terminal is closed. Reading blocks, so it has its own thread; it ends with the
+/// process.
 pub(super) fn events() -> anyhow::Result<mpsc::Receiver<Event>> {
     let (sender, events) = mpsc::channel(TERMINAL_EVENTS_BUFFERED);
     std::thread::Builder::new().name("keys".to_owned()).spawn(move || {

@@ -1,4 +1,4 @@
-//! The screen under keys and news, without a terminal or a server.
+//! The screen with key presses and updates, without a terminal or a server.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
@@ -118,13 +118,13 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
     assert_eq!(screen.chosen_queue().unwrap().name.as_str(), "mail");
     assert_eq!(press(&mut screen, KeyCode::Char('p')), None);
     let Mode::Confirm(order) = &screen.mode else { panic!("{:?}", screen.mode) };
-    assert!(order.question.contains("Pause the queue mail"), "{}", order.question);
+    assert!(order.question.contains("Pause queue mail"), "{}", order.question);
     assert!(
         order.consequence.contains("120 jobs wait") && order.consequence.contains("2 running"),
         "{}",
         order.consequence
     );
-    // The list may move on meanwhile: what was asked about is what is done.
+    // The list may change meanwhile: the command applies to the object of the question.
     let mut moved = look();
     moved.queues.reverse();
     screen.take(moved);
@@ -133,7 +133,7 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
     };
     assert_eq!((order.verb, order.path()), (Verb::PauseQueue, ["queues", "mail", "pause"]));
     assert_eq!(order.done(&json!({"changed": true})), "the queue mail is paused");
-    assert_eq!(order.done(&json!({"changed": false})), "mail was so already");
+    assert_eq!(order.done(&json!({"changed": false})), "mail was already in that state");
 }
 
 #[test]
@@ -174,18 +174,18 @@ fn each_key_means_what_the_job_it_acts_on_allows() {
         press(&mut screen, KeyCode::Char('n'));
     }
     press(&mut screen, KeyCode::Char('c'));
-    assert!(screen.note.as_ref().unwrap().is_trouble, "a queue cannot be cancelled");
+    assert!(screen.note.as_ref().unwrap().is_error, "a queue cannot be cancelled");
 }
 
 #[test]
-fn a_redriven_job_is_told_by_its_new_id() {
+fn a_redriven_job_is_named_by_its_new_id() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));
     press(&mut screen, KeyCode::Char('r'));
     let Some(Effect::Carry(order)) = press(&mut screen, KeyCode::Char('y')) else {
         panic!("nothing was ordered")
     };
-    assert_eq!(order.done(&json!({"id": "0000-new-one1"})), "failure2 is submitted again as new-one1");
+    assert_eq!(order.done(&json!({"id": "0000-new-one1"})), "failure2 is redriven as new-one1");
 }
 
 #[test]

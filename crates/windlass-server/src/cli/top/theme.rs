@@ -1,11 +1,9 @@
-//! How things look: with colours, or by weight alone where colours are not wanted.
+//! Styles: with colours, or with weight alone if colours are off.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// Colours, or none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Theme {
-    /// Whether colours are wanted.
     pub(super) is_coloured: bool,
 }
 
@@ -14,27 +12,27 @@ impl Theme {
         if self.is_coloured { Style::new().fg(colour) } else { Style::new() }
     }
 
-    /// What is as it should be.
+    /// A healthy value.
     pub(super) fn good(self) -> Style {
         self.colour(Color::Green)
     }
 
-    /// What somebody should look at.
+    /// A problem.
     pub(super) fn bad(self) -> Style {
         self.colour(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// What somebody chose, and should not forget.
+    /// An unusual but intended condition, such as a pause.
     pub(super) fn warning(self) -> Style {
         self.colour(Color::Yellow).add_modifier(Modifier::BOLD)
     }
 
-    /// What is moving.
+    /// Something in progress.
     pub(super) fn busy(self) -> Style {
         self.colour(Color::Cyan)
     }
 
-    /// What is there for the sake of order.
+    /// Secondary text.
     pub(super) fn faint(self) -> Style {
         if self.is_coloured {
             Style::new().fg(Color::DarkGray)
@@ -43,24 +41,24 @@ impl Theme {
         }
     }
 
-    /// Headings, and names.
-    #[allow(clippy::unused_self, reason = "it reads like the others")]
+    /// Headings and names.
+    #[allow(clippy::unused_self, reason = "consistent with the other styles")]
     pub(super) fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// The row the keys act on.
-    #[allow(clippy::unused_self, reason = "it reads like the others")]
+    /// The selected row.
+    #[allow(clippy::unused_self, reason = "consistent with the other styles")]
     pub(super) fn chosen(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// The frame of the pane the keys act on.
+    /// The frame of a pane; the active one differs.
     pub(super) fn frame(self, is_chosen: bool) -> Style {
         if is_chosen { self.colour(Color::Cyan).add_modifier(Modifier::BOLD) } else { self.faint() }
     }
 
-    /// How a job's state looks.
+    /// The style of a job's state.
     pub(super) fn state(self, state: &str) -> Style {
         match state {
             "completed" => self.good(),

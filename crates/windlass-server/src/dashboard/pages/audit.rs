@@ -1,4 +1,4 @@
-//! The audit trail, newest first, with its filters.
+//! The audit trail, newest first, with filters.
 
 use std::time::Duration;
 
@@ -20,19 +20,19 @@ use crate::dashboard::requests::form::{Fields, Query, address};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, parts::filter};
 
-/// A record as a line.
+/// A record as a table row.
 pub(in crate::dashboard) struct RecordRow {
     pub(in crate::dashboard) seq: u64,
     pub(in crate::dashboard) name: String,
     pub(in crate::dashboard) gravity: SeverityMark,
     pub(in crate::dashboard) at: Moment,
     pub(in crate::dashboard) actor: String,
-    /// The same, as people call it.
+    /// The actor's display name.
     pub(in crate::dashboard) actor_short: String,
     pub(in crate::dashboard) actor_kind: String,
     pub(in crate::dashboard) tenant: String,
     pub(in crate::dashboard) job: Option<JobLink>,
-    /// What it says beside, without what stands in other columns.
+    /// The record's context, without data of other columns.
     pub(in crate::dashboard) context: String,
 }
 
@@ -58,38 +58,38 @@ impl RecordRow {
 }
 
 impl RecordRow {
-    /// The same with the name of a worker in place of its id.
+    /// Replaces the id of a worker by its name.
     pub(in crate::dashboard) fn naming(self, config: &Config) -> RecordRow {
         let name = worker_name(config, &self.actor);
         if self.actor_kind == "worker" { RecordRow { actor_short: name, ..self } } else { self }
     }
 }
 
-/// The context as `name value` pairs, the reason first: that is what a reader looks for.
+/// The context as `name value` pairs, the reason first.
 fn context(json: &str) -> String {
     let parsed: Result<Value, _> = serde_json::from_str(json);
     let Ok(Value::Object(fields)) = parsed else { return line(json, 300) };
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     let is_reason = |name: &str| name == "reason";
     let reason = fields.iter().filter(|(name, _)| is_reason(name));
     for (name, value) in reason.chain(fields.iter().filter(|(name, _)| !is_reason(name))) {
         if !["job_id", "actor_id"].contains(&name.as_str()) {
-            describe_field(name, value, &mut told);
+            describe_field(name, value, &mut parts);
         }
     }
-    line(&told.join(" · "), 300)
+    line(&parts.join(" · "), 300)
 }
 
-/// A value with its name; what is within it by its own names, and nothing of what is not set.
-fn describe_field(name: &str, value: &Value, told: &mut Vec<String>) {
+/// Adds a value with its name; nested values by their own names; skips values that are not set.
+fn describe_field(name: &str, value: &Value, parts: &mut Vec<String>) {
     match value {
         Value::Null => {}
         Value::Object(fields) => match (fields.get("secs").and_then(Value::as_u64), fields.len()) {
-            (Some(seconds), 2) => told.push(format!("{name} {}", span(Duration::from_secs(seconds)))),
-            _ => fields.iter().for_each(|(name, value)| describe_field(name, value, told)),
+            (Some(seconds), 2) => parts.push(format!("{name} {}", span(Duration::from_secs(seconds)))),
+            _ => fields.iter().for_each(|(name, value)| describe_field(name, value, parts)),
         },
-        Value::String(text) => told.push(format!("{} {text}", name.replace('_', " "))),
-        other => told.push(format!("{} {other}", name.replace('_', " "))),
+        Value::String(text) => parts.push(format!("{} {text}", name.replace('_', " "))),
+        other => parts.push(format!("{} {other}", name.replace('_', " "))),
     }
 }
 
@@ -107,9 +107,9 @@ struct Audit {
     job_type: String,
     since: String,
     until: String,
-    /// Views that are asked for often: name, address, whether it is this one.
+    /// Predefined views: name, link, whether it is the current one.
     views: Vec<(&'static str, String, bool)>,
-    /// Whether anything beside a view is asked for.
+    /// Whether there is a filter besides a view.
     is_filtered: bool,
     next: Option<String>,
     first: Option<String>,
@@ -117,12 +117,12 @@ struct Audit {
 }
 
 const NAMES: [&str; 9] = ["by", "event", "actor", "job", "tenant", "queue", "type", "since", "until"];
-/// What one looks for at night, and what is asked for then.
+/// The predefined views with their filters.
 const VIEWS: [(&str, &[(&str, &str)]); 4] = [
     ("Everything", &[]),
     ("By people", &[("by", "people")]),
-    ("Failed for good", &[("event", "job.lifecycle.failed")]),
-    ("Retries spent", &[("event", "job.lifecycle.exhausted")]),
+    ("Failed permanently", &[("event", "job.lifecycle.failed")]),
+    ("Retries exhausted", &[("event", "job.lifecycle.exhausted")]),
 ];
 
 /// `GET /audit`
@@ -177,7 +177,7 @@ fn wanted(query: &Fields) -> Result<RecordQuery, PageError> {
     let moment = |name: &str| query.get(name).map(|text| filter::moment(name, text)).transpose();
     let actor_type = match query.get("by") {
         Some("people") => Some("user".to_owned()),
-        Some(_) => return Err(PageError::invalid("by: people, or nothing")),
+        Some(_) => return Err(PageError::invalid("by: must be `people` or empty")),
         None => None,
     };
     Ok(RecordQuery {
@@ -185,7 +185,7 @@ fn wanted(query: &Fields) -> Result<RecordQuery, PageError> {
         since: moment("since")?,
         until: moment("until")?,
         event: event.map_err(|problem| PageError::invalid(format!("event: {problem}")))?,
-        job: job.map_err(|_| PageError::invalid("job: that is not the id of a job"))?,
+        job: job.map_err(|_| PageError::invalid("job: is not a job id"))?,
         tenant: tenant.map_err(|problem| PageError::invalid(format!("tenant: {problem}")))?,
         queue: queue.map_err(|problem| PageError::invalid(format!("queue: {problem}")))?,
         job_type: job_type.map_err(|problem| PageError::invalid(format!("type: {problem}")))?,

@@ -1,5 +1,5 @@
-//! Actions on many jobs: those that were ticked, or all that fit the list's filter. What is about to happen is shown first,
-//! with its number; only the second form does it, and to no more jobs than the first one counted.
+//! Bulk actions on the selected jobs, or on all jobs that match the list's filter. The first form leads to a confirmation
+//! page with the number of jobs; only the second form acts, and on no more jobs than were counted.
 
 use std::time::Duration;
 
@@ -29,31 +29,31 @@ use crate::dashboard::{Dashboard, pages::limits};
 #[template(path = "bulk.html")]
 struct Confirm {
     shell: Layout,
-    deed: BulkChoice,
+    choice: BulkChoice,
     is_all: bool,
     scope: BulkTarget,
     chips: Vec<FilterChip>,
     pairs: Vec<(&'static str, String)>,
     back: String,
-    /// Jobs submitted later are not meant.
+    /// Jobs submitted after this time are not affected.
     asked_at: String,
 }
 
 impl Confirm {
-    /// How many, and of what: `more than 10,000 jobs`.
+    /// The number of jobs as text: `more than 10,000 jobs`.
     fn jobs(&self) -> String {
         let more = if self.scope.is_more { "more than " } else { "" };
         let noun = if self.scope.count == 1 { "job" } else { "jobs" };
         format!("{more}{} {noun}", count(self.scope.count))
     }
 
-    /// How many there are in each state, where that says more than their sum.
+    /// Counts by state, if there are several states.
     fn states(&self) -> Vec<(Pill, String)> {
         self.scope.states.iter().map(|(state, number)| (Pill(*state), count(*number))).collect()
     }
 
     fn is(&self, action: &str) -> bool {
-        self.deed.as_str() == action
+        self.choice.as_str() == action
     }
 }
 
@@ -64,7 +64,7 @@ pub(in crate::dashboard) async fn act(
     Form(form): Form,
 ) -> Result<Response, PageError> {
     visitor.caller.require(Permission::ManageJob)?;
-    let deed: BulkChoice = form.need("action")?.parse()?;
+    let choice: BulkChoice = form.need("action")?.parse()?;
     let asked = FilterInput::read(&form)?;
     let is_all = form.get("all").is_some();
     let ids = selected(&form)?;
@@ -72,23 +72,25 @@ pub(in crate::dashboard) async fn act(
         return Err(PageError::invalid("no job was selected"));
     }
     if form.get("confirmed").is_some() {
-        let bulk = perform(&board, &visitor, &form, is_all.then_some(&asked), (deed, ids)).await?;
-        let pairs = asked.pairs().chain([("done", deed.done().to_owned()), ("n", bulk.changed.to_string())]);
+        let bulk = perform(&board, &visitor, &form, is_all.then_some(&asked), (choice, ids)).await?;
+        let pairs =
+            asked.pairs().chain([("done", choice.done().to_owned()), ("n", bulk.changed.to_string())]);
         return Ok(Redirect::to(&address("/jobs", pairs)).into_response());
     }
-    // Before they are counted, so that no more are acted on than were; those of this very millisecond count.
+    // Read before counting, so that no more jobs are affected than were counted; jobs of the current millisecond are
+    // included.
     let asked_at = board.now().plus(Duration::from_millis(1)).to_string();
     let scope = if is_all {
-        deed.scope_of_all(board.store(), &visitor.caller, &asked.filter()?).await?
+        choice.scope_of_all(board.store(), &visitor.caller, &asked.filter()?).await?
     } else {
-        deed.scope_of(board.store(), &visitor.caller, &ids).await?
+        choice.scope_of(board.store(), &visitor.caller, &ids).await?
     };
     let config = board.store().config(&visitor.caller).await?;
-    let title = format!("{} jobs", deed.verb());
+    let title = format!("{} jobs", choice.verb());
     let shell = Layout::of(&board, &visitor, &config, "jobs", title);
     let page = Confirm {
         shell: Layout { live: String::new(), ..shell },
-        deed,
+        choice,
         is_all,
         scope,
         chips: asked.chips(),
@@ -99,25 +101,25 @@ pub(in crate::dashboard) async fn act(
     show(&page)
 }
 
-/// The jobs that were ticked, each once.
+/// The selected jobs, each once.
 fn selected(form: &Fields) -> Result<Vec<JobId>, PageError> {
     let ids: Result<Vec<JobId>, _> = form.all("id_selected").map(str::parse).collect();
-    let mut ids = ids.map_err(|_| PageError::invalid("a selected job has no valid id"))?;
+    let mut ids = ids.map_err(|_| PageError::invalid("a selected job has an invalid id"))?;
     ids.sort_unstable();
     ids.dedup();
     if ids.len() > limits::SELECTED_MAX {
         return Err(PageError::invalid(format!(
-            "select at most {} jobs, or all that fit",
+            "select at most {} jobs, or all matching jobs",
             limits::SELECTED_MAX
         )));
     }
     Ok(ids)
 }
 
-/// What the form asks for.
-fn act_of(deed: BulkChoice, form: &Fields) -> Result<BulkAction, PageError> {
+/// The action that the form describes.
+fn act_of(choice: BulkChoice, form: &Fields) -> Result<BulkAction, PageError> {
     let reason = form.text("reason");
-    Ok(match deed {
+    Ok(match choice {
         BulkChoice::Suspend => {
             let mode = form.get("mode").map_or(Ok(SuspendMode::IdleOnly), mode)?;
             BulkAction::JobAction(JobAction::Suspend(Suspend {
@@ -139,11 +141,11 @@ async fn perform(
     visitor: &Visitor,
     form: &Fields,
     all: Option<&FilterInput>,
-    (deed, ids): (BulkChoice, Vec<JobId>),
+    (choice, ids): (BulkChoice, Vec<JobId>),
 ) -> Result<BulkReport, PageError> {
-    let (action, store, caller) = (act_of(deed, form)?, board.store().clone(), visitor.caller.clone());
+    let (action, store, caller) = (act_of(choice, form)?, board.store().clone(), visitor.caller.clone());
     let Some(asked) = all else {
-        // In a task of its own: a browser that goes away half-way must not leave half of it undone.
+        // Runs in its own task, so that the action completes even if the browser disconnects.
         let work = async move {
             let mut bulk = BulkReport::default();
             for id in ids {
@@ -157,11 +159,11 @@ async fn perform(
         };
         return Ok(tokio::spawn(work).await.expect("acting on jobs does not panic")?);
     };
-    let Some(filter) = deed.narrowed(&asked.filter()?) else { return Ok(BulkReport::default()) };
+    let Some(filter) = choice.narrowed(&asked.filter()?) else { return Ok(BulkReport::default()) };
     let filter = as_confirmed(filter, form)?;
-    // Whether a job fits may have changed since; it is not more jobs for that.
+    // Jobs may have started to match since; the number is limited all the same.
     let most = form.get("most").map(str::parse).transpose();
-    let most: u64 = most.map_err(|_| PageError::invalid("most: is no number"))?.unwrap_or(u64::MAX);
+    let most: u64 = most.map_err(|_| PageError::invalid("most: is not a number"))?.unwrap_or(u64::MAX);
     if most == 0 {
         return Ok(BulkReport::default());
     }
@@ -170,7 +172,7 @@ async fn perform(
     Ok(bulk)
 }
 
-/// The filter without what was submitted after somebody was asked.
+/// The filter without jobs submitted after the confirmation page.
 fn as_confirmed(filter: Filter, form: &Fields) -> Result<Filter, PageError> {
     let Some(asked_at) = form.get("asked_at") else { return Ok(filter) };
     let asked_at: Timestamp =
@@ -179,7 +181,8 @@ fn as_confirmed(filter: Filter, form: &Fields) -> Result<Filter, PageError> {
     Ok(Filter { created_before: Some(before), ..filter })
 }
 
-/// Acts on one job and says whether it changed, none if it was refused; one that cannot be acted on is left alone, and so is one that was redriven already.
+/// Acts on one job. Returns whether it changed, None if it was refused. Jobs that cannot be acted on and jobs that were
+/// redriven already are skipped.
 async fn act_on_job(
     store: &windlass::Store,
     caller: &Caller,

@@ -1,5 +1,5 @@
-//! The days ahead on a small calendar: which schedules run when. Each schedule is asked for the first run of each day; how
-//! often it runs that day is worked out for those that are named.
+//! A calendar of the next days: which schedules run when. Computes the first run of each schedule and day; the number of
+//! runs per day only for the schedules shown.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ pub(in crate::dashboard) struct Day {
 
 /// A schedule on one day.
 pub(in crate::dashboard) struct Run {
-    /// When it runs first, in UTC.
+    /// Time of its first run, in UTC.
     pub(in crate::dashboard) time: String,
     pub(in crate::dashboard) name: String,
     /// How often it runs, if more than once.
     pub(in crate::dashboard) often: Option<String>,
-    /// The same moment on the schedule's own clock, if that is another.
+    /// The same time in the schedule's time zone, if it is not UTC.
     pub(in crate::dashboard) own_time: Option<String>,
 }
 
 const DAY_MILLIS: i64 = 86_400_000;
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
-/// The days ahead in UTC, with the runs of each.
+/// The next days in UTC, with the runs of each.
 pub(in crate::dashboard) fn calendar(schedules: &[Arc<Schedule>], now: Timestamp) -> Vec<Day> {
     let today = now.as_millis().div_euclid(DAY_MILLIS);
     let begin_of = |day: i64| Timestamp::from_millis((today + day) * DAY_MILLIS);
@@ -47,7 +47,7 @@ pub(in crate::dashboard) fn calendar(schedules: &[Arc<Schedule>], now: Timestamp
             let day = run.as_millis().div_euclid(DAY_MILLIS) - today;
             let Some(runs) = usize::try_from(day).ok().and_then(|day| by_day.get_mut(day)) else { break };
             runs.push((run, schedule));
-            // The last moment of the day: a run at midnight itself is the next day's.
+            // The last millisecond of the day: a run at midnight belongs to the next day.
             let end = Timestamp::from_millis(begin_of(day + 1).as_millis() - 1);
             next = schedule.timing.next_after(schedule.start, end);
         }
@@ -89,7 +89,7 @@ fn clock(at: Timestamp) -> String {
     at.to_string().get(11..16).unwrap_or_default().to_owned()
 }
 
-/// A moment as the clocks of a schedule's zone show it; none if they are those of UTC.
+/// A time in the schedule's time zone; None if it is UTC.
 pub(in crate::dashboard) fn own_time(schedule: &Schedule, at: Timestamp) -> Option<String> {
     let ScheduleSpec::Cron { timezone, .. } = &schedule.timing else { return None };
     let shown = timezone.shown_at(at)?;
@@ -161,15 +161,15 @@ mod tests {
             schedule("twice", cron("0 8,9 * * *"), now()),
         ];
         let days = calendar(&found, now());
-        let told = |day: usize, name: &str| {
+        let run_of = |day: usize, name: &str| {
             let run = days[day].runs.iter().find(|run| run.name == name);
             run.map(|run| (run.time.clone(), run.often.clone().unwrap_or_default()))
         };
-        assert_eq!(told(0, "daily"), None, "it was at one o'clock");
-        assert_eq!(told(1, "daily"), Some(("01:00".into(), String::new())));
-        assert_eq!(told(1, "often"), Some(("00:00".into(), "every 15m, 96×".into())));
-        assert_eq!(told(1, "ticks"), Some(("00:00".into(), "every 1.0 s, 144+×".into())));
-        assert_eq!(told(6, "twice"), Some(("07:00".into(), "2×".into())));
+        assert_eq!(run_of(0, "daily"), None, "it was at one o'clock");
+        assert_eq!(run_of(1, "daily"), Some(("01:00".into(), String::new())));
+        assert_eq!(run_of(1, "often"), Some(("00:00".into(), "every 15m, 96×".into())));
+        assert_eq!(run_of(1, "ticks"), Some(("00:00".into(), "every 1.0 s, 144+×".into())));
+        assert_eq!(run_of(6, "twice"), Some(("07:00".into(), "2×".into())));
         let daily = days[1].runs.iter().find(|run| run.name == "daily");
         assert_eq!(daily.and_then(|run| run.own_time.as_deref()), Some("Mon 02:00 Europe/Berlin"));
     }

@@ -1,4 +1,4 @@
-//! Store time on the settings page: how it stands to the wall clock, and a form that accepts a wall clock that jumped.
+//! Store time on the settings page: its difference to the wall clock, and a form that accepts a wall clock that jumped.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::dashboard::parts::format::span;
 use crate::dashboard::requests::form::Form;
 use crate::dashboard::requests::middleware::Visitor;
 
-/// Store time and the wall clock as shown.
+/// Store time and the wall clock.
 pub(in crate::dashboard) struct ClockView {
     pub(in crate::dashboard) store_time: String,
     pub(in crate::dashboard) wall_clock: String,
-    /// Such as `10 m ahead`; none if they show the same.
+    /// Such as `10 m ahead`; None if they are equal.
     pub(in crate::dashboard) difference: Option<String>,
     pub(in crate::dashboard) is_believed: bool,
-    /// For how long no lifetime ends and nothing is pruned.
+    /// For how long no lifetime expires and nothing is pruned.
     pub(in crate::dashboard) lifetimes_wait: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Dead letters, grouped by what went wrong, to be redriven group by group. One that was redriven already is left out.
+//! Dead letters, grouped by error, with a redrive per group. Dead letters that were redriven already are left out.
 
 use askama::Template;
 use axum::extract::State as AxumState;
@@ -19,12 +19,12 @@ use crate::dashboard::requests::form::{Fields, Form, Query, address};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// A group with the address of its type's dead letters.
+/// A group with a link to its type's dead letters.
 struct DeadGroup {
     group: Group,
     link: String,
     count: String,
-    /// The moment of the latest that the page shows: later ones are not redriven with it.
+    /// The time of the latest job on the page: later ones are not redriven with it.
     until: String,
 }
 
@@ -33,16 +33,16 @@ struct DeadGroup {
 struct DeadLetters {
     shell: Layout,
     groups: Vec<DeadGroup>,
-    /// Those that nobody has redriven, as far as they were looked at.
+    /// Number of dead letters that were not redriven, as far as they were read.
     open: String,
-    /// All there are, redriven or not.
+    /// Number of all dead letters, including redriven ones.
     total: String,
     has_more: bool,
     list: String,
     can_redrive: bool,
 }
 
-/// Walks over dead letters that nobody has redriven, newest first.
+/// Iterates over dead letters that were not redriven, newest first.
 struct DeadLettersPage<'a> {
     store: &'a Store,
     caller: &'a Caller,
@@ -56,7 +56,7 @@ impl<'a> DeadLettersPage<'a> {
         DeadLettersPage { store, caller, job_type, cursor: None, is_over: false }
     }
 
-    /// The next of them; none may still mean that there are more, where many had to be looked at.
+    /// The next ones; an empty result does not mean the end, because the number of jobs read at once is limited.
     async fn next(&mut self) -> Result<Vec<JobRecord>, StoreError> {
         let filter = Filter {
             states: vec![JobState::DeadLetter],
@@ -84,7 +84,7 @@ pub(in crate::dashboard) async fn page(
     let total = store.totals(caller).await?.states.get(&JobState::DeadLetter).copied().unwrap_or(0);
     let mut walk = DeadLettersPage::new(store, caller, None);
     let mut letters = Vec::new();
-    // A page of few was as much work as a full one: the number of reads is what is bounded.
+    // A short page took as many reads as a full one: the number of reads is limited.
     for _ in 0..limits::DEAD_LETTERS_SAMPLED / limits::DEAD_LETTERS_PER_READ {
         letters.extend(walk.next().await?);
         if walk.is_over {
@@ -114,7 +114,7 @@ pub(in crate::dashboard) async fn page(
     show(&page)
 }
 
-/// A group as the page showed it: no more than that is redriven.
+/// A group as shown on the page: no more than that is redriven.
 struct Shown {
     job_type: JobType,
     signature: String,
@@ -124,7 +124,7 @@ struct Shown {
 
 impl Shown {
     fn read(form: &Fields) -> Result<Shown, PageError> {
-        let most = form.need("most")?.parse().map_err(|_| PageError::invalid("most: is no number"))?;
+        let most = form.need("most")?.parse().map_err(|_| PageError::invalid("most: is not a number"))?;
         let until = form.need("until")?.parse();
         Ok(Shown {
             job_type: JobType::new(form.need("type")?)
@@ -150,7 +150,7 @@ pub(in crate::dashboard) async fn redrive(
     visitor.caller.require(Permission::ManageJob)?;
     let shown = Shown::read(&form)?;
     let (store, caller) = (board.store().clone(), visitor.caller.clone());
-    // In a task of its own: a browser that goes away half-way must not leave half of it undone.
+    // Runs in its own task, so that the action completes even if the browser disconnects.
     let work = async move { redrive_group(&store, &caller, &shown).await };
     let number = tokio::spawn(work).await.expect("redriving jobs does not panic")?;
     Ok(Redirect::to(&format!("/dead?done=redriven&n={number}")).into_response())
@@ -171,12 +171,12 @@ async fn redrive_group(store: &Store, caller: &Caller, shown: &Shown) -> Result<
     Ok(number)
 }
 
-/// Redrives a job unless somebody else was faster; whether it did.
+/// Redrives a job unless it was redriven meanwhile; returns whether it did.
 async fn redrive_first(store: &Store, caller: &Caller, job: &JobRecord) -> Result<bool, StoreError> {
     match store.redrive(caller, job.id, Redrive { only_once: true, ..Redrive::default() }).await {
         Ok(_) => Ok(true),
         Err(ActError::Store(error)) => Err(error),
-        // Its unique key is taken, or it is not theirs to redrive: the others still are.
+        // Its unique key is taken, or the visitor may not redrive it: continue with the others.
         Err(_) => Ok(false),
     }
 }

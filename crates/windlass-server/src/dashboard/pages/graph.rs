@@ -1,5 +1,5 @@
-//! Dependencies as a drawing: jobs in columns from left to right, each after those it waits for. Only as much of a graph as
-//! can be read; nothing here recurses.
+//! Dependencies as a drawing: jobs in columns from left to right, each to the right of the jobs it waits for. Limited to a
+//! readable size; without recursion.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ use crate::dashboard::{Dashboard, pages::limits};
 pub(in crate::dashboard) struct Node {
     pub(in crate::dashboard) id: String,
     pub(in crate::dashboard) short: String,
-    /// The end of its id, where there is little space.
+    /// The end of its id, for small spaces.
     pub(in crate::dashboard) tail: String,
     pub(in crate::dashboard) job_type: String,
     pub(in crate::dashboard) state: &'static str,
@@ -42,7 +42,7 @@ pub(in crate::dashboard) struct Drawing {
     pub(in crate::dashboard) label: String,
 }
 
-/// What an arrow means.
+/// The kind of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     After,
@@ -55,7 +55,7 @@ const NODE_HEIGHT: usize = 44;
 const COLUMN: usize = NODE_WIDTH + 60;
 const LINE: usize = NODE_HEIGHT + 14;
 const MARGIN: usize = 6;
-/// Columns beside the first that still fit into the wider column of a page.
+/// Columns besides the first that fit into the wider column of a page.
 const WIDE_COLUMNS: usize = 3;
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ struct Graph {
 type JobType = String;
 
 impl Graph {
-    /// Takes a job in if there is room; whether it is new.
+    /// Adds a job if there is space; returns whether it is new.
     fn take(&mut self, job: &JobRecord) -> Option<bool> {
         if self.jobs.contains_key(&job.id) {
             return Some(false);
@@ -82,7 +82,7 @@ impl Graph {
     }
 }
 
-/// The graph around a job; none if it stands alone.
+/// The graph around a job; None if the job has no related jobs.
 pub(in crate::dashboard) async fn load(
     board: &Dashboard,
     visitor: &Visitor,
@@ -120,7 +120,7 @@ pub(in crate::dashboard) async fn load(
     Ok((graph.jobs.len() > 1).then(|| draw(&graph, job.id)))
 }
 
-/// The column of each job: one after the last of those it comes after.
+/// The column of each job: one after the last of its predecessors.
 fn columns(graph: &Graph) -> BTreeMap<JobId, usize> {
     let mut open: BTreeMap<JobId, usize> = graph.jobs.keys().map(|id| (*id, 0)).collect();
     let mut after: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
@@ -154,7 +154,7 @@ fn draw(graph: &Graph, here: JobId) -> Drawing {
     let tallest = by_column.values().map(Vec::len).max().unwrap_or(1);
     let mut places: BTreeMap<JobId, (usize, usize)> = BTreeMap::new();
     for (column, ids) in &mut by_column {
-        // Near to what they come after: the sum of its places keeps lines from crossing much.
+        // Near their predecessors: sorting by the sum of their rows avoids most crossing lines.
         ids.sort_by_key(|id| {
             let before: Vec<usize> = graph
                 .edges

@@ -1,4 +1,4 @@
-//! What a person should look at, gravest first. It is said from counters and settings; nothing here looks at jobs.
+//! Health issues, the most severe first, derived from counters and settings without reading jobs.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::dashboard::parts::format::{count, percent, span};
 use crate::dashboard::parts::queue_row::LATE;
 use crate::dashboard::requests::form::segment;
 
-/// Something a person should look at.
+/// A health issue.
 pub(in crate::dashboard) struct HealthIssue {
     /// `bad` or `warn`.
     pub(in crate::dashboard) class: &'static str,
@@ -23,35 +23,35 @@ pub(in crate::dashboard) struct HealthIssue {
     pub(in crate::dashboard) link: String,
 }
 
-/// How it all stands, in a word.
+/// The overall health.
 pub(in crate::dashboard) struct Health {
-    /// `bad`, `warn` or nothing.
+    /// `bad`, `warn` or empty.
     pub(in crate::dashboard) class: &'static str,
     pub(in crate::dashboard) title: &'static str,
     pub(in crate::dashboard) concerns: Vec<HealthIssue>,
-    /// Concerns beside those named.
+    /// Number of issues besides those shown.
     pub(in crate::dashboard) more: usize,
 }
 
-/// What health is judged by.
+/// The input for the health checks.
 pub(in crate::dashboard) struct HealthInput<'a> {
     pub(in crate::dashboard) config: &'a Config,
     pub(in crate::dashboard) looks: &'a [QueueInfo],
-    /// The last five whole minutes.
+    /// The last five complete minutes.
     pub(in crate::dashboard) recent: &'a Minute,
     /// The last hour.
     pub(in crate::dashboard) hour: &'a Minute,
-    /// Dead letters that nobody redrove.
+    /// Dead letters that were not redriven.
     pub(in crate::dashboard) dead: CountResult,
-    /// Changes whose consequences are not applied to all jobs yet.
+    /// Changes whose effects are not applied to all jobs yet.
     pub(in crate::dashboard) cascades: u64,
     pub(in crate::dashboard) now: Timestamp,
     pub(in crate::dashboard) clock: ClockReport,
 }
 
-/// A share of failed attempts, in percent, that is worth a word.
+/// The share of failed attempts in percent that is reported.
 const FAILURES_NOTABLE: f64 = 10.0;
-/// Concerns named one by one; whoever has more begins with the gravest.
+/// How many issues are shown, the most severe first.
 const CONCERNS_SHOWN: usize = 8;
 
 impl Health {
@@ -68,10 +68,12 @@ impl Health {
         concerns.sort_by_key(|concern| concern.class != "bad");
         let gate = signs.config.holds.get(&Scope::Gate);
         let (class, title) = match concerns.first().map(|concern| concern.class) {
-            _ if gate.is_some_and(|hold| hold.is_active(signs.now)) => ("bad", "Stopped: the gate is closed"),
-            Some("bad") => ("bad", "Needs a look"),
-            Some(_) => ("warn", "Running, with remarks"),
-            None => ("", "All is well"),
+            _ if gate.is_some_and(|hold| hold.is_active(signs.now)) => {
+                ("bad", "Stopped: processing is paused")
+            }
+            Some("bad") => ("bad", "Needs attention"),
+            Some(_) => ("warn", "Degraded"),
+            None => ("", "Healthy"),
         };
         let more = concerns.len().saturating_sub(CONCERNS_SHOWN);
         concerns.truncate(CONCERNS_SHOWN);
@@ -85,15 +87,16 @@ fn clock(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let way = if ahead_ms > 0 { "ahead of" } else { "behind" };
     let link = "/settings#clock".to_owned();
     if !is_believed {
-        let text = format!("the wall clock is {by} {way} store time and is not believed");
+        let text = format!("the wall clock is {by} {way} store time and is not trusted");
         found.push(HealthIssue { class: "bad", text, link });
     } else if signs.clock.is_off() {
-        let text = format!("the wall clock is {by} {way} store time, which runs slowly until they meet");
+        let text =
+            format!("the wall clock is {by} {way} store time, which runs at half speed until they meet");
         found.push(HealthIssue { class: "warn", text, link });
     } else if let Some(until) = lifetimes_from {
         let left = span(until.since(signs.now));
         let text =
-            format!("store time jumped at the start: no lifetime ends and nothing is pruned for {left}");
+            format!("store time jumped at startup: no lifetime expires and nothing is pruned for {left}");
         found.push(HealthIssue { class: "warn", text, link });
     }
 }
@@ -118,8 +121,8 @@ fn dead_letters(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let number = at_least(signs.dead);
     let what = if number == "1" { "1 dead letter".to_owned() } else { format!("{number} dead letters") };
     let text = match fresh {
-        0 => format!("{what}, none came within the hour"),
-        fresh => format!("{what}, {} came within the hour", count(fresh)),
+        0 => format!("{what}, none in the last hour"),
+        fresh => format!("{what}, {} in the last hour", count(fresh)),
     };
     found.push(HealthIssue { class: if fresh > 0 { "bad" } else { "warn" }, text, link: "/dead".into() });
 }
@@ -135,7 +138,7 @@ fn queues(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
         let link = format!("/queues/{}", segment(look.name.as_str()));
         if ready > 0 && !is_served {
             let jobs = if ready == 1 { "1 job is".to_owned() } else { format!("{} jobs are", count(ready)) };
-            let text = format!("{jobs} ready in {} and no worker takes from it", look.name);
+            let text = format!("{jobs} ready in {}, but no worker takes jobs from it", look.name);
             found.push(HealthIssue { class: "bad", text, link });
         } else if let Some(oldest) = look.oldest.filter(|oldest| now.since(*oldest) > LATE) {
             let text = format!("the oldest job in {} has waited {}", look.name, span(now.since(oldest)));
@@ -148,7 +151,7 @@ fn workers(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let all = signs.config.workers.values().filter(|worker| !is_built_in(worker));
     let lost = all.clone().filter(|worker| worker.is_lost || worker.is_silent(signs.now)).count();
     if lost > 0 {
-        let text = format!("{lost} of {} workers fell silent within the hour", all.count());
+        let text = format!("{lost} of {} workers were lost in the last hour", all.count());
         found.push(HealthIssue { class: "warn", text, link: "/workers".into() });
     }
 }
@@ -163,8 +166,8 @@ fn pauses(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
         number => Some(format!("{number} {many}")),
     };
     let parts = [
-        said(holds.count(), "pause is in force", "pauses are in force"),
-        said(schedules.count(), "schedule is paused", "schedules are paused"),
+        said(holds.count(), "active pause", "active pauses"),
+        said(schedules.count(), "paused schedule", "paused schedules"),
     ];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     if !text.is_empty() {
@@ -178,11 +181,11 @@ fn cascades(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
         1 => "a change".to_owned(),
         number => format!("{} changes", count(number)),
     };
-    let text = format!("consequences of {what} are still being applied to dependent jobs");
+    let text = format!("the effects of {what} are still being applied to dependent jobs");
     found.push(HealthIssue { class: "warn", text, link: "/jobs?state=pending".into() });
 }
 
-/// A number that may go on.
+/// A count that may be a lower bound.
 pub(in crate::dashboard) fn at_least(counted: CountResult) -> String {
     format!("{}{}", count(counted.jobs), if counted.is_all { "" } else { "+" })
 }
@@ -235,25 +238,25 @@ mod tests {
         };
         let (class, text) = said(off(600_000, false));
         assert_eq!(class, "bad");
-        assert!(text.contains("ahead of store time and is not believed"), "{text}");
+        assert!(text.contains("ahead of store time and is not trusted"), "{text}");
         let (class, text) = said(off(-600_000, true));
         assert_eq!(class, "warn");
-        assert!(text.contains("behind store time, which runs slowly"), "{text}");
+        assert!(text.contains("behind store time, which runs at half speed"), "{text}");
         assert_eq!(said(off(59_000, true)), ("", String::new()));
     }
 
     #[test]
     fn dead_letters_and_the_gate_are_never_well() {
         let mut config = Config::default();
-        assert_eq!(health(0, 0, &config).title, "All is well");
+        assert_eq!(health(0, 0, &config).title, "Healthy");
         let old = health(1, 0, &config);
         assert_eq!(
             (old.class, old.concerns[0].text.as_str()),
-            ("warn", "1 dead letter, none came within the hour")
+            ("warn", "1 dead letter, none in the last hour")
         );
         let fresh = health(499, 3, &config);
-        assert_eq!((fresh.class, fresh.title), ("bad", "Needs a look"));
-        assert_eq!(fresh.concerns[0].text, "499+ dead letters, 3 came within the hour");
+        assert_eq!((fresh.class, fresh.title), ("bad", "Needs attention"));
+        assert_eq!(fresh.concerns[0].text, "499+ dead letters, 3 in the last hour");
         let gate = windlass::store::documents::config::PauseRecord {
             scope: Scope::Gate,
             mode: windlass::store::documents::config::PauseMode::Graceful,
@@ -263,6 +266,6 @@ mod tests {
             expires_at: None,
         };
         config.holds.insert(Scope::Gate, gate);
-        assert_eq!(health(0, 0, &config).title, "Stopped: the gate is closed");
+        assert_eq!(health(0, 0, &config).title, "Stopped: processing is paused");
     }
 }

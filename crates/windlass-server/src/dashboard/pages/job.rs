@@ -1,4 +1,4 @@
-//! One job: what it is, what happened to it, why it does not run, and what may be done about it.
+//! The page of one job: its data, its history, why it is not running, and the possible actions.
 
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
@@ -25,7 +25,7 @@ use crate::dashboard::requests::job_actions::Allowed;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// Why it does not run.
+/// Why it is not running.
 struct ReasonView {
     code: &'static str,
     message: String,
@@ -40,22 +40,22 @@ struct LogView {
     text: String,
 }
 
-/// A step that it has saved.
+/// A checkpoint.
 struct CheckpointView {
     step: String,
     size: String,
-    /// None where the page has no room for more.
+    /// None if the page has no space for more.
     value: Option<Shown>,
 }
 
-/// The job that was submitted in its place.
+/// The job it was redriven as.
 struct Successor {
     link: JobLink,
-    /// Its state and when it was made, unless it is gone.
+    /// Its state and creation time, unless it was deleted.
     found: Option<(Pill, Moment)>,
 }
 
-/// What went wrong last.
+/// The last error.
 struct ErrorView {
     category: &'static str,
     code: Option<String>,
@@ -66,7 +66,7 @@ struct ErrorView {
     causes: Vec<ErrorCause>,
 }
 
-/// How far it says it is.
+/// Its progress.
 struct ProgressView {
     percent: String,
     message: Option<String>,
@@ -82,7 +82,7 @@ struct JobPage {
     type_link: String,
     queue: String,
     queue_link: String,
-    /// Shown to those who see several.
+    /// Shown to visitors who can see several.
     tenant: Option<String>,
     successor: Option<Successor>,
     tags: Vec<(String, String, String)>,
@@ -110,19 +110,19 @@ struct JobPage {
 }
 
 impl JobPage {
-    /// Whether the graph takes the width of the page.
+    /// Whether the graph takes the full width of the page.
     fn is_wide(&self) -> bool {
         self.drawing.as_ref().is_some_and(|drawing| drawing.is_wide)
     }
 }
 
 async fn find(board: &Dashboard, visitor: &Visitor, id: &str) -> Result<Snapshot, PageError> {
-    let missing = || PageError::not_found(format!("There is no job {id}, or it is not yours to see."));
+    let missing = || PageError::not_found(format!("Job {id} does not exist, or you may not see it."));
     let id: JobId = id.parse().map_err(|_| missing())?;
     board.store().get(&visitor.caller, id).await?.ok_or_else(missing)
 }
 
-/// A job and its attempts, read one after the other: again if the job moved on in between.
+/// Reads a job and its attempts; reads again if the job changed in between.
 async fn at_once(
     board: &Dashboard,
     visitor: &Visitor,
@@ -210,7 +210,7 @@ fn tags(snapshot: &Snapshot) -> Vec<(String, String, String)> {
     tags.map(|(name, value)| (name.clone(), value.clone(), link(name, value))).collect()
 }
 
-/// What was submitted in its place.
+/// The job it was redriven as.
 async fn successor(
     board: &Dashboard,
     visitor: &Visitor,
@@ -236,7 +236,7 @@ fn error_view(job: &JobRecord, now: Timestamp) -> Option<ErrorView> {
         message: error.message.clone(),
         at: Moment::new(error.at, now),
         attempt: error.attempt,
-        kind: if error.retryable { "may be retried" } else { "not retried" },
+        kind: if error.retryable { "retryable" } else { "not retryable" },
         causes: error.cause.clone(),
     })
 }
@@ -272,7 +272,7 @@ async fn checkpoints(
     Ok(shown.collect())
 }
 
-/// The latest lines as far as there is room for them, and how many came before.
+/// The latest lines that fit on the page, and how many came before.
 async fn logs(
     board: &Dashboard,
     visitor: &Visitor,
@@ -315,7 +315,7 @@ pub(in crate::dashboard) async fn download_payload(
 ) -> Result<Response, PageError> {
     let snapshot = find(&board, &visitor, &id).await?;
     if snapshot.is_redacted {
-        return Err(PageError::forbidden("your key does not read the payload of this job"));
+        return Err(PageError::forbidden("your key may not read the payload of this job"));
     }
     Ok(attachment(&id, "payload", snapshot.spec.payload.bytes.to_vec()))
 }
@@ -333,7 +333,7 @@ pub(in crate::dashboard) async fn download_result(
     Ok(attachment(&id, "result", bytes.to_vec()))
 }
 
-/// Bytes to be kept, never shown: whatever they are, the browser does not look at them.
+/// Bytes as a download; the browser never renders them.
 fn attachment(id: &str, what: &str, bytes: Vec<u8>) -> Response {
     let name: String = id.chars().filter(|c| c.is_ascii_hexdigit() || *c == '-').collect();
     let disposition = format!("attachment; filename=\"{what}-{name}\"");

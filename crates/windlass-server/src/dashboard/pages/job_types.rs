@@ -1,4 +1,4 @@
-//! Types: how fast, how long, how often and why they fail.
+//! Job types: throughput, durations, failures and their causes.
 
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
@@ -24,7 +24,7 @@ use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// A type as a line.
+/// A type as a table row.
 struct TypeRow {
     name: String,
     link: String,
@@ -34,7 +34,7 @@ struct TypeRow {
     open: String,
     failure_share: String,
     is_failing: bool,
-    /// Jobs given up in the last hour.
+    /// Jobs that failed in the last hour.
     failed: String,
     half: String,
     most: String,
@@ -113,7 +113,7 @@ struct TypePage {
     failures: LineChart,
     waited: String,
     groups: Vec<Group>,
-    /// How many failures were looked at, if there are more.
+    /// How many failures were read, if there are more.
     sampled: Option<usize>,
     recent: Vec<Row>,
     settings: Vec<(&'static str, String)>,
@@ -141,7 +141,7 @@ pub(in crate::dashboard) async fn type_page(
         } else {
             format!("; did you mean {}?", similar.join(", "))
         };
-        return Err(PageError::not_found(format!("no job of type {name} was ever seen here{hint}")));
+        return Err(PageError::not_found(format!("no jobs of type {name}{hint}")));
     };
     let config = store.config(caller).await?;
     let hour = chart::hour(&look.minutes, now);
@@ -173,25 +173,30 @@ pub(in crate::dashboard) async fn type_page(
     show(&page)
 }
 
-/// What is set for it.
+/// Its settings.
 fn settings(look: &TypeInfo) -> Vec<(&'static str, String)> {
     let settings = &look.settings;
     let mut found = Vec::new();
-    found.extend(settings.max_running.map(|limit| ("Runs at once", limit.to_string())));
+    found.extend(settings.max_running.map(|limit| ("Max running", limit.to_string())));
     found.extend(settings.rate.map(|rate| ("Starts", format!("{} in {}", rate.count, span(rate.per)))));
     found.extend(settings.retry.as_ref().map(|retry| ("Attempts", retry.max_attempts.to_string())));
     found.extend(settings.priority.map(|priority| ("Priority", priority.to_string())));
-    found.extend(settings.timeouts.execution.map(|limit| ("Runs at most", span(limit))));
+    found.extend(settings.timeouts.execution.map(|limit| ("Max attempt duration", span(limit))));
     found.extend(settings.timeouts.lease.map(|limit| ("Lease", span(limit))));
-    found.extend(settings.timeouts.lifetime.map(|limit| ("Lives at most", span(limit))));
-    found.extend(settings.timeouts.start.map(|limit| ("Starts within", span(limit))));
-    found.extend(settings.timeouts.max_execution.map(|limit| ("No attempt over", span(limit))));
-    let kept = ["Keeps completed for", "Keeps failed for", "Keeps dead letters for", "Keeps cancelled for"];
+    found.extend(settings.timeouts.lifetime.map(|limit| ("Lifetime", span(limit))));
+    found.extend(settings.timeouts.start.map(|limit| ("Start timeout", span(limit))));
+    found.extend(settings.timeouts.max_execution.map(|limit| ("Execution limit", span(limit))));
+    let kept = [
+        "Keep completed jobs for",
+        "Keep failed jobs for",
+        "Keep dead letters for",
+        "Keep cancelled jobs for",
+    ];
     for (state, what) in JobState::FINAL.into_iter().zip(kept) {
         found.extend(settings.retention.of(state).map(|time| (what, span(time))));
     }
-    found.extend(settings.success_event.clone().map(|name| ("Success is called", name)));
-    found.extend(settings.exhausted_event.clone().map(|name| ("Spent retries are called", name)));
+    found.extend(settings.success_event.clone().map(|name| ("Success event", name)));
+    found.extend(settings.exhausted_event.clone().map(|name| ("Retries exhausted event", name)));
     found
 }
 

@@ -1,4 +1,4 @@
-//! The list of jobs: filters as chips, an address that can be shared, pages that stay right while jobs come and go.
+//! The job list: filters as chips, a URL that can be shared, and pages that stay consistent while jobs come and go.
 
 use askama::Template;
 use axum::extract::State as AxumState;
@@ -21,18 +21,18 @@ use crate::dashboard::requests::form::{Fields, Query, address};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// A state to choose, with the number of its jobs.
+/// A state tab with the number of its jobs.
 struct Tab {
     name: String,
     word: &'static str,
-    /// How many, if counters know.
+    /// The number, if counters know it.
     count: Option<String>,
     link: String,
     is_chosen: bool,
     is_empty: bool,
 }
 
-/// A job with the lists that are narrower by what it is.
+/// A job with links to narrower lists.
 struct ListRow {
     row: Row,
     type_link: Option<String>,
@@ -52,7 +52,7 @@ impl ListRow {
     }
 }
 
-/// A state to tick.
+/// A state checkbox.
 struct StateFilter {
     word: &'static str,
     name: String,
@@ -76,11 +76,11 @@ struct Jobs {
     next: Option<String>,
     previous: Option<String>,
     first: Option<String>,
-    /// What to know about a page that does not show all it could.
+    /// A note on a page that may be incomplete.
     remark: Option<&'static str>,
-    /// How many fit, if counters know.
+    /// The number of matching jobs, if counters know it.
     fitting: Option<String>,
-    /// Whether there is no job at all.
+    /// Whether the store has no jobs at all.
     is_new: bool,
     can_act: bool,
     show_tenant: bool,
@@ -141,35 +141,36 @@ fn state_boxes(asked: &FilterInput) -> Vec<StateFilter> {
     each.collect()
 }
 
-/// What to know about a page that does not show all it could.
+/// A note on a page that may be incomplete.
 fn remark(shown: usize, has_more: bool) -> Option<&'static str> {
     let is_early = has_more && shown < limits::JOBS_PER_PAGE;
-    is_early
-        .then_some("This page ends early, having looked at as much as one may: there may be more that fit.")
+    is_early.then_some(
+        "This page ends early because the scan limit was reached: there may be more matching jobs.",
+    )
 }
 
-/// The orders to choose from; that of claims is one of jobs that can be claimed.
+/// The available orders; claim order only for claimable jobs.
 fn order_links(asked: &FilterInput) -> Vec<(&'static str, &'static str, String)> {
     let link = |word: &str| address("/jobs", asked.pairs().chain([("order", word.to_owned())]));
     let ready = asked.with_state(Some(JobState::Scheduled));
     vec![
         ("newest", "Newest first", link("newest")),
         ("oldest", "Oldest first", link("oldest")),
-        ("claim", "As claimed", format!("{ready}&order=claim")),
+        ("claim", "Claim order", format!("{ready}&order=claim")),
     ]
 }
 
-/// A part of the list.
+/// A page of the list.
 struct Part {
     jobs: Vec<Snapshot>,
-    /// After which job the list goes on.
+    /// The cursor of the next page.
     next: Option<Cursor>,
-    /// Before which job there are others.
+    /// The cursor of the previous page.
     previous: Option<Cursor>,
     is_first: bool,
 }
 
-/// The part that an address asks for: after a job, before a job, or from the beginning.
+/// The page that a URL selects: after a job, before a job, or the first.
 async fn list(
     board: &Dashboard,
     visitor: &Visitor,
@@ -178,7 +179,7 @@ async fn list(
     query: &Fields,
 ) -> Result<Part, PageError> {
     let cursor = |name: &str| query.get(name).map(str::parse::<Cursor>).transpose();
-    let damaged = |_| PageError::invalid("the address of this page is damaged: start from the first one");
+    let damaged = |_| PageError::invalid("the URL of this page is invalid: start from the first page");
     let (after, before) = (cursor("cursor").map_err(damaged)?, cursor("before").map_err(damaged)?);
     let request = ListRequest { filter: asked.filter()?, order, cursor: after, limit: limits::JOBS_PER_PAGE };
     let Some((before, reverse)) = before.zip(reverse(order)) else {
@@ -190,14 +191,14 @@ async fn list(
     let request = ListRequest { order: reverse, cursor: Some(before), ..request };
     let mut page = board.store().list(&visitor.caller, request).await?;
     page.jobs.reverse();
-    // A page that is not full is the beginning, which has more to show from there.
+    // A short page is the first one, which has more jobs when read from the start.
     let is_first = page.next.is_none();
     let previous = page.jobs.first().filter(|_| !is_first).map(|first| Cursor::after(&first.job));
     let next = page.jobs.last().map(|last| Cursor::after(&last.job));
     Ok(Part { jobs: page.jobs, next: next.or(Some(before)), previous, is_first })
 }
 
-/// The other way round; there is none for the order of claims.
+/// The reverse order; claim order has none.
 fn reverse(order: Order) -> Option<Order> {
     match order {
         Order::Newest => Some(Order::Oldest),
@@ -206,7 +207,7 @@ fn reverse(order: Order) -> Option<Order> {
     }
 }
 
-/// How many jobs a person may act on fit, if counters know.
+/// The number of matching jobs that the visitor may manage, if counters know it.
 fn fitting(asked: &FilterInput, stats: &Stats, role: Role) -> Option<u64> {
     let is_known = !role.manages_own_jobs_only() && is_counted(asked);
     let is_any = asked.get("state").is_empty();
@@ -215,13 +216,13 @@ fn fitting(asked: &FilterInput, stats: &Stats, role: Role) -> Option<u64> {
         .then(|| counts(asked, stats).iter().filter(|(state, _)| fits(state)).map(|(_, number)| number).sum())
 }
 
-/// Whether counters know how many fit: they count by state within a queue, a type or a tenant.
+/// Whether counters know the number of matches: they count by state within a queue, a type or a tenant.
 fn is_counted(asked: &FilterInput) -> bool {
     let parts = ["queue", "type", "tenant"].into_iter().filter(|name| !asked.get(name).is_empty()).count();
     parts <= 1 && asked.is_only(&["state", "queue", "type", "tenant"])
 }
 
-/// Numbers by state as far as counters know them: within the queue, type or tenant asked for.
+/// Counts by state as far as counters know them: within the selected queue, type or tenant.
 fn counts(asked: &FilterInput, stats: &Stats) -> ByState {
     let (queue, job_type, tenant) = (asked.get("queue"), asked.get("type"), asked.get("tenant"));
     let found = if !queue.is_empty() {
@@ -236,7 +237,7 @@ fn counts(asked: &FilterInput, stats: &Stats) -> ByState {
     found.cloned().unwrap_or_default()
 }
 
-/// States with their numbers.
+/// The state tabs.
 fn tabs(asked: &FilterInput, stats: &Stats) -> Vec<Tab> {
     let (counts, is_known) = (counts(asked, stats), is_counted(asked));
     let total: u64 = counts.values().sum();

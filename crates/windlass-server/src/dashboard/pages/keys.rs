@@ -1,4 +1,4 @@
-//! API keys: made, with the secret shown once, and revoked.
+//! API keys: create, with the secret shown once, and revoke.
 
 use std::str::FromStr;
 
@@ -56,7 +56,7 @@ pub(in crate::dashboard) async fn revoke(
     Path(id): Path<String>,
     Form(_form): Form,
 ) -> Result<Response, PageError> {
-    let id = KeyId::from_str(&id).map_err(|_| PageError::not_found("there is no such key"))?;
+    let id = KeyId::from_str(&id).map_err(|_| PageError::not_found("no such key"))?;
     board.store().revoke_key(&visitor.caller, id).await?;
     Ok(Redirect::to("/settings?done=revoked").into_response())
 }

@@ -1,107 +1,106 @@
-//! Every bound of the dashboard, each with its reason.
+//! The limits of the dashboard, each with its reason.
 
 use std::time::Duration;
 
-/// Jobs on one page of the list: what a person can look over.
+/// Jobs per page of the list.
 pub(in crate::dashboard) const JOBS_PER_PAGE: usize = 50;
-/// Records on one page of the audit trail.
+/// Records per page of the audit trail.
 pub(in crate::dashboard) const RECORDS_PER_PAGE: usize = 100;
-/// Records looked through for one page of the audit trail: what takes a tenth of a second. A filter that fits little ends
-/// there, and the page says so.
+/// Records read for one page of the audit trail: about a tenth of a second. The page says so if a filter reaches this.
 pub(in crate::dashboard) const RECORDS_LOOKED_AT: u64 = 100_000;
-/// Records looked through in one question, where few fit.
+/// Records read in one query if few match.
 pub(in crate::dashboard) const RECORDS_STRIDE_MAX: u64 = 16_000;
-/// Failed jobs that are looked at to group them by their errors; each comes with its payload.
+/// Failed jobs read to group them by their errors; each is read with its payload.
 pub(in crate::dashboard) const FAILURES_SAMPLED: usize = 150;
-/// Retrying jobs that are looked at, for the same and for when they come; of more it is not said when.
+/// Retrying jobs read, to group them and for their next run; with more, the next run is not shown.
 pub(in crate::dashboard) const RETRIES_SAMPLED: usize = 100;
-/// Dead letters counted one by one for a page, since whether one was redriven is not kept in a counter; "499+" says enough, and
-/// takes one question.
+/// Dead letters counted one by one for a page, since no counter knows which were redriven; "499+" is enough, and takes one
+/// query.
 pub(in crate::dashboard) const DEAD_LETTERS_COUNTED: usize = 499;
-/// Queues on the first page; those in trouble come first.
+/// Queues on the overview; those with issues come first.
 pub(in crate::dashboard) const QUEUES_SHOWN: usize = 25;
-/// The same for one type: they are picked from among those of all types.
+/// Like `FAILURES_SAMPLED`, for one type: they are picked from those of all types.
 pub(in crate::dashboard) const FAILURES_OF_TYPE_SAMPLED: usize = 60;
-/// Dead letters that are looked at to group them.
+/// Dead letters read to group them.
 pub(in crate::dashboard) const DEAD_LETTERS_SAMPLED: usize = 1_000;
-/// Dead letters read at a time: each comes with its payload, and a hundred of the largest still fit into memory.
+/// Dead letters per read: each is read with its payload, and a hundred of the largest fit into memory.
 pub(in crate::dashboard) const DEAD_LETTERS_PER_READ: usize = 100;
-/// Dead letters of a type that are looked at to find those of a group that is redriven.
+/// Dead letters of a type that are read to find those of a group to redrive.
 pub(in crate::dashboard) const GROUP_LOOKED_MAX: usize = 10_000;
-/// Jobs counted one by one before an action, where counters do not know; beyond it the page says "more than".
+/// Jobs counted one by one before an action if counters do not know the number; beyond it the page says "more than".
 pub(in crate::dashboard) const COUNTED_MAX: usize = 10_000;
-/// Bytes of a filter in all: a long tag, and some. Every link of the list holds it.
+/// Total bytes of a filter: a long tag and some more. Every link of the list contains it.
 pub(in crate::dashboard) const ASKED_BYTES_MAX: usize = 4 << 10;
-/// Bytes of a link that stands in every row of a list.
+/// Bytes of a link in every row of a list.
 pub(in crate::dashboard) const LINK_BYTES_MAX: usize = 400;
-/// Names that a search offers when nothing is called what was searched for.
+/// Similar names that a search without a match shows.
 pub(in crate::dashboard) const NAMES_ALIKE_SHOWN: usize = 20;
 /// Groups of failures shown.
 pub(in crate::dashboard) const GROUPS_SHOWN: usize = 8;
-/// Running jobs that are shown with their workers.
+/// Running jobs shown with their workers.
 pub(in crate::dashboard) const RUNNING_SHOWN: usize = 500;
-/// Running jobs that are counted by worker: a lease says whose one is, and no counter does. Of more it is said that there are.
+/// Running jobs counted by worker: leases name the worker, and no counter does. With more, the page says so.
 pub(in crate::dashboard) const RUNNING_COUNTED: usize = 5_000;
-/// Running jobs named per worker.
+/// Running jobs shown per worker.
 pub(in crate::dashboard) const RUNNING_PER_WORKER: usize = 6;
-/// Jobs drawn in a dependency graph; more would not be read.
+/// Jobs drawn in a dependency graph; a larger one would not be readable.
 pub(in crate::dashboard) const GRAPH_JOBS_MAX: usize = 60;
-/// Children shown one by one.
+/// Children shown.
 pub(in crate::dashboard) const CHILDREN_SHOWN: usize = 200;
 /// Days in the calendar of schedules.
 pub(in crate::dashboard) const CALENDAR_DAYS: i64 = 7;
-/// Runs of one schedule that are worked out for one day: every ten minutes; beyond that the number says little.
+/// Runs of one schedule computed for one day: every ten minutes; a higher number is not informative.
 pub(in crate::dashboard) const CALENDAR_RUNS_MAX: usize = 144;
-/// Schedules that are asked for their runs of the week: the soonest.
+/// Schedules in the calendar: those that run soonest.
 pub(in crate::dashboard) const CALENDAR_SCHEDULES_MAX: usize = 1_000;
-/// Schedules on one page of their list.
+/// Schedules per page.
 pub(in crate::dashboard) const SCHEDULES_PER_PAGE: usize = 50;
-/// Schedules named on one day.
+/// Schedules shown per day.
 pub(in crate::dashboard) const CALENDAR_LINES: usize = 8;
-/// Bytes of a payload or result that are shown; the rest can be downloaded.
+/// Bytes shown of a payload or result; the rest can be downloaded.
 pub(in crate::dashboard) const SHOWN_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a checkpoint that are shown.
+/// Bytes shown of a checkpoint.
 pub(in crate::dashboard) const CHECKPOINT_BYTES_MAX: usize = 4 << 10;
-/// Bytes that all checkpoints together take up on a page.
+/// Bytes of all checkpoints on a page.
 pub(in crate::dashboard) const CHECKPOINTS_BYTES_MAX: usize = 128 << 10;
 /// Checkpoints shown: each may be a megabyte to read.
 pub(in crate::dashboard) const CHECKPOINTS_SHOWN: usize = 100;
 /// Log lines shown, the latest.
 pub(in crate::dashboard) const LOG_LINES_SHOWN: u64 = 500;
-/// Bytes that the lines of a log take up on a page, which is sent again while more come.
+/// Bytes of log lines on a page, which is sent again with every refresh.
 pub(in crate::dashboard) const LOG_BYTES_SHOWN: usize = 128 << 10;
-/// Characters of one line of a log, and of an attempt's error.
+/// Characters of one log line, and of an attempt's error.
 pub(in crate::dashboard) const LINE_CHARS_SHOWN: usize = 2_000;
 /// Attempts shown, the latest.
 pub(in crate::dashboard) const ATTEMPTS_SHOWN: usize = 100;
-/// Jobs that can be selected one by one for an action: a page of them, and some.
+/// Jobs that can be selected for an action: more than a page of them.
 pub(in crate::dashboard) const SELECTED_MAX: usize = 500;
 /// Bytes of a form: a page of ids and a reason.
 pub(in crate::dashboard) const FORM_BYTES_MAX: usize = 128 << 10;
-/// Sessions at once; the one that was idle longest makes room.
+/// Concurrent sessions; the one that was idle longest is dropped.
 pub(in crate::dashboard) const SESSIONS_MAX: usize = 10_000;
-/// Sessions of one key at once: a team that shares it, on a few machines each. Its own idlest makes room, nobody else's.
+/// Concurrent sessions of one key: a team that shares it, on a few machines each. Only its own idle sessions are dropped.
 pub(in crate::dashboard) const SESSIONS_PER_KEY_MAX: usize = 100;
 /// How long a session lasts without a request.
 pub(in crate::dashboard) const SESSION_IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
-/// How long a session lasts in all: a week, as long as most shifts.
+/// Maximum lifetime of a session.
 pub(in crate::dashboard) const SESSION_LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Live streams at once.
 pub(in crate::dashboard) const STREAMS_MAX: usize = 1_000;
-/// Live streams of one key at once, so that none takes them all; a page without one asks again every few seconds.
+/// Live streams per key, so that one key cannot use all of them; a page without a stream polls every few seconds.
 pub(in crate::dashboard) const STREAMS_PER_KEY_MAX: usize = 200;
-/// How often an open page is told of changes at most: more often is flicker, and work for the store.
+/// Minimum interval of refreshes: more often flickers, and loads the store.
 pub(in crate::dashboard) const LIVE_EVERY: Duration = Duration::from_secs(1);
-/// How often a job's page is told that something around the job changed, such as a pause or a child: that is anything of its
-/// tenant, so less often than what it says itself.
+/// Minimum interval of refreshes of a job's page for changes of other objects, such as a pause or a child: that is any
+/// change of its tenant, so less often than for the job itself.
 pub(in crate::dashboard) const LIVE_AROUND_EVERY: Duration = Duration::from_secs(3);
-/// How often an open page is refreshed when nothing happens, so that ages and charts move on.
+/// Interval of refreshes without changes, to update ages and charts.
 pub(in crate::dashboard) const LIVE_IDLE_EVERY: Duration = Duration::from_secs(15);
-/// Queues or types on one page of their list: each comes with the line of its last hour.
+/// Queues or types per page: each has a chart of its last hour.
 pub(in crate::dashboard) const NAMES_PER_PAGE: usize = 30;
-/// Tenants on one page: each comes with a form for its limits.
+/// Tenants per page: each has a form for its limits.
 pub(in crate::dashboard) const TENANTS_PER_PAGE: usize = 24;
 /// API keys on one page.
 pub(in crate::dashboard) const KEYS_PER_PAGE: usize = 50;
-/// Names that a field offers; any other can be typed.
+/// Names that a field suggests; any other can be typed.
 pub(in crate::dashboard) const NAMES_OFFERED: usize = 200;

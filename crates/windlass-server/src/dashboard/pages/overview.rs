@@ -1,5 +1,4 @@
-//! The first page: is it healthy, in one glance. Everything on it comes from counters and settings, but for the recent
-//! failures, of which a bounded number is looked at.
+//! The overview page. All its data comes from counters and settings, except for a limited number of recent failures.
 
 use std::collections::BTreeMap;
 
@@ -48,12 +47,12 @@ struct Overview {
     is_empty: bool,
 }
 
-/// A pause in force, and how this visitor resumes it.
+/// An active pause, and how this visitor can resume it.
 struct PauseInForce {
     hold: PauseView,
-    /// What a form must carry to resume a pause, for who may.
+    /// The scope field of the resume form, if the visitor may resume it.
     scope: Option<String>,
-    /// Where the form goes that resumes a schedule, for who may.
+    /// The action of a schedule's resume form, if the visitor may resume it.
     act: Option<String>,
 }
 
@@ -97,7 +96,7 @@ pub(in crate::dashboard) async fn page(
     };
     let numbers = StatCards { stats: &stats, config: &config, hour: &sum, dead, retries, now };
     let mut queues = lines(&looks, &visitor, now);
-    // What needs somebody comes first; among the others the order stays, whatever their numbers do.
+    // Queues with issues come first; the order of the others does not depend on their numbers.
     queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));
     let queues_more = queues.len().saturating_sub(limits::QUEUES_SHOWN);
     queues.truncate(limits::QUEUES_SHOWN);
@@ -121,7 +120,7 @@ pub(in crate::dashboard) async fn page(
     show(&page)
 }
 
-/// What happened in all queues, minute by minute.
+/// The counts of all queues by minute.
 fn together(looks: &[QueueInfo]) -> BTreeMap<i64, Minute> {
     let mut minutes: BTreeMap<i64, Minute> = BTreeMap::new();
     for (minute, counts) in looks.iter().flat_map(|look| &look.minutes) {
@@ -130,7 +129,7 @@ fn together(looks: &[QueueInfo]) -> BTreeMap<i64, Minute> {
     minutes
 }
 
-/// The newest jobs in some states; none that was redriven, which is looked after.
+/// The newest jobs in some states, without redriven ones.
 async fn sample(
     board: &Dashboard,
     visitor: &Visitor,
@@ -143,7 +142,7 @@ async fn sample(
     Ok(board.store().list(&visitor.caller, request).await?.jobs)
 }
 
-/// Everything that is paused now: what pauses hold, then schedules.
+/// All active pauses, then paused schedules.
 fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForce> {
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
     let holds = holds.map(|hold| PauseInForce {
@@ -159,7 +158,7 @@ fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForc
     holds.chain(schedules).collect()
 }
 
-/// A moment, if there is one.
+/// A time, if there is one.
 pub(in crate::dashboard) fn moment(at: Option<Timestamp>, now: Timestamp) -> Option<Moment> {
     at.map(|at| Moment::new(at, now))
 }

@@ -1,4 +1,4 @@
-//! Queues: how deep, how old, how fast, paused by whom, and their settings to be changed.
+//! Queues: depth, age, throughput, pauses and settings.
 
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
@@ -54,7 +54,7 @@ pub(in crate::dashboard) async fn page(
     shell.done = shell.done.map(|said| match (query.get("done"), acted) {
         (Some("paused"), Some(look)) if look.paused.is_some() => format!("Queue {} is paused.", look.name),
         (Some("unpaused"), Some(look)) if look.paused.is_none() => {
-            format!("Queue {} is not paused any more.", look.name)
+            format!("Queue {} is resumed.", look.name)
         }
         _ => said,
     });
@@ -70,17 +70,17 @@ pub(in crate::dashboard) async fn page(
     show(&page)
 }
 
-/// How many jobs are in a state.
+/// The number of jobs in a state.
 pub(in crate::dashboard) struct Depth {
     pub(in crate::dashboard) pill: Pill,
     pub(in crate::dashboard) count: String,
     pub(in crate::dashboard) link: String,
-    /// Which of them are still open, in words and as a link, where they are not all.
+    /// The number and link of the open ones, if they are not all.
     pub(in crate::dashboard) open: Option<(String, String)>,
 }
 
-/// The states that have jobs within a part of the store, each with its number and a link to them. Counters do not know which
-/// dead letters were redriven, so those that were not are counted as far as is quick.
+/// The states that have jobs within a scope, each with its number and a link. Counters do not know which dead letters were
+/// redriven, so the open ones are counted up to a limit.
 pub(in crate::dashboard) async fn depths(
     board: &Dashboard,
     visitor: &Visitor,
@@ -111,17 +111,17 @@ pub(in crate::dashboard) async fn depths(
 
 #[derive(Template)]
 #[template(path = "queue.html")]
-#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 struct QueuePage {
     shell: Layout,
     name: String,
     link: String,
-    /// That nothing knows it, and what looks like it.
+    /// Set if the name is unknown, with similar names.
     unknown: Option<Unknown>,
     paused: Option<PauseView>,
     /// Whether its pause suspended running jobs, which can be resumed with it.
     is_aggressive: bool,
-    /// Who resumed it last, and when.
+    /// Its last resume.
     resumed: Option<(String, Moment)>,
     /// Whether this visitor can resume it.
     can_resume: bool,
@@ -138,13 +138,13 @@ struct QueuePage {
     settings: SettingsView,
     can_pause: bool,
     can_configure: bool,
-    /// The tenant whose settings these are; none for everybody's.
+    /// The tenant of these settings; None for those of all tenants.
     tenant: Option<String>,
 }
 
-/// A name that nothing knows.
+/// An unknown name.
 pub(in crate::dashboard) struct Unknown {
-    /// Known names that look like it.
+    /// Similar known names.
     pub(in crate::dashboard) similar: Vec<String>,
 }
 
@@ -160,14 +160,14 @@ impl Unknown {
     }
 }
 
-/// A pause that one tenant has made for itself.
+/// A pause that a tenant made for itself.
 struct TenantsPause {
     hold: PauseView,
-    /// What resumes it, for those who can.
+    /// The scope field of the resume form, if the visitor may resume it.
     scope: Option<String>,
 }
 
-/// Settings as a form shows them.
+/// Settings as form values.
 pub(in crate::dashboard) struct SettingsView {
     max_running: Limit,
     max_running_per_key: Limit,
@@ -181,21 +181,21 @@ pub(in crate::dashboard) struct SettingsView {
     is_fair: bool,
 }
 
-/// How long jobs that ended in one state are kept, as a form shows it.
+/// The retention of a final state as a form value.
 struct RetentionField {
     name: String,
     label: String,
     limit: Limit,
 }
 
-/// One setting: what is set, and what counts where nothing is.
+/// One setting: its value, and the placeholder if it is not set.
 pub(in crate::dashboard) struct Limit {
     value: String,
     otherwise: String,
 }
 
 impl SettingsView {
-    /// Those of a tenant beside everybody's, which count as well; or everybody's.
+    /// The settings of a tenant, which apply in addition to the general ones; or the general ones.
     fn of(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> SettingsView {
         let set = |tenant: Option<&Tenant>| {
             config.queues.get(&(queue.clone(), tenant.cloned())).cloned().unwrap_or_default()
@@ -224,7 +224,7 @@ impl SettingsView {
                 .map(|state| RetentionField {
                     name: format!("retention_{state}"),
                     label: format!("Keep {} for", plain(state)),
-                    limit: limit(&|set| set.retention.of(state).map(exact), "as the server says"),
+                    limit: limit(&|set| set.retention.of(state).map(exact), "server default"),
                 })
                 .into(),
             is_fair: everybody.as_ref().unwrap_or(&own).fair_by == Some(FairBy::Tenant),
@@ -232,7 +232,8 @@ impl SettingsView {
     }
 }
 
-/// Pauses of a queue that single tenants have made for themselves, each with what resumes it; for those who see all tenants.
+/// Pauses of a queue that single tenants made for themselves, with how to resume them; for visitors who can see all
+/// tenants.
 fn tenants_pauses(
     queue: &QueueName,
     visitor: &Visitor,
@@ -255,7 +256,7 @@ fn tenants_pauses(
         .collect()
 }
 
-/// What jobs in a final state are called.
+/// The name of jobs in a final state.
 fn plain(state: JobState) -> String {
     if state == JobState::DeadLetter { "dead letters".to_owned() } else { format!("{state} jobs") }
 }
@@ -278,7 +279,7 @@ pub(in crate::dashboard) async fn queue_page(
     let sum = chart::total(&hour);
     let time = |time: Option<std::time::Duration>| time.map_or("–".to_owned(), at_most);
     let jobs = async |state: JobState, order: Order| {
-        // Those that wait for their concurrency key are not next.
+        // Jobs that wait for their concurrency key are not next.
         let is_blocked = (order == Order::Claim).then_some(false);
         let (queue, states) = (Some(look.name.clone()), vec![state]);
         let filter = Filter { queue, states, is_blocked, ..Filter::default() };
@@ -315,7 +316,7 @@ pub(in crate::dashboard) async fn queue_page(
     show(&page)
 }
 
-/// A pause as a form asks for it.
+/// The pause that a form describes.
 pub(in crate::dashboard) fn pause_of(form: &Fields) -> Result<Pause, PageError> {
     let mode = match form.get("mode") {
         Some("aggressive") => PauseMode::Aggressive,
@@ -324,7 +325,7 @@ pub(in crate::dashboard) fn pause_of(form: &Fields) -> Result<Pause, PageError> 
     Ok(Pause { mode, reason: form.text("reason"), expires: form.duration("expires")? })
 }
 
-/// Pauses or resumes something as a form asks; the word for what was done.
+/// Pauses or resumes as a form asks; returns the flash message's name.
 pub(in crate::dashboard) async fn pause_or_resume(
     board: &Dashboard,
     visitor: &Visitor,
@@ -334,7 +335,7 @@ pub(in crate::dashboard) async fn pause_or_resume(
     let (is_changed, done) = match form.need("action")? {
         "pause" => (board.store().pause(&visitor.caller, target, pause_of(form)?).await?, "paused"),
         "resume" => (board.store().resume(&visitor.caller, target, form.text("reason")).await?, "unpaused"),
-        _ => return Err(PageError::invalid("there is no such action")),
+        _ => return Err(PageError::invalid("unknown action")),
     };
     Ok(if is_changed { done } else { "unchanged" })
 }
@@ -362,7 +363,7 @@ fn back(name: &str, done: &str) -> Response {
     Redirect::to(&format!("/queues/{}?done={done}", segment(name))).into_response()
 }
 
-/// How often jobs may start; the number and the time belong together.
+/// A rate; number and period belong together.
 fn rate(form: &Fields) -> Result<Field<Rate>, PageError> {
     if !settings_form::is_touched(form, "rate_count") && !settings_form::is_touched(form, "rate_per") {
         return Ok(Field::Keep);
@@ -371,9 +372,9 @@ fn rate(form: &Fields) -> Result<Field<Rate>, PageError> {
         form.get("rate_count").map(|text| settings_form::parse_integer("rate_count", text)).transpose()?;
     match (count, form.duration("rate_per")?) {
         (Some(count), Some(per)) => Ok(Field::Set(Rate::new(count, per))),
-        (Some(_), None) => Err(PageError::invalid("starts at most: within how long? Such as 1s or 1m")),
+        (Some(_), None) => Err(PageError::invalid("starts at most: the period is missing, such as 1s or 1m")),
         (None, Some(_)) if !settings_form::is_touched(form, "rate_count") => {
-            Err(PageError::invalid("starts at most: how many?"))
+            Err(PageError::invalid("starts at most: the number is missing"))
         }
         (None, _) => Ok(Field::Clear),
     }

@@ -1,4 +1,4 @@
-//! Schedules: when each runs next, and running, pausing or removing them.
+//! Schedules: next runs; trigger, pause and delete.
 
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
@@ -18,16 +18,16 @@ use crate::dashboard::requests::form::{Form, Query, address, segment};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// Runs ahead that are named; the calendar has the others.
+/// Next runs shown; the calendar shows the others.
 const NEXT_SHOWN: usize = 3;
 
-/// A schedule as shown.
+/// A schedule.
 struct ScheduleView {
     name: String,
     tenant: String,
-    /// Where its forms go.
+    /// The action of its forms.
     act: String,
-    /// The id of the form that pauses it.
+    /// The id of its pause dialog.
     pop: String,
     timing: String,
     job_type: String,
@@ -35,17 +35,17 @@ struct ScheduleView {
     next: Vec<Moment>,
     last: Option<Moment>,
     last_job: Option<JobLink>,
-    /// The first of its next runs on its own clock, if that is not UTC.
+    /// The first of its next runs in its time zone, if that is not UTC.
     own_time: Option<String>,
     submitted: String,
     policy: String,
     paused: Option<PausedView>,
     refused: Option<RefusedView>,
-    /// Runs that were refused for good, if there were any.
+    /// Number of permanently rejected runs, if there were any.
     refusals: Option<String>,
 }
 
-/// The latest run whose job was refused.
+/// The latest run whose job was rejected.
 struct RefusedView {
     run: Moment,
     reason: String,
@@ -65,7 +65,7 @@ struct PausedView {
 struct SchedulesPage {
     shell: Layout,
     schedules: Vec<ScheduleView>,
-    /// How many there are, and which of them are on this page.
+    /// The total number, and the range on this page.
     range: String,
     previous: Option<String>,
     next: Option<String>,
@@ -114,12 +114,12 @@ pub(in crate::dashboard) async fn page(
     show(&page)
 }
 
-/// What an address calls a schedule by.
+/// The name of a schedule in URLs.
 fn about(schedule: &Schedule) -> String {
     format!("{} {}", schedule.tenant, schedule.name)
 }
 
-/// Where the forms of a schedule go.
+/// The action of a schedule's forms.
 pub(in crate::dashboard) fn act_link(schedule: &Schedule) -> String {
     format!("/schedules/{}/{}/act", segment(schedule.tenant.as_str()), segment(schedule.name.as_str()))
 }
@@ -134,14 +134,14 @@ fn timing(timing: &ScheduleSpec) -> String {
 
 fn view(schedule: &Schedule, page: usize, now: Timestamp) -> ScheduleView {
     let missed = match schedule.missed {
-        CatchUp::Skip => "left out if missed",
-        CatchUp::Once => "made up for once if missed",
-        CatchUp::All => "all made up for if missed",
+        CatchUp::Skip => "missed runs are skipped",
+        CatchUp::Once => "missed runs are made up once",
+        CatchUp::All => "all missed runs are made up",
     };
     let overlap = match schedule.overlap {
-        Overlap::Allow => "may overlap",
-        Overlap::Skip => "one at a time",
-        Overlap::Cancel => "each cancels the one before",
+        Overlap::Allow => "runs may overlap",
+        Overlap::Skip => "one run at a time",
+        Overlap::Cancel => "each run cancels the previous one",
     };
     let paused = schedule.pause_now(now).map(|pause| PausedView {
         by: pause.by.clone(),
@@ -152,7 +152,7 @@ fn view(schedule: &Schedule, page: usize, now: Timestamp) -> ScheduleView {
     ScheduleView {
         name: schedule.name.to_string(),
         tenant: schedule.tenant.to_string(),
-        // With the page, so that whoever acts on it comes back to it.
+        // With the page number, so that the visitor returns to the page.
         act: if page > 1 { format!("{}?page={page}", act_link(schedule)) } else { act_link(schedule) },
         pop: format!("pause-{}-{}", schedule.tenant, schedule.name),
         timing: timing(&schedule.timing),
@@ -210,11 +210,11 @@ pub(in crate::dashboard) async fn act(
             store.delete_schedule(caller, which).await?;
             "removed"
         }
-        _ => return Err(PageError::invalid("there is no such action")),
+        _ => return Err(PageError::invalid("unknown action")),
     };
     let path = if form.get("from") == Some("overview") { "/" } else { "/schedules" };
     let job = started.map(|job| ("job", job.id.to_string()));
     let page = query.text("page").map(|page| ("page", page));
-    let told = [("done", done.to_owned()), ("about", about)].into_iter().chain(job).chain(page);
-    Ok(Redirect::to(&address(path, told)).into_response())
+    let pairs = [("done", done.to_owned()), ("about", about)].into_iter().chain(job).chain(page);
+    Ok(Redirect::to(&address(path, pairs)).into_response())
 }

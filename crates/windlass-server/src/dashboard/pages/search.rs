@@ -1,5 +1,5 @@
-//! The search box: one text that may be an id, a name, a tag or a correlation id. What it can only mean one thing leads there;
-//! anything else gets a page that says what was looked for and what is called something like it.
+//! The search box: a text that may be an id, a name, a tag or a correlation id. An unambiguous match redirects there;
+//! otherwise a page shows the query and similar names.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::dashboard::requests::form::{address, segment};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// Something with a name, and where it is.
+/// A named object and its link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Named {
     kind: &'static str,
@@ -33,11 +33,11 @@ struct NoMatch {
     text: String,
     alike: Vec<Named>,
     has_more: bool,
-    /// The list of jobs with this as their correlation id, which may not have been looked through.
+    /// The list of jobs with this correlation id, which may not have been searched.
     correlation: String,
 }
 
-/// `GET /jobs?q=`: where a search leads.
+/// `GET /jobs?q=`: the target of a search.
 pub(in crate::dashboard) async fn search(
     board: &Dashboard,
     visitor: &Visitor,
@@ -64,7 +64,7 @@ pub(in crate::dashboard) async fn search(
     show(&page)
 }
 
-/// Where a text leads that is exactly what something is called.
+/// The target of a text that is the exact name of an object.
 async fn exact(
     board: &Dashboard,
     visitor: &Visitor,
@@ -84,7 +84,7 @@ async fn exact(
     if text.parse::<JobState>().is_ok() {
         return Ok(list("state"));
     }
-    // Other systems' ids look like ours: one that is no job's is most likely theirs.
+    // Ids of other systems look like ours: an id that is not a job's is probably a correlation id.
     if has_correlation(board, visitor, text).await? {
         return Ok(list("correlation_id"));
     }
@@ -99,14 +99,14 @@ fn is_worker(found: &Named, text: &str) -> bool {
     found.kind == "worker" && found.link.strip_prefix("/workers#w-") == Some(text)
 }
 
-/// Whether a job has this correlation id; an index leads to it.
+/// Whether a job has this correlation id; uses an index.
 async fn has_correlation(board: &Dashboard, visitor: &Visitor, text: &str) -> Result<bool, StoreError> {
     let filter = Filter { correlation_id: Some(text.to_owned()), ..Filter::default() };
     let request = ListRequest { filter, order: Order::Newest, cursor: None, limit: 1 };
     Ok(!board.store().list(&visitor.caller, request).await?.jobs.is_empty())
 }
 
-/// Everything that has a name.
+/// All named objects.
 fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named> + 'a {
     let list = |kind: &'static str, name: &str| {
         let link = address("/jobs", [(kind, name.to_owned())]);
@@ -120,7 +120,7 @@ fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named
         name: worker.name.clone(),
         link: format!("/workers#w-{}", worker.id),
     });
-    // One that no job is in, but that is set or paused, has a page.
+    // A queue without jobs that is configured or paused has a page.
     let paused = config.holds.keys().filter_map(|scope| match scope {
         Scope::Queue { queue, .. } => Some(queue),
         _ => None,
@@ -134,7 +134,7 @@ fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named
     types.chain(queues).chain(set).chain(tenants).chain(workers)
 }
 
-/// What is called something like it: those that begin so first, then those that hold it.
+/// Similar names: first those that start with the text, then those that contain it.
 fn alike(text: &str, stats: &Stats, config: &Config) -> Vec<Named> {
     let text = text.to_lowercase();
     let (mut first, mut later) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Settings of the whole system: the gate, and the keys that let people and programs in.
+//! Settings of the whole system: the global pause and the API keys.
 
 use askama::Template;
 use axum::extract::State as AxumState;
@@ -21,7 +21,7 @@ use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// A key as shown: everything but its secret.
+/// A key without its secret.
 struct KeyView {
     id: String,
     name: String,
@@ -34,12 +34,12 @@ struct KeyView {
     is_valid: bool,
 }
 
-/// A part of the system for which the gate is closed.
+/// A tenant or type whose processing is paused.
 struct ClosedView {
     hold: PauseView,
-    /// What opens it, for those who can.
+    /// The scope field of the resume form, if the visitor may resume it.
     scope: Option<String>,
-    /// What of it nothing has been heard of, such as `tenant amce`: it may be a slip of the pen.
+    /// Unknown names in it, such as `tenant amce`: they may be typing errors.
     unknown: Vec<String>,
 }
 
@@ -52,12 +52,12 @@ struct Settings {
     keys_total: usize,
     pager: Pager,
     roles: Vec<(&'static str, &'static str)>,
-    /// Some names to choose from.
+    /// Suggested names.
     tenants: Vec<String>,
     types: Vec<String>,
     is_admin: bool,
     clock: ClockView,
-    /// For how long jobs are kept, by the state they ended in.
+    /// How long jobs are kept, by final state.
     retention: Vec<(&'static str, String)>,
     version: &'static str,
     node: String,
@@ -74,7 +74,7 @@ pub(in crate::dashboard) async fn page(
     let stats = store.totals(caller).await?;
     let is_admin = visitor.may(Permission::Administer);
     let keys = if is_admin { store.keys(caller).await? } else { Vec::new() };
-    // Two may have the same name.
+    // Two keys may have the same name.
     let mut keys: Vec<(String, ApiKey)> =
         keys.into_iter().map(|key| (format!("{} {}", key.name, key.id), key)).collect();
     keys.sort_by(|a, b| a.0.cmp(&b.0));
@@ -102,20 +102,20 @@ pub(in crate::dashboard) async fn page(
     show(&page)
 }
 
-/// For how long jobs are kept, in words.
+/// How long jobs are kept, as text.
 fn kept(retention: Retention) -> Vec<(&'static str, String)> {
     let states = JobState::FINAL.into_iter();
     states.filter_map(|state| Some((state.as_str(), span(retention.of(state)?)))).collect()
 }
 
-/// What there is.
+/// The known names.
 struct NewSecret<'a> {
     stats: &'a Stats,
     config: &'a Config,
 }
 
 impl NewSecret<'_> {
-    /// A tenant or type that is closed; nothing for other pauses.
+    /// A paused tenant or type; None for other pauses.
     fn closed(&self, hold: &PauseRecord, visitor: &Visitor, now: Timestamp) -> Option<ClosedView> {
         let (job_type, tenant) = match &hold.scope {
             Scope::Tenant(tenant) => (None, Some(tenant)),
@@ -129,7 +129,7 @@ impl NewSecret<'_> {
         })
     }
 
-    /// Which of these nothing has been heard of.
+    /// Which of these names are unknown.
     fn unknown(&self, job_type: Option<&JobType>, tenant: Option<&Tenant>) -> Vec<String> {
         let (stats, config) = (self.stats, self.config);
         let tenant = tenant.filter(|name| {
@@ -143,7 +143,7 @@ impl NewSecret<'_> {
         tenant.into_iter().chain(job_type.map(|name| format!("type {name}"))).collect()
     }
 
-    /// What was just closed or opened for a tenant or type, if that is how it is still.
+    /// The flash message for a tenant or type that was just paused or resumed, if that is still its state.
     fn part_done(&self, query: &Fields, now: Timestamp) -> Option<String> {
         let tenant = query.get("tenant").and_then(|name| Tenant::new(name).ok());
         let job_type = query.get("type").and_then(|name| JobType::new(name).ok());
@@ -156,17 +156,17 @@ impl NewSecret<'_> {
         let hold = self.config.holds.get(&scope).filter(|hold| hold.is_active(now));
         match (query.get("done")?, hold) {
             ("closed", Some(hold)) => {
-                let said = format!("Closed for {}.", PauseView::of(hold, now).what);
+                let said = format!("Processing is paused for {}.", PauseView::of(hold, now).what);
                 let unknown = unknown.iter().map(|what| format!("There is no {what} yet."));
                 Some([said].into_iter().chain(unknown).collect::<Vec<_>>().join(" "))
             }
-            ("opened", None) => Some("Open again for it.".to_owned()),
+            ("opened", None) => Some("Processing is resumed for it.".to_owned()),
             _ => None,
         }
     }
 }
 
-/// Some names to choose from.
+/// Suggested names.
 pub(in crate::dashboard) fn offered<T: ToString>(names: impl Iterator<Item = T>) -> Vec<String> {
     names.take(limits::NAMES_OFFERED).map(|name| name.to_string()).collect()
 }
@@ -174,11 +174,11 @@ pub(in crate::dashboard) fn offered<T: ToString>(names: impl Iterator<Item = T>)
 fn describe_role(role: Role) -> &'static str {
     match role {
         Role::Admin => "everything",
-        Role::Operator => "runs a tenant",
-        Role::Submitter => "its own jobs",
-        Role::Worker => "takes and ends jobs",
-        Role::App => "its own jobs, and takes and ends jobs",
-        Role::Viewer => "looks on",
+        Role::Operator => "manages a tenant",
+        Role::Submitter => "submits and manages its own jobs",
+        Role::Worker => "runs jobs",
+        Role::App => "submits and manages its own jobs, and runs jobs",
+        Role::Viewer => "read only",
     }
 }
 

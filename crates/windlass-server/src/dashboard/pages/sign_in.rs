@@ -1,4 +1,4 @@
-//! The way in and out: an API key for a session.
+//! Sign-in and sign-out: exchanges an API key for a session.
 
 use askama::Template;
 use axum::extract::{Extension, State as AxumState};
@@ -19,7 +19,7 @@ struct SignIn {
     is_wrong: bool,
 }
 
-/// A place within this site; anything else leads to the first page.
+/// A path within this site; the overview for anything else.
 pub(in crate::dashboard) fn within(next: Option<&str>) -> String {
     let is_ours = |path: &&str| {
         path.starts_with('/')
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn signing_in_leads_nowhere_else() {
         assert_eq!(within(Some("/jobs?state=failed")), "/jobs?state=failed");
-        for elsewhere in
+        for outside in
             ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "/a\nb"]
         {
-            assert_eq!(within(Some(elsewhere)), "/", "{elsewhere}");
+            assert_eq!(within(Some(outside)), "/", "{outside}");
         }
     }
 }

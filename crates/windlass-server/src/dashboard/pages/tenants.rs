@@ -1,4 +1,4 @@
-//! Tenants: how many jobs each has, what they cost, and what each may use.
+//! Tenants: job counts, costs and limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::settings_form;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// A tenant as shown.
+/// A tenant.
 struct TenantView {
     name: String,
     link: String,
@@ -33,7 +33,7 @@ struct TenantView {
     failed: String,
     dead: String,
     cost: String,
-    /// Costs by type, the dearest first, each with its width in percent.
+    /// Costs by type, the highest first, each with the width of its bar in percent.
     costs: Vec<(String, String, String)>,
     max_running: String,
     max_depth: String,
@@ -41,12 +41,12 @@ struct TenantView {
     max_types: String,
     max_lanes: String,
     weight: String,
-    /// As a form takes it.
+    /// As a form value.
     budget: String,
     budget_text: Option<String>,
     /// `day` or `month`.
     period: &'static str,
-    /// How much of the budget is spent in this period, in percent.
+    /// How much of the period's budget is spent, in percent.
     spent: Option<String>,
     paused: Option<PauseView>,
 }

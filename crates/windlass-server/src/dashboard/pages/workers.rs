@@ -1,4 +1,4 @@
-//! Workers: who is there, what each runs right now, and pausing them.
+//! Workers: the jobs each is running, and pauses.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +22,15 @@ use crate::dashboard::requests::form::{Form, Query};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// Queues or types named per worker.
+/// Queues or types shown per worker.
 const NAMES_SHOWN: usize = 5;
 
-/// A worker as shown.
+/// A worker.
 struct WorkerView {
     id: String,
-    /// Where its forms go.
+    /// The action of its forms.
     act: String,
-    /// The id of the form that pauses it.
+    /// The id of its pause dialog.
     pop: String,
     name: String,
     version: Option<String>,
@@ -38,18 +38,18 @@ struct WorkerView {
     queues: String,
     types: String,
     concurrency: u32,
-    /// How many jobs it runs; with a sign if it may be more.
+    /// How many jobs it runs; with `+` if there may be more.
     running: String,
-    /// How much of it is busy, in percent.
+    /// How many of its slots are in use, in percent.
     share: String,
     jobs: Vec<Row>,
-    /// How many more it runs, if any.
+    /// How many more jobs it runs, if any.
     more: Option<String>,
     jobs_link: String,
     registered: Moment,
     seen: Moment,
     is_lost: bool,
-    /// Whether it is the server's own.
+    /// Whether it is the server's own callback worker.
     is_built_in: bool,
     paused: Option<PauseView>,
     can_pause: bool,
@@ -61,9 +61,9 @@ struct WorkersPage {
     shell: Layout,
     tiles: Vec<StatCard>,
     workers: Vec<WorkerView>,
-    /// Whether nobody but the server itself has come by.
+    /// Whether there is no worker besides the server's own.
     is_empty: bool,
-    /// How many running jobs were looked at, if there are more.
+    /// How many running jobs were read, if there are more.
     looked_at: Option<String>,
 }
 
@@ -106,7 +106,7 @@ pub(in crate::dashboard) async fn page(
     show(&page)
 }
 
-/// How many there are, without the server's own.
+/// The counts, without the server's own worker.
 fn tiles(workers: &[WorkerView], running: u64) -> Vec<StatCard> {
     let others = workers.iter().filter(|worker| !worker.is_built_in);
     let live = others.clone().filter(|worker| !worker.is_lost);
@@ -114,20 +114,20 @@ fn tiles(workers: &[WorkerView], running: u64) -> Vec<StatCard> {
     let paused = live.clone().filter(|worker| worker.paused.is_some()).count() as u64;
     let lost = others.filter(|worker| worker.is_lost).count() as u64;
     vec![
-        StatCard::new("Live", live.count() as u64, "workers that answer", "running"),
+        StatCard::new("Live", live.count() as u64, "responding workers", "running"),
         StatCard::new("Running", running, format!("jobs, of {} slots", compact(slots)), "running")
             .to("/jobs?state=running"),
-        StatCard::new("Paused", paused, "take nothing new", if paused > 0 { "suspended" } else { "quiet" }),
+        StatCard::new("Paused", paused, "take no new jobs", if paused > 0 { "suspended" } else { "quiet" }),
         StatCard::new(
             "Lost",
             lost,
-            "fell silent or left within the hour",
+            "lost or left in the last hour",
             if lost > 0 { "dead_letter" } else { "quiet" },
         ),
     ]
 }
 
-/// Whether a worker is the server's own, which reports ends and runs nobody's jobs.
+/// Whether a worker is the server's own, which delivers callbacks and runs no jobs of users.
 pub(in crate::dashboard) fn is_built_in(worker: &Worker) -> bool {
     matches!(worker.queues.as_slice(), [queue] if queue.as_str() == windlass::callback::QUEUE)
 }
@@ -152,7 +152,7 @@ fn view(
             number => format!("{} and {} more", names[..NAMES_SHOWN].join(", "), number - NAMES_SHOWN),
         }
     };
-    // One that works for everybody is not a tenant's to stop.
+    // A worker for all tenants cannot be paused by a tenant.
     let is_theirs = visitor.caller.tenant.is_none() || worker.tenant == visitor.caller.tenant;
     let id = worker.id.to_string();
     WorkerView {

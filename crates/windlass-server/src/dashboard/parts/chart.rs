@@ -1,5 +1,5 @@
-//! Charts as shapes: the numbers of the last hour turned into rectangles and lines of a drawing 600 wide and 100 high. The
-//! pages stretch it; text stands outside it, so that it stays readable.
+//! Charts: the numbers of the last hour as rectangles and lines in a drawing of 600 by 100. The pages scale it; labels are
+//! outside, so that they are not distorted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ pub(in crate::dashboard) struct Bar {
     pub(in crate::dashboard) x: i64,
     pub(in crate::dashboard) blocks: Vec<Block>,
     pub(in crate::dashboard) title: String,
-    /// The minute that is not over: it is drawn as one that will grow.
+    /// The current, incomplete minute; it is drawn differently.
     pub(in crate::dashboard) is_now: bool,
 }
 
@@ -33,7 +33,7 @@ pub(in crate::dashboard) struct BarChart {
     pub(in crate::dashboard) bars: Vec<Bar>,
     pub(in crate::dashboard) top: String,
     pub(in crate::dashboard) half: String,
-    /// The same in words.
+    /// The chart as text.
     pub(in crate::dashboard) label: String,
 }
 
@@ -46,13 +46,13 @@ pub(in crate::dashboard) struct LineChart {
     pub(in crate::dashboard) label: String,
 }
 
-/// The last hour minute by minute, the present one last.
+/// The last hour by minute, the current one last.
 pub(in crate::dashboard) fn hour(minutes: &BTreeMap<i64, Minute>, now: Timestamp) -> Vec<Minute> {
     let last = minute_of(now);
     (last - MINUTES + 1..=last).map(|minute| minutes.get(&minute).cloned().unwrap_or_default()).collect()
 }
 
-/// All of some minutes in one.
+/// The sum of some minutes.
 pub(in crate::dashboard) fn total<'a>(minutes: impl IntoIterator<Item = &'a Minute>) -> Minute {
     let mut sum = Minute::default();
     for minute in minutes {
@@ -61,7 +61,7 @@ pub(in crate::dashboard) fn total<'a>(minutes: impl IntoIterator<Item = &'a Minu
     sum
 }
 
-/// Attempts that ended badly.
+/// Attempts that failed.
 pub(in crate::dashboard) fn bad(minute: &Minute) -> u64 {
     minute.failed + minute.dead_letter + minute.retried
 }
@@ -71,7 +71,7 @@ pub(in crate::dashboard) fn ended(minute: &Minute) -> u64 {
     minute.completed + bad(minute)
 }
 
-/// The next round and even number that is not below a number, so that half of it is whole.
+/// The next round, even number, so that half of it is an integer.
 fn ceiling(number: u64) -> u64 {
     let mut unit = 1_u64;
     loop {
@@ -92,7 +92,7 @@ fn ago(place: usize) -> String {
     }
 }
 
-/// What ended in each minute: completed, retried, failed.
+/// Attempts that ended in each minute: completed, retried, failed.
 pub(in crate::dashboard) fn throughput(hour: &[Minute]) -> BarChart {
     let top = ceiling(hour.iter().map(ended).max().unwrap_or(0));
     let bars = hour.iter().enumerate().map(|(place, minute)| {
@@ -104,7 +104,7 @@ pub(in crate::dashboard) fn throughput(hour: &[Minute]) -> BarChart {
         let mut base = 100.0;
         let mut blocks = Vec::new();
         for (class, number) in parts.into_iter().filter(|(_, number)| *number > 0) {
-            // Even one failure among thousands must be seen.
+            // Even one failure among thousands must be visible.
             let height = (real(number) * 100.0 / real(top)).max(1.5);
             base -= height;
             blocks.push(Block { class, y: format!("{:.2}", base.max(0.0)), height: format!("{height:.2}") });
@@ -121,7 +121,8 @@ pub(in crate::dashboard) fn throughput(hour: &[Minute]) -> BarChart {
     });
     let sum = total(hour);
     let label = format!(
-        "In the last hour {} jobs completed, {} attempts were retried, {} jobs failed; the busiest minute had {}",
+        "In the last hour {} jobs completed, {} attempts were retried, {} jobs failed; the busiest minute \
+         had {}",
         count(sum.completed),
         count(sum.retried),
         count(sum.failed + sum.dead_letter),
@@ -130,12 +131,12 @@ pub(in crate::dashboard) fn throughput(hour: &[Minute]) -> BarChart {
     BarChart { bars: bars.collect(), top: compact(top), half: compact(top / 2), label }
 }
 
-/// The minutes that are over. The present one has hardly begun: drawn as a whole one it looks like an outage.
+/// The complete minutes. The current one has just begun: drawn like the others it would look like an outage.
 fn last_hour(hour: &[Minute]) -> &[Minute] {
     hour.split_last().map_or(hour, |(_, whole)| whole)
 }
 
-/// The share of attempts that ended badly, in percent, in every minute that is over.
+/// The share of failed attempts in percent, for every complete minute.
 pub(in crate::dashboard) fn failure_rate(hour: &[Minute]) -> LineChart {
     let shares: Vec<f64> =
         last_hour(hour).iter().map(|minute| percent(bad(minute), ended(minute)).unwrap_or(0.0)).collect();
@@ -150,7 +151,7 @@ pub(in crate::dashboard) fn failure_rate(hour: &[Minute]) -> LineChart {
     LineChart { line, area, top: format!("{top:.0}%"), half: format!("{:.0}%", top / 2.0), label }
 }
 
-/// A small line of what ended in each minute that is over.
+/// A small line of the attempts that ended in each complete minute.
 pub(in crate::dashboard) fn spark(hour: &[Minute]) -> String {
     let numbers: Vec<f64> = last_hour(hour).iter().map(|minute| real(ended(minute))).collect();
     let top = numbers.iter().copied().fold(1.0, f64::max);
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn the_present_minute_is_not_drawn_as_a_whole_one() {
         let hour = [Minute { completed: 8, failed: 8, ..Minute::default() }, Minute::default()];
-        assert_eq!(spark(&hour), "M5 2.0L5 100L5 100Z", "it does not fall to nothing at its end");
+        assert_eq!(spark(&hour), "M5 2.0L5 100L5 100Z", "it does not drop to zero at its end");
         assert_eq!(failure_rate(&hour).line, "M5 2.0");
         assert_eq!(throughput(&hour).bars.iter().map(|bar| bar.is_now).collect::<Vec<_>>(), [false, true]);
     }

@@ -1,4 +1,4 @@
-//! The children that a job spawned, and how far their groups are.
+//! A job's children and the progress of their groups.
 
 use windlass::clock::Timestamp;
 use windlass::job::{Decided, GroupStrategy, JobRecord};
@@ -20,12 +20,12 @@ pub(in crate::dashboard) struct GroupView {
     pub(in crate::dashboard) failed: u32,
     pub(in crate::dashboard) open: u32,
     pub(in crate::dashboard) decided: &'static str,
-    /// Width of the part that completed, and of that which failed, in percent.
+    /// Widths of the completed and of the failed part, in percent.
     pub(in crate::dashboard) done_width: String,
     pub(in crate::dashboard) bad_width: String,
 }
 
-/// All of them, as far as they are shown.
+/// The children, up to the page's limit.
 pub(in crate::dashboard) struct Children {
     pub(in crate::dashboard) groups: Vec<GroupView>,
     pub(in crate::dashboard) rows: Vec<Row>,
@@ -62,7 +62,7 @@ fn view(group: &windlass::job::ChildGroup) -> GroupView {
         name: group.name.clone(),
         strategy: match group.strategy {
             GroupStrategy::FailFast => "all must complete".to_owned(),
-            GroupStrategy::CollectAll => "waits for all to end".to_owned(),
+            GroupStrategy::CollectAll => "waits for all to finish".to_owned(),
             GroupStrategy::Threshold(number) => format!("{number} must complete"),
         },
         total: group.total,
@@ -70,8 +70,8 @@ fn view(group: &windlass::job::ChildGroup) -> GroupView {
         failed,
         open: group.open,
         decided: match group.decided {
-            Some(Decided::Well) => "decided well",
-            Some(Decided::Badly) => "decided badly",
+            Some(Decided::Well) => "succeeded",
+            Some(Decided::Badly) => "failed",
             None => "open",
         },
         done_width: share(group.completed),

@@ -1,5 +1,5 @@
-//! Failures grouped by type and error. Numbers and ids within a message differ from job to job while the trouble is the
-//! same, so groups are told apart by the message without them.
+//! Failures grouped by type and error. Numbers and ids in a message differ from job to job for the same error, so messages
+//! are compared without them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,13 +11,13 @@ use windlass::job::JobRecord;
 use crate::dashboard::parts::components::JobLink;
 use crate::dashboard::parts::format::{Moment, line};
 
-/// Failures of one type with one error.
+/// Failures of one type with the same error.
 pub(in crate::dashboard) struct Group {
     pub(in crate::dashboard) job_type: String,
     pub(in crate::dashboard) category: &'static str,
     pub(in crate::dashboard) code: Option<String>,
     pub(in crate::dashboard) message: String,
-    /// Tells this group from others; goes into forms.
+    /// Identifies the group, in forms.
     pub(in crate::dashboard) signature: String,
     pub(in crate::dashboard) count: u64,
     pub(in crate::dashboard) last: Moment,
@@ -26,8 +26,7 @@ pub(in crate::dashboard) struct Group {
     pub(in crate::dashboard) last_at: Timestamp,
 }
 
-/// What jobs with the same trouble have in common; none for one without an error. A digest, since a form may change spaces
-/// and line ends of what it carries.
+/// The signature of a job's error; None for a job without an error. A digest, since forms may change spaces and line ends.
 pub(in crate::dashboard) fn signature(job: &JobRecord) -> Option<String> {
     let error = job.details.error.as_ref()?;
     let code = error.code.as_deref().unwrap_or_default();
@@ -39,7 +38,7 @@ pub(in crate::dashboard) fn signature(job: &JobRecord) -> Option<String> {
     Some(digits)
 }
 
-/// A message with every word that holds a digit left out.
+/// The message without words that contain a digit.
 fn shape(message: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let mut shape = String::with_capacity(message.len());
@@ -54,7 +53,7 @@ fn shape(message: &str) -> String {
     shape
 }
 
-/// Jobs grouped by type and error, the largest group first. One that was redriven is nobody's trouble any more.
+/// Groups jobs by type and error, the largest group first. Redriven jobs are left out.
 pub(in crate::dashboard) fn group<'a>(
     jobs: impl IntoIterator<Item = &'a JobRecord>,
     now: Timestamp,

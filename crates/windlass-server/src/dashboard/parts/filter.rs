@@ -1,5 +1,5 @@
-//! Which jobs the list shows, as it stands in the address: read from it, written to it, and as chips to take away one by
-//! one. The address is all there is, so a list can be shared.
+//! The filter of the job list: parsed from the URL, written to it, and as chips that can be removed one by one. The URL
+//! holds the whole filter, so that a list can be shared.
 
 use windlass::clock::Timestamp;
 use windlass::error::FieldProblem;
@@ -10,20 +10,20 @@ use crate::dashboard::page::PageError;
 use crate::dashboard::pages::limits;
 use crate::dashboard::requests::form::{Fields, address};
 
-/// A filter as people wrote it: name and value of each part. Only states stand in it more than once.
+/// A filter as given: name and value of each part. Only states occur more than once.
 #[derive(Debug, Clone, Default)]
 pub(in crate::dashboard) struct FilterInput {
     pairs: Vec<(&'static str, String)>,
 }
 
-/// One part of a filter, and the address without it.
+/// One part of a filter, and the URL without it.
 pub(in crate::dashboard) struct FilterChip {
     pub(in crate::dashboard) name: &'static str,
     pub(in crate::dashboard) value: String,
     pub(in crate::dashboard) without: String,
 }
 
-/// What can be asked for, in the order shown.
+/// The filter fields in display order.
 const NAMES: [&str; 13] = [
     "state",
     "type",
@@ -41,8 +41,7 @@ const NAMES: [&str; 13] = [
 ];
 
 impl FilterInput {
-    /// What an address or form asks for. A job has one of everything: of several values the first counts, but for states,
-    /// of which any may be.
+    /// Parses a URL or form. Only the first value of a field counts, except for states.
     pub(in crate::dashboard) fn read(fields: &Fields) -> Result<FilterInput, PageError> {
         let (mut pairs, mut bytes) = (Vec::new(), 0);
         for name in NAMES {
@@ -56,14 +55,14 @@ impl FilterInput {
             bytes += taken.iter().map(|value| value.len()).sum::<usize>();
             pairs.extend(taken.into_iter().map(|value| (name, value.to_owned())));
         }
-        // Every link of the page holds all of it.
+        // Every link on the page contains the whole filter.
         if bytes > limits::ASKED_BYTES_MAX {
             return Err(PageError::invalid("the filter is too long"));
         }
         Ok(FilterInput { pairs })
     }
 
-    /// The value of a part that stands alone.
+    /// The value of a field that occurs once.
     pub(in crate::dashboard) fn get(&self, name: &str) -> &str {
         self.pairs.iter().find(|(found, _)| *found == name).map_or("", |(_, value)| value)
     }
@@ -72,13 +71,13 @@ impl FilterInput {
         self.pairs.iter().any(|(found, asked)| *found == name && asked == value)
     }
 
-    /// Whether it asks for jobs in this state and no other.
+    /// Whether it selects this state and no other.
     fn is_for_one_state(&self, state: JobState) -> bool {
         let mut states = self.pairs.iter().filter(|(name, _)| *name == "state");
         states.next().is_some_and(|(_, value)| value == state.as_str()) && states.next().is_none()
     }
 
-    /// Whether it asks for nothing but these.
+    /// Whether it uses only these fields.
     pub(in crate::dashboard) fn is_only(&self, names: &[&str]) -> bool {
         self.pairs.iter().all(|(name, _)| names.contains(name))
     }
@@ -87,7 +86,8 @@ impl FilterInput {
         self.pairs.is_empty()
     }
 
-    /// The address that asks for this too; none if it is asked for already, or the address would be long: a list has many.
+    /// The URL with this filter added; None if it is there already, or if the URL would be too long for the links of a
+    /// list.
     pub(in crate::dashboard) fn adding(&self, name: &'static str, value: &str) -> Option<String> {
         let others = self.pairs().filter(|(found, _)| *found != name);
         let adding = address("/jobs", others.chain([(name, value.to_owned())]));
@@ -99,12 +99,12 @@ impl FilterInput {
         self.pairs.iter().cloned()
     }
 
-    /// The address of this list.
+    /// The URL of this list.
     pub(in crate::dashboard) fn address(&self) -> String {
         address("/jobs", self.pairs())
     }
 
-    /// The address with these states instead.
+    /// The URL with another state.
     pub(in crate::dashboard) fn with_state(&self, state: Option<JobState>) -> String {
         let others = self.pairs().filter(|(name, _)| *name != "state");
         let state = state.map(|state| ("state", state.as_str().to_owned()));
@@ -120,7 +120,7 @@ impl FilterInput {
         chips
     }
 
-    /// What the store understands by it.
+    /// The store's filter.
     pub(in crate::dashboard) fn filter(&self) -> Result<Filter, PageError> {
         let mut filter = Filter::default();
         for (name, value) in &self.pairs {
@@ -146,40 +146,40 @@ impl FilterInput {
     }
 }
 
-/// States may be given together, as in the API.
+/// Several states may be given in one value, as in the API.
 fn split<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     if name == "state" { value.split(',').map(str::trim).collect() } else { vec![value] }
 }
 
 fn tag(text: &str) -> Result<(String, String), PageError> {
     let (name, value) =
-        text.split_once(':').ok_or_else(|| PageError::invalid("tag: write it as name:value"))?;
+        text.split_once(':').ok_or_else(|| PageError::invalid("tag: must have the form name:value"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
 fn parse_id(name: &str, text: &str) -> Result<JobId, PageError> {
-    text.parse().map_err(|_| PageError::invalid(format!("{name}: `{text}` is not the id of a job")))
+    text.parse().map_err(|_| PageError::invalid(format!("{name}: `{text}` is not a job id")))
 }
 
-/// The ids that begin with a text.
+/// The range of ids that start with a text.
 fn ids(text: &str) -> Result<(JobId, JobId), PageError> {
-    let wrong = || PageError::invalid(format!("id: `{text}` is not the beginning of a job's id"));
+    let wrong = || PageError::invalid(format!("id: `{text}` is not a prefix of a job id"));
     JobId::beginning_with(&text.trim().to_ascii_lowercase()).ok_or_else(wrong)
 }
 
 fn parse_worker(text: &str) -> Result<WorkerId, PageError> {
-    text.parse().map_err(|_| PageError::invalid(format!("worker: `{text}` is not the id of a worker")))
+    text.parse().map_err(|_| PageError::invalid(format!("worker: `{text}` is not a worker id")))
 }
 
 fn yes_or_no(name: &str, text: &str) -> Result<bool, PageError> {
     match text {
         "yes" => Ok(true),
         "no" => Ok(false),
-        _ => Err(PageError::invalid(format!("{name}: choose yes or no"))),
+        _ => Err(PageError::invalid(format!("{name}: must be yes or no"))),
     }
 }
 
-/// A moment as a browser's calendar writes it, or in full; always UTC.
+/// A time as a browser's date field writes it, or in full; always UTC.
 pub(in crate::dashboard) fn moment(name: &str, text: &str) -> Result<Timestamp, PageError> {
     let whole = match text.len() {
         10 => format!("{text}T00:00:00Z"),
@@ -190,8 +190,8 @@ pub(in crate::dashboard) fn moment(name: &str, text: &str) -> Result<Timestamp, 
     whole.parse().map_err(|problem: FieldProblem| PageError::invalid(format!("{name}: {problem}")))
 }
 
-/// In which order the list is. Only jobs that can be claimed have an order of claims: others are not put into it, which
-/// would mean to look at all of them.
+/// The order of the list. Only claimable jobs can be sorted in claim order: sorting others would require reading all of
+/// them.
 pub(in crate::dashboard) fn order(fields: &Fields, asked: &FilterInput) -> Order {
     match fields.get("order") {
         Some("oldest") => Order::Oldest,
@@ -200,7 +200,7 @@ pub(in crate::dashboard) fn order(fields: &Fields, asked: &FilterInput) -> Order
     }
 }
 
-/// The word for an order.
+/// The name of an order.
 pub(in crate::dashboard) fn order_word(order: Order) -> &'static str {
     match order {
         Order::Newest => "newest",

@@ -1,4 +1,4 @@
-//! Numbers, times and sizes as people read them. Nothing here knows what they mean.
+//! Formats numbers, times and sizes for people.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use windlass::clock::Timestamp;
 pub(in crate::dashboard) use crate::number::grouped as count;
 use crate::number::scaled;
 
-/// A moment beside the present one.
+/// A time relative to now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::dashboard) struct Moment {
-    /// For machines, and for those who want it exactly.
+    /// In full, for machines and tooltips.
     pub(in crate::dashboard) iso: String,
     /// For people: `3m ago`, `in 2h`.
     pub(in crate::dashboard) text: String,
@@ -29,18 +29,18 @@ impl Moment {
     }
 }
 
-/// A moment by the clock, with its day unless that is today: `15:53:44 UTC`.
+/// A time of day, with the date unless it is today: `15:53:44 UTC`.
 pub(in crate::dashboard) fn clock(at: Timestamp, now: Timestamp) -> String {
     let (at, now) = (at.to_string(), now.to_string());
     let (day, time) = (at.get(..10).unwrap_or_default(), at.get(11..19).unwrap_or_default());
     if now.starts_with(day) { format!("{time} UTC") } else { format!("{day} {time} UTC") }
 }
 
-/// A sentence of the store with its moments as people read them: by the clock, and how far away.
+/// A message of the store with its times reformatted: time of day, and how far away.
 pub(in crate::dashboard) fn with_moments(text: &str, now: Timestamp) -> String {
     let told = |word: &str| {
         let bare = word.trim_end_matches([',', ';', ':', '.']);
-        // Only what is written like a moment in full.
+        // Only full timestamps.
         let at = (bare.len() == 24 && bare.ends_with('Z')).then(|| bare.parse::<Timestamp>().ok())??;
         let rest = &word[bare.len()..];
         Some(format!("{} ({}){rest}", clock(at, now), Moment::new(at, now).text))
@@ -63,7 +63,7 @@ pub(in crate::dashboard) fn span(duration: Duration) -> String {
     }
 }
 
-/// A bound on a duration: never less than what is meant.
+/// An upper bound of a duration, rounded up.
 pub(in crate::dashboard) fn at_most(bound: Duration) -> String {
     let step = match bound.as_secs() {
         0 => 1,
@@ -113,20 +113,20 @@ pub(in crate::dashboard) fn cents(amount: i64) -> String {
     format!("{sign}{}.{:02}", count(amount.unsigned_abs() / 100), amount.unsigned_abs() % 100)
 }
 
-/// A share of a whole, in percent; an empty whole has none.
+/// A share in percent; None if the whole is zero.
 pub(in crate::dashboard) fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| real(part) * 100.0 / real(whole))
 }
 
-/// A number for drawing; beyond 2^53 nobody sees the difference.
-#[allow(clippy::cast_precision_loss, reason = "drawings need no more than that")]
+/// A number for drawing; precision beyond 2^53 is not visible.
+#[allow(clippy::cast_precision_loss, reason = "drawings need no more precision")]
 pub(in crate::dashboard) fn real(number: u64) -> f64 {
     number as f64
 }
 
-/// The beginning of an id: enough to tell jobs apart on a page.
+/// A short form of an id, which distinguishes jobs on a page.
 pub(in crate::dashboard) fn short(id: &str) -> String {
-    // The first twelve digits are the moment of submission; those after them tell apart what came together.
+    // The first twelve digits are the submission time; the next ones distinguish jobs submitted together.
     match (id.get(..8), id.get(24..28)) {
         (Some(head), Some(tail)) => format!("{head}…{tail}"),
         _ => id.to_owned(),

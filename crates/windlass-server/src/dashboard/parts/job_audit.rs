@@ -1,4 +1,4 @@
-//! The audit trail of one job, as far as its page shows it.
+//! The audit records of one job, on its page.
 
 use windlass::job::JobId;
 use windlass::store::documents::config::Config;
@@ -12,7 +12,7 @@ use crate::dashboard::{Dashboard, pages::limits};
 /// The latest records of a job, oldest first.
 pub(in crate::dashboard) struct JobAudit {
     pub(in crate::dashboard) rows: Vec<RecordRow>,
-    /// What is not shown, in words; empty if all is.
+    /// Which records are not shown; empty if all are.
     pub(in crate::dashboard) remark: &'static str,
 }
 
@@ -22,14 +22,14 @@ pub(in crate::dashboard) async fn of_job(
     config: &Config,
     id: JobId,
 ) -> Result<JobAudit, PageError> {
-    // The trail is read forwards: to show the latest, all are read, as many as one read may.
+    // Records are read forwards: to show the latest, all are read, up to the limit of one read.
     let limit = windlass::limits::PAGE_RECORDS_MAX;
     let query = RecordQuery { job: Some(id), limit, ..RecordQuery::default() };
     let mut records = board.store().audit(&visitor.caller, query).await?;
     let remark = if records.len() == limit {
-        "later ones are not shown here"
+        "later records are not shown here"
     } else if records.len() > limits::RECORDS_PER_PAGE {
-        "earlier ones are not shown here"
+        "earlier records are not shown here"
     } else {
         ""
     };

@@ -1,4 +1,4 @@
-//! What is known about a job, in words: each fact with its name, only those that there are.
+//! A job's details as name and value; fields that are not set are left out.
 
 use windlass::clock::Timestamp;
 use windlass::job::{JitterMode, JobRecord, RetryPolicy, Strategy};
@@ -9,11 +9,11 @@ use crate::dashboard::parts::components::JobLink;
 use crate::dashboard::parts::format::{Moment, cents, clock, span};
 use crate::dashboard::parts::worker_name::worker_name;
 
-/// What a fact says.
+/// The value of a detail.
 pub(in crate::dashboard) enum Value {
     Text(String),
     Code(String),
-    /// A moment by the clock, and beside the present one.
+    /// A time of day, and relative to now.
     When(String, Moment),
     Job(JobLink),
     Jobs(Vec<JobLink>),
@@ -53,13 +53,13 @@ impl JobDetails {
     }
 }
 
-/// Everything known, in the order of interest.
+/// All details in display order.
 pub(in crate::dashboard) fn facts(snapshot: &Snapshot, config: &Config, now: Timestamp) -> Vec<Detail> {
     let (job, spec) = (&snapshot.job, &snapshot.spec);
     let mut facts = JobDetails { found: Vec::new(), now };
     let priority = match job.effective_priority() {
         effective if effective == job.priority => effective.to_string(),
-        effective => format!("{effective}, inherited over its own {}", job.priority),
+        effective => format!("{effective}, inherited; its own is {}", job.priority),
     };
     facts.text("Priority", priority);
     facts.text("Attempts", attempts(job));
@@ -67,7 +67,7 @@ pub(in crate::dashboard) fn facts(snapshot: &Snapshot, config: &Config, now: Tim
     if let Some(lease) = &job.lease {
         let id = lease.worker.to_string();
         facts.put("Worker", Value::Link(format!("/workers#w-{id}"), worker_name(config, &id)));
-        facts.when("Lease ends", Some(lease.ends_at()));
+        facts.when("Lease expires", Some(lease.ends_at()));
     }
     facts.text("Owner", spec.owner.clone());
     facts.text("Retry", retry(&job.policy.retry));
@@ -105,10 +105,10 @@ fn times(facts: &mut JobDetails, job: &JobRecord) {
     if let Some(requested) = &job.details.suspend_requested {
         let reason = requested.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
         facts.text(
-            "Suspension asked for by",
+            "Suspension requested by",
             format!("{}, {}{reason}", requested.by, requested.mode.as_str()),
         );
-        facts.when("Suspension asked for", Some(requested.at));
+        facts.when("Suspension requested", Some(requested.at));
     }
     if let Some(by) = &job.details.suspended_by {
         facts.text("Suspended by", by.clone());
@@ -128,7 +128,7 @@ fn add_relations(facts: &mut JobDetails, snapshot: &Snapshot) {
     if let Some(new) = job.details.superseded_by {
         facts.put("Redriven as", Value::Job(JobLink(new)));
     }
-    // The graph shows them all; here a few are enough.
+    // The graph shows all of them; a few are enough here.
     for (name, ids) in [("After", &spec.after), ("After any", &spec.after_any)] {
         if !ids.is_empty() {
             facts.put(name, Value::Jobs(ids.iter().take(5).copied().map(JobLink).collect()));
@@ -155,6 +155,6 @@ fn retry(policy: &RetryPolicy) -> String {
         Strategy::Constant => format!("every {initial}{jitter}"),
         Strategy::Linear => format!("{initial} more each time, at most {max}{jitter}"),
         Strategy::Exponential => format!("{initial} ×{} each time, at most {max}{jitter}", policy.multiplier),
-        Strategy::Custom => "as its worker says".to_owned(),
+        Strategy::Custom => "set by its worker".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! One job as a line of a list.
+//! A job as a row of a list.
 
 use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
@@ -7,7 +7,7 @@ use windlass::store::query::snapshot::Snapshot;
 use crate::dashboard::parts::components::{JobLink, Pill, priority_name};
 use crate::dashboard::parts::format::{Moment, line, span, with_moments};
 
-/// A job as a line of a list.
+/// A job as a row of a list.
 pub(in crate::dashboard) struct Row {
     pub(in crate::dashboard) id: String,
     pub(in crate::dashboard) link: JobLink,
@@ -19,10 +19,10 @@ pub(in crate::dashboard) struct Row {
     pub(in crate::dashboard) priority_name: &'static str,
     pub(in crate::dashboard) attempts: String,
     pub(in crate::dashboard) created: Moment,
-    /// How long it ran or runs.
+    /// How long it ran, or has been running.
     pub(in crate::dashboard) ran: Option<String>,
     pub(in crate::dashboard) percent: Option<String>,
-    /// What is worth knowing: an error, what it waits for, how far it is.
+    /// Its error, what it waits for, or its progress.
     pub(in crate::dashboard) note: Option<String>,
     pub(in crate::dashboard) is_bad: bool,
 }
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-/// How long its latest attempt took, or takes.
+/// How long its latest attempt took, or has taken.
 fn ran(job: &JobRecord, now: Timestamp) -> Option<String> {
     match job.state {
         JobState::Running => Some(span(now.since(job.started_at?))),

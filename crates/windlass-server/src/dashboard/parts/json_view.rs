@@ -1,31 +1,31 @@
-//! Payloads, results and checkpoints as text to look at: JSON set out in lines and coloured, anything else as it is. It
-//! works on the text alone and changes no number or name in it; nothing here can fail or recurse.
+//! Formats payloads, results and checkpoints: indents and colours JSON, shows other text unchanged. Works on the text
+//! itself and changes no number or name; cannot fail or recurse.
 
 use std::fmt::Write;
 
 use crate::dashboard::parts::format;
 
-/// A piece of text with its colour's class.
+/// A piece of text with its CSS class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::dashboard) struct Token {
     pub(in crate::dashboard) class: &'static str,
     pub(in crate::dashboard) text: String,
 }
 
-/// Something to look at.
+/// Formatted text.
 #[derive(Debug, Clone)]
 pub(in crate::dashboard) struct Shown {
     pub(in crate::dashboard) pieces: Vec<Token>,
     pub(in crate::dashboard) size: String,
     pub(in crate::dashboard) content_type: String,
-    /// Whether there is more than is shown.
+    /// Whether it was cut.
     pub(in crate::dashboard) is_cut: bool,
-    /// About how many bytes of the page it takes.
+    /// Its approximate size on the page in bytes.
     pub(in crate::dashboard) cost: usize,
 }
 
 impl Shown {
-    /// As much of it as fits: so many of its bytes, which may take thrice as many on the page.
+    /// Formats up to `bytes_max` bytes, which may take three times as many on the page.
     pub(in crate::dashboard) fn of(bytes: &[u8], content_type: &str, bytes_max: usize) -> Shown {
         let is_part = bytes.len() > bytes_max;
         let part = &bytes[..bytes.len().min(bytes_max)];
@@ -34,7 +34,7 @@ impl Shown {
         match std::str::from_utf8(part) {
             Ok(text) if is_json => pretty(text, &mut out),
             Ok(text) => out.put("", text),
-            // A cut may fall within a character.
+            // The cut may be within a character.
             Err(error) if is_part && error.valid_up_to() + 4 > part.len() => {
                 let text = String::from_utf8_lossy(&part[..error.valid_up_to()]).into_owned();
                 if is_json { pretty(&text, &mut out) } else { out.put("", &text) }
@@ -51,7 +51,7 @@ impl Shown {
     }
 }
 
-/// Bytes that are no text, sixteen to a line.
+/// A hex dump of binary data, sixteen bytes per line.
 fn hexadecimal(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (line, chunk) in bytes.chunks(16).take(256).enumerate() {
@@ -63,7 +63,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-/// JSON in lines, without reading what it says.
+/// Indents JSON without parsing it.
 fn pretty(json: &str, out: &mut Printer) {
     let mut rest = json.trim();
     while let Some(first) = rest.chars().next().filter(|_| !out.is_full) {
@@ -108,7 +108,7 @@ fn pretty(json: &str, out: &mut Printer) {
     }
 }
 
-/// The length of the string that begins here, quotes and all; to the end if it does not end.
+/// The length of the string that starts here, including quotes; the rest of the text if it is not closed.
 fn string_length(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, character) in text.char_indices().skip(1) {
@@ -122,7 +122,7 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// Indentation beyond which deeper levels stay in line, so that a deep text does not become a huge one.
+/// Maximum indentation; deeper levels stay on one line, so that the output cannot grow excessively.
 const DEPTH_MAX: usize = 40;
 
 /// Bytes of markup around a piece of text.
@@ -131,7 +131,7 @@ const MARKUP: usize = 30;
 struct Printer {
     pieces: Vec<Token>,
     depth: usize,
-    /// Bytes of the page that are left.
+    /// Remaining bytes on the page.
     room: usize,
     is_full: bool,
 }
@@ -142,7 +142,7 @@ impl Printer {
     }
 
     fn put(&mut self, class: &'static str, text: &str) {
-        // What means something in markup is written out, in five bytes.
+        // Escaped characters take five bytes.
         let escaped = text.bytes().filter(|byte| matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'&')).count();
         let is_new = self.pieces.last().is_none_or(|last| last.class != class);
         let cost = text.len() + 4 * escaped + if is_new { MARKUP } else { 0 };
@@ -165,7 +165,7 @@ impl Printer {
     }
 }
 
-/// As much of a text as so many bytes hold.
+/// The longest prefix of a text with at most this many bytes.
 fn beginning(text: &str, bytes_max: usize) -> &str {
     let mut end = bytes_max.min(text.len());
     while !text.is_char_boundary(end) {

@@ -1,5 +1,5 @@
-//! The audit trail from its end. The store reads it forwards only; the end is found by asking for what comes after a
-//! number, and remembered, so that the next look starts from there.
+//! Reads the audit trail from its end. The store reads it forwards only; the end is found by searching for the last number,
+//! and cached as the start of the next search.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,21 +12,21 @@ use windlass::store::engine::RecordQuery;
 
 use crate::dashboard::pages::limits;
 
-/// The last record's number as last seen.
+/// The last known record number.
 #[derive(Debug, Default)]
 pub(in crate::dashboard) struct Tail(AtomicU64);
 
 /// A page of records, newest first.
 pub(in crate::dashboard) struct Records {
     pub(in crate::dashboard) records: Vec<Record>,
-    /// Where to go on: records before this one.
+    /// Cursor of the next page: records before this one.
     pub(in crate::dashboard) before: Option<u64>,
 }
 
 impl Tail {
     /// The number of the last record; 0 if there is none.
     pub(in crate::dashboard) async fn last(&self, store: &Store) -> Result<u64, StoreError> {
-        // Strides that double until nothing comes after, then halve: the end is between.
+        // Steps double until nothing follows, then halve: a binary search for the end.
         let mut known = self.0.load(Ordering::Relaxed);
         let mut stride = 1;
         loop {
@@ -43,14 +43,14 @@ impl Tail {
         Ok(known)
     }
 
-    /// Whether anything was recorded since the last look; moves on to the end.
+    /// Whether there are new records since the last call; moves to the end.
     pub(in crate::dashboard) async fn has_moved(&self, store: &Store) -> Result<bool, StoreError> {
         let before = self.0.load(Ordering::Relaxed);
         Ok(self.last(store).await? > before)
     }
 
-    /// Records that fit, newest first, those before number `before` only. So many are looked at and no more: a page may
-    /// hold few of them, or none, and still not be the last.
+    /// Matching records before number `before`, newest first. The number of records read is limited: a page may have few
+    /// records, or none, without being the last.
     pub(in crate::dashboard) async fn page(
         &self,
         store: &Store,
@@ -69,7 +69,7 @@ impl Tail {
             None => 1,
         };
         let most = windlass::limits::PAGE_RECORDS_MAX;
-        // What is about one job is found by an index, however far apart.
+        // Records about one job are found by an index.
         let (narrow, wide) =
             (most as u64, if query.job.is_some() { u64::MAX } else { limits::RECORDS_STRIDE_MAX });
         let mut stride = if query.job.is_some() { wide } else { narrow };
@@ -79,7 +79,7 @@ impl Tail {
             let after = end.saturating_sub(stride.saturating_add(1)).max(floor - 1);
             let window = RecordQuery { after, before: Some(end), limit: most, ..query.clone() };
             let records = store.audit(caller, window).await?;
-            // The store reads forwards: where more fit than it gives, those at the end are missing.
+            // The store reads forwards: if more match than it returns, those at the end are missing.
             if records.len() == most && stride > narrow {
                 stride = narrow;
                 continue;
@@ -99,8 +99,8 @@ impl Tail {
     }
 }
 
-/// The number of the first record at or after a moment; one more than the last if there is none. Records are in the order of
-/// time, so halving finds it.
+/// The number of the first record at or after a time; one more than the last if there is none. Records are sorted by time:
+/// a binary search.
 async fn first_at(store: &Store, at: Timestamp, last: u64) -> Result<u64, StoreError> {
     let (mut low, mut high) = (0, last);
     while low < high {

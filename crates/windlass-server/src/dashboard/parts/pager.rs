@@ -1,36 +1,36 @@
-//! Things with names, a page at a time: as many as a person can look over, found by a part of the name. A page ends where
-//! the next begins, so that nothing is shown twice or not at all while names come and go.
+//! Pages of named objects, with a search by part of the name. The cursor is a name, so that no object is shown twice or
+//! missed while names come and go.
 
 use crate::dashboard::requests::form::{Fields, address};
 
-/// One page of named things.
+/// One page of named objects.
 pub(in crate::dashboard) struct NamePage<T> {
     pub(in crate::dashboard) shown: Vec<T>,
-    /// How many there are on all pages.
+    /// The total number on all pages.
     pub(in crate::dashboard) total: usize,
     pub(in crate::dashboard) pager: Pager,
 }
 
-/// What stands around a page of named things.
+/// The navigation around a page.
 pub(in crate::dashboard) struct Pager {
-    /// Where the form to find a name goes.
+    /// The path of the search form.
     pub(in crate::dashboard) path: &'static str,
-    /// What to find, as the form calls it.
+    /// The label of the search field.
     pub(in crate::dashboard) what: &'static str,
-    /// The part of a name that was asked for.
+    /// The part of a name that was searched for.
     pub(in crate::dashboard) find: String,
     pub(in crate::dashboard) first: Option<String>,
     pub(in crate::dashboard) next: Option<String>,
 }
 
 impl Pager {
-    /// Whether everything is shown and nothing was asked for: then there is nothing to say.
+    /// Whether everything fits on one page without a search: the pager is not shown.
     pub(in crate::dashboard) fn is_needless(&self) -> bool {
         self.find.is_empty() && self.first.is_none() && self.next.is_none()
     }
 }
 
-/// The page that an address asks for, of things that come sorted by name.
+/// The page that a URL selects, of objects sorted by name.
 pub(in crate::dashboard) fn page<T>(
     all: Vec<T>,
     name: impl Fn(&T) -> &str,

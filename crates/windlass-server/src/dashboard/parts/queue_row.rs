@@ -1,4 +1,4 @@
-//! A queue as one line, on the first page and in the list of queues: what could run, what will come later, what went wrong.
+//! A queue as a table row, on the overview and in the list of queues.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use crate::dashboard::requests::resume;
 
 /// A job that waited longer than this for a worker is late: with idle workers it takes milliseconds.
 pub(in crate::dashboard) const LATE: Duration = Duration::from_secs(60);
-/// Ready jobs that fill a bar at least: two of them are no backlog, even where no queue has more.
+/// Minimum number of ready jobs for a full bar: two jobs are not a backlog, even if no queue has more.
 const BAR_FULL_MIN: u64 = 100;
 
-/// A queue as a line.
+/// A queue as a table row.
 pub(in crate::dashboard) struct QueueRow {
     pub(in crate::dashboard) name: String,
     pub(in crate::dashboard) link: String,
-    /// Where its forms go.
+    /// The action of its forms.
     pub(in crate::dashboard) act: String,
-    /// The id of the form that pauses it.
+    /// The id of its pause dialog.
     pub(in crate::dashboard) pop: String,
-    /// Jobs that a worker could take.
+    /// Claimable jobs.
     pub(in crate::dashboard) ready: String,
-    /// Width of their bar, in percent.
+    /// Width of their bar in percent.
     pub(in crate::dashboard) share: String,
     /// Delayed, blocked or parked.
     pub(in crate::dashboard) later: String,
@@ -36,10 +36,10 @@ pub(in crate::dashboard) struct QueueRow {
     pub(in crate::dashboard) held: Option<String>,
     pub(in crate::dashboard) running: String,
     pub(in crate::dashboard) retrying: String,
-    /// Jobs given up in the last hour.
+    /// Jobs that failed in the last hour.
     pub(in crate::dashboard) failed: String,
     pub(in crate::dashboard) is_failing: bool,
-    /// Dead letters that are kept, those redriven among them.
+    /// Stored dead letters, including redriven ones.
     pub(in crate::dashboard) dead: String,
     pub(in crate::dashboard) oldest: Option<String>,
     pub(in crate::dashboard) is_late: bool,
@@ -50,7 +50,7 @@ pub(in crate::dashboard) struct QueueRow {
     pub(in crate::dashboard) can_resume: bool,
 }
 
-/// Queues as lines, their bars beside the fullest one's.
+/// Queues as rows; bars are relative to the longest queue.
 pub(in crate::dashboard) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueRow> {
     let ready = |look: &QueueInfo| of(look, &[JobState::Scheduled]);
     let fullest = looks.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
@@ -87,7 +87,7 @@ pub(in crate::dashboard) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: T
     looks.iter().map(line).collect()
 }
 
-/// How many of a queue's jobs are in one of these states.
+/// The number of a queue's jobs in these states.
 fn of(look: &QueueInfo, states: &[JobState]) -> u64 {
     states.iter().filter_map(|state| look.depth.get(state)).sum()
 }

@@ -1,4 +1,4 @@
-//! Numbers with their meaning, as they stand side by side at the head of a page.
+//! Numbers with labels, side by side at the top of a page.
 
 use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
@@ -11,13 +11,13 @@ use crate::dashboard::pages::health::at_least;
 use crate::dashboard::pages::workers::is_built_in;
 use crate::dashboard::parts::format::{compact, count, span};
 
-/// A number with its meaning.
+/// A number with its label.
 pub(in crate::dashboard) struct StatCard {
     pub(in crate::dashboard) name: &'static str,
     pub(in crate::dashboard) value: String,
     pub(in crate::dashboard) exact: String,
     pub(in crate::dashboard) note: String,
-    /// Where the number is told in full; none for one that stands for itself.
+    /// A link to the details; None if there are none.
     pub(in crate::dashboard) link: Option<&'static str>,
     pub(in crate::dashboard) class: &'static str,
 }
@@ -37,23 +37,23 @@ impl StatCard {
     }
 }
 
-/// What the first page's tiles are made of.
+/// The numbers of the overview.
 pub(in crate::dashboard) struct StatCards<'a> {
     pub(in crate::dashboard) stats: &'a Stats,
     pub(in crate::dashboard) config: &'a Config,
     /// The last hour.
     pub(in crate::dashboard) hour: &'a Minute,
-    /// Dead letters that nobody redrove.
+    /// Dead dead_letters that were not redriven.
     pub(in crate::dashboard) dead: CountResult,
-    /// When retrying jobs come next; empty when they are too many to look at.
+    /// When retrying jobs run next; empty if there are too many to read.
     pub(in crate::dashboard) retries: String,
     pub(in crate::dashboard) now: Timestamp,
 }
 
-/// How soon a retry must come to be named.
+/// How soon a retry must run to be mentioned.
 const SOON: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// The tiles of the first page.
+/// The cards of the overview.
 pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
     let (stats, config, now) = (numbers.stats, numbers.config, numbers.now);
     let of = |states: &[JobState]| -> u64 { states.iter().filter_map(|state| stats.states.get(state)).sum() };
@@ -63,21 +63,21 @@ pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
     let live = live.count();
     let ready = of(&[JobState::Scheduled]).saturating_sub(stats.paused);
     let workers = match (live, known.len() - live) {
-        (0, 0) => "none has come by".to_owned(),
-        (_, 0) => "all answer".to_owned(),
+        (0, 0) => "none registered".to_owned(),
+        (_, 0) => "all responding".to_owned(),
         (_, lost) => format!("{lost} lost"),
     };
     let failed = numbers.hour.failed;
     let retrying = of(&[JobState::Retrying]);
     let retries =
-        if numbers.retries.is_empty() { "failed, will run again".into() } else { numbers.retries.clone() };
-    let letters = StatCard {
+        if numbers.retries.is_empty() { "failed, waiting to retry".into() } else { numbers.retries.clone() };
+    let dead_letters = StatCard {
         value: at_least(numbers.dead),
         exact: at_least(numbers.dead),
         ..StatCard::new(
-            "Dead letters",
+            "Dead dead_letters",
             0,
-            if numbers.dead.jobs > 0 { "need a person" } else { "none, or all redriven" },
+            if numbers.dead.jobs > 0 { "need attention" } else { "none, or all redriven" },
             if numbers.dead.jobs > 0 { "dead_letter" } else { "quiet" },
         )
     };
@@ -100,26 +100,31 @@ pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
             "suspended",
         )
         .to("/jobs?state=suspended,created"),
-        StatCard::new("Failed", failed, "for good, last hour", if failed > 0 { "failed" } else { "quiet" })
-            .to("/jobs?state=failed"),
-        letters.to("/dead"),
+        StatCard::new(
+            "Failed",
+            failed,
+            "permanently, last hour",
+            if failed > 0 { "failed" } else { "quiet" },
+        )
+        .to("/jobs?state=failed"),
+        dead_letters.to("/dead"),
         StatCard::new("Workers", live as u64, workers, "quiet").to("/workers"),
     ]
 }
 
-/// What keeps ready jobs from starting, if anything does.
+/// What prevents ready jobs from starting, if anything does.
 fn held(numbers: &StatCards<'_>) -> String {
     let gate = numbers.config.holds.get(&Scope::Gate);
     match numbers.stats.paused {
-        0 => "wait for a free worker".to_owned(),
+        0 => "waiting for a free worker".to_owned(),
         held if gate.is_some_and(|hold| hold.is_active(numbers.now)) => {
-            format!("{} held by the gate", compact(held))
+            format!("{}, processing is paused", compact(held))
         }
         held => format!("{} held by pauses", compact(held)),
     }
 }
 
-/// When these retrying jobs come next.
+/// When these retrying jobs run next.
 pub(in crate::dashboard) fn retries<'a>(
     jobs: impl IntoIterator<Item = &'a JobRecord>,
     now: Timestamp,

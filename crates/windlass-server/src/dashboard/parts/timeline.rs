@@ -1,5 +1,4 @@
-//! A job's life as a drawing 1000 wide: one lane for all of it, and one for each attempt. Positions only; the page says what
-//! they are.
+//! A job's history as a drawing of width 1000: one lane for the whole job, and one for each attempt.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::dashboard::pages::limits;
 use crate::dashboard::parts::format::{Moment, line, real, span};
 use crate::dashboard::parts::worker_name::worker_name;
 
-/// A stretch of time.
+/// A time span.
 pub(in crate::dashboard) struct TimelineSpan {
     pub(in crate::dashboard) class: &'static str,
     pub(in crate::dashboard) x: String,
@@ -24,7 +23,7 @@ pub(in crate::dashboard) struct TimelineSpan {
 pub(in crate::dashboard) struct AttemptRow {
     pub(in crate::dashboard) number: u32,
     pub(in crate::dashboard) worker: Option<String>,
-    /// What people call it.
+    /// The worker's display name.
     pub(in crate::dashboard) worker_name: String,
     pub(in crate::dashboard) outcome: &'static str,
     pub(in crate::dashboard) started: Moment,
@@ -32,12 +31,12 @@ pub(in crate::dashboard) struct AttemptRow {
     pub(in crate::dashboard) error: Option<String>,
     pub(in crate::dashboard) code: Option<String>,
     pub(in crate::dashboard) category: Option<&'static str>,
-    /// The errors behind its error.
+    /// The underlying errors.
     pub(in crate::dashboard) causes: Vec<String>,
     pub(in crate::dashboard) bar: TimelineSpan,
 }
 
-/// All of it.
+/// The whole timeline.
 pub(in crate::dashboard) struct Timeline {
     pub(in crate::dashboard) life: Vec<TimelineSpan>,
     pub(in crate::dashboard) attempts: Vec<AttemptRow>,
@@ -50,7 +49,7 @@ pub(in crate::dashboard) struct Timeline {
 }
 
 const WIDTH: f64 = 1000.0;
-/// So wide that it can be seen, however short.
+/// Minimum width, so that short spans are visible.
 const WIDTH_MIN: f64 = 4.0;
 
 struct Scale {
@@ -100,7 +99,7 @@ fn outcome_class(outcome: AttemptOutcome) -> &'static str {
     }
 }
 
-/// A job's life so far.
+/// A job's history so far.
 pub(in crate::dashboard) fn timeline(
     job: &JobRecord,
     attempts: &[Attempt],

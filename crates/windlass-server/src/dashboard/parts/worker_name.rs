@@ -1,14 +1,14 @@
-//! What people call a worker: the name it gave itself. Its id is for machines, and for workers that are not known any more.
+//! Display names of workers.
 
 use windlass::job::WorkerId;
 use windlass::store::documents::config::Config;
 
-/// The name of a worker; the end of its id if it has none or is forgotten, any other text as it is.
+/// The name of a worker; the end of its id if it has no name or is no longer known; any other text unchanged.
 pub(in crate::dashboard) fn worker_name(config: &Config, id: &str) -> String {
     let Ok(worker) = id.parse::<WorkerId>() else { return id.to_owned() };
     match config.workers.get(&worker).map(|worker| worker.name.as_str()) {
         Some(name) if !name.is_empty() => name.to_owned(),
-        // The beginning is the moment it registered; the end tells workers apart.
+        // The beginning is the registration time; the end distinguishes workers.
         _ => id.get(24..).unwrap_or(id).to_owned(),
     }
 }

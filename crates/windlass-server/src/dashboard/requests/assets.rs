@@ -1,5 +1,5 @@
-//! Style, script and icon, compiled in. Their address holds a digest of what they are, so browsers may keep them for ever.
-//! While servers of two versions answer at one address, one is asked for the other's: it has its own, which is not to be kept.
+//! Style, script and icon, compiled in. Their path contains a digest of their content, so browsers may cache them forever.
+//! If servers of two versions share an address, a request for the other version gets this version's file, without caching.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     digest.iter().take(6).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 });
 
-/// A short digest of everything here.
+/// A short digest of all assets.
 pub(in crate::dashboard) fn version() -> &'static str {
     &VERSION
 }
@@ -41,7 +41,7 @@ pub(in crate::dashboard) async fn serve(
         "windlass.css" => ("text/css; charset=utf-8", STYLE),
         "windlass.js" => ("text/javascript; charset=utf-8", SCRIPT),
         "icon.svg" => ("image/svg+xml", ICON),
-        _ => return Err(PageError::not_found("there is no such file")),
+        _ => return Err(PageError::not_found("no such file")),
     };
     let keep = if asked == version() { "public, max-age=31536000, immutable" } else { "no-store" };
     let headers = [

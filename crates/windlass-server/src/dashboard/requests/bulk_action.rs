@@ -1,4 +1,4 @@
-//! What can be done to many jobs at once, and to which of them it can be done: what is asked before it happens.
+//! Bulk actions, and the jobs they apply to: the data of the confirmation page.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::dashboard::page::PageError;
 use crate::dashboard::pages::limits;
 use crate::dashboard::parts::format::count;
 
-/// An action on jobs.
+/// A bulk action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::dashboard) enum BulkChoice {
     Suspend,
@@ -24,17 +24,17 @@ pub(in crate::dashboard) enum BulkChoice {
     Delete,
 }
 
-/// Whom an action would touch.
+/// The jobs that an action would affect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::dashboard) struct BulkTarget {
     pub(in crate::dashboard) count: u64,
     /// Whether there may be more than were counted.
     pub(in crate::dashboard) is_more: bool,
-    /// How many there are in each state, if that is known and they are in several.
+    /// Counts by state, if known and if there are several states.
     pub(in crate::dashboard) states: BTreeMap<JobState, u64>,
-    /// Those that were ticked and can be acted on.
+    /// The selected jobs that can be acted on.
     pub(in crate::dashboard) ids: Vec<JobId>,
-    /// Whom it leaves alone.
+    /// Which jobs are skipped.
     pub(in crate::dashboard) remarks: Vec<String>,
 }
 
@@ -49,13 +49,13 @@ impl FromStr for BulkChoice {
             "priority" => BulkChoice::Priority,
             "redrive" => BulkChoice::Redrive,
             "delete" => BulkChoice::Delete,
-            _ => return Err(PageError::invalid("there is no such action")),
+            _ => return Err(PageError::invalid("unknown action")),
         })
     }
 }
 
 impl BulkChoice {
-    /// The word for it in forms.
+    /// The value in forms.
     pub(in crate::dashboard) fn as_str(self) -> &'static str {
         match self {
             BulkChoice::Suspend => "suspend",
@@ -73,12 +73,12 @@ impl BulkChoice {
             BulkChoice::Resume => "Resume",
             BulkChoice::Cancel => "Cancel",
             BulkChoice::Priority => "Change the priority of",
-            BulkChoice::Redrive => "Redrive",
+            BulkChoice::Redrive => "Retry",
             BulkChoice::Delete => "Delete",
         }
     }
 
-    /// The word for what was done.
+    /// The past participle, for messages.
     pub(in crate::dashboard) fn done(self) -> &'static str {
         match self {
             BulkChoice::Suspend => "suspended",
@@ -94,7 +94,7 @@ impl BulkChoice {
         matches!(self, BulkChoice::Cancel | BulkChoice::Delete)
     }
 
-    /// Whether it can be done to a job in this state.
+    /// Whether it is possible in this state.
     fn is_for(self, state: JobState) -> bool {
         match self {
             BulkChoice::Suspend => !state.is_final() && state != JobState::Suspended,
@@ -104,8 +104,8 @@ impl BulkChoice {
         }
     }
 
-    /// The part of a filter that it can be done to; none if there is no such part. One that was redriven is not redriven
-    /// again unawares: whoever means to does so on its page.
+    /// Narrows a filter to jobs in suitable states; None if there are none. Redriven jobs are not redriven again in bulk;
+    /// that is possible on the job's page.
     pub(in crate::dashboard) fn narrowed(self, filter: &Filter) -> Option<Filter> {
         let is_asked = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
         let states: Vec<JobState> =
@@ -117,7 +117,7 @@ impl BulkChoice {
         (!narrowed.states.is_empty()).then_some(narrowed)
     }
 
-    /// The jobs of a filter that it would touch.
+    /// The jobs of a filter that it would affect.
     pub(in crate::dashboard) async fn scope_of_all(
         self,
         store: &Store,
@@ -145,7 +145,7 @@ impl BulkChoice {
         Ok(scope)
     }
 
-    /// Those of these jobs that it would touch.
+    /// The given jobs that it would affect.
     pub(in crate::dashboard) async fn scope_of(
         self,
         store: &Store,
@@ -171,7 +171,7 @@ impl BulkChoice {
         if others > 0 {
             let were = if others == 1 { "is" } else { "are" };
             scope.remarks.push(format!(
-                "{} of those you selected {were} left alone: the state does not allow it, or it is not yours to do.",
+                "{} of the selected jobs {were} skipped: not allowed in their current state, or not permitted.",
                 count(others)
             ));
         }
@@ -190,17 +190,17 @@ impl BulkTarget {
     fn leave_redriven(&mut self, number: u64, is_more: bool) {
         let remark = match (number, is_more) {
             (0, _) => return,
-            (1, false) => "1 was redriven already and is left alone.".to_owned(),
-            (number, false) => format!("{} were redriven already and are left alone.", count(number)),
+            (1, false) => "1 was redriven already and is skipped.".to_owned(),
+            (number, false) => format!("{} were redriven already and are skipped.", count(number)),
             (number, true) => {
-                format!("More than {} were redriven already and are left alone.", count(number))
+                format!("More than {} were redriven already and are skipped.", count(number))
             }
         };
         self.remarks.push(remark);
     }
 }
 
-/// The filter over what this caller may act on: a submitter's own jobs.
+/// Narrows the filter to jobs that the caller may manage: a submitter's own jobs.
 fn own(caller: &Caller, filter: Filter) -> Option<Filter> {
     if !caller.role.manages_own_jobs_only() {
         return Some(filter);
@@ -209,7 +209,7 @@ fn own(caller: &Caller, filter: Filter) -> Option<Filter> {
     (!is_other).then(|| Filter { owner: Some(caller.id.clone()), ..filter })
 }
 
-/// Whether counters know how many fit: it asks for lanes and states alone.
+/// Whether counters know the number of matches: the filter uses only queues, types, tenants and states.
 fn is_counted(filter: &Filter) -> bool {
     let Filter { tenant, states, job_type, queue, .. } = filter.clone();
     *filter == Filter { tenant, states, job_type, queue, ..Filter::default() }
@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn an_action_is_for_jobs_whose_state_allows_it() {
-        let narrowed = |deed: BulkChoice, states: &[JobState]| {
+        let narrowed = |choice: BulkChoice, states: &[JobState]| {
             let filter = Filter { states: states.to_vec(), ..Filter::default() };
-            deed.narrowed(&filter).map(|filter| filter.states)
+            choice.narrowed(&filter).map(|filter| filter.states)
         };
         assert_eq!(narrowed(BulkChoice::Cancel, &[JobState::Cancelled]), None);
         assert_eq!(
@@ -259,8 +259,8 @@ mod tests {
                 (BulkChoice::Redrive, allowed.redrive),
                 (BulkChoice::Delete, allowed.delete),
             ];
-            for (deed, is_offered) in offered {
-                assert_eq!(deed.is_for(state), is_offered, "{deed:?} in {state}");
+            for (choice, is_offered) in offered {
+                assert_eq!(choice.is_for(state), is_offered, "{choice:?} in {state}");
             }
         }
     }

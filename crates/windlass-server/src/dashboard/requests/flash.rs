@@ -1,12 +1,12 @@
-//! What a page says was done stands in the address that the action led to. A seal shows that this server made that address
-//! for this session: a link from elsewhere cannot make a page say that jobs were deleted.
+//! Flash messages: what an action did is in the URL it redirects to, with a signature for this session. A link from another
+//! site cannot make a page claim that jobs were deleted.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::dashboard::requests::form::{Fields, address};
 
-/// The field that says what was done, and the one that seals it.
+/// The fields of the message and of its signature.
 const DONE: &str = "done";
 const SEAL: &str = "seal";
 
@@ -14,20 +14,20 @@ fn of(token: &str, fields: &Fields) -> String {
     let mut hasher = Sha256::new();
     let sealed = fields.pairs().filter(|(name, _)| *name != SEAL);
     for text in [token].into_iter().chain(sealed.flat_map(|(name, value)| [name, value])) {
-        // With its length, so that no two lists of texts are one.
+        // With its length, so that different lists of texts have different hashes.
         hasher.update(text.len().to_le_bytes());
         hasher.update(text);
     }
     hasher.finalize().iter().take(16).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// Whether these fields of an address were sealed with this token.
+/// Whether the message of these fields was signed with this token.
 pub(in crate::dashboard) fn holds(token: &str, fields: &Fields) -> bool {
     let seal = fields.get(SEAL).unwrap_or_default();
     !token.is_empty() && seal.as_bytes().ct_eq(of(token, fields).as_bytes()).into()
 }
 
-/// The address with a seal; none if it says nothing of what was done.
+/// The URL with a signature; None if it has no message.
 pub(in crate::dashboard) fn put(token: &str, location: &str) -> Option<String> {
     let (path, query) = location.split_once('?')?;
     let fields = Fields::parse(query.as_bytes());
@@ -51,7 +51,7 @@ mod tests {
         assert!(!holds("token", &read("/dead?done=redriven&n=3")));
         assert!(
             !holds("", &read(&put("", "/dead?done=redriven").unwrap())),
-            "without a session nothing is done"
+            "there is no action without a session"
         );
         assert_eq!(put("token", "/jobs?state=failed"), None);
     }

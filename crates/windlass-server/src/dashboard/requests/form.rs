@@ -1,5 +1,5 @@
-//! What a browser sends: fields of a form, or of the address. A form is believed only with the token that its page was
-//! given; there is no other way for an action to read one.
+//! Fields of forms and URLs. A form is accepted only with the token of its page (CSRF); actions cannot read a form any
+//! other way.
 
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -12,7 +12,7 @@ use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 use crate::http::is_slow;
 
-/// The field that carries the token.
+/// The field with the token.
 pub(in crate::dashboard) const TOKEN_FIELD: &str = "token";
 
 /// Fields by name, in the order sent.
@@ -24,18 +24,18 @@ impl Fields {
         Fields(form_urlencoded::parse(text).into_owned().collect())
     }
 
-    /// Every field as it was sent.
+    /// Every field as sent.
     pub(in crate::dashboard) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A field's text without spaces around it; none if there is none.
+    /// A field's text, trimmed; None if it is empty or missing.
     pub(in crate::dashboard) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(found, _)| found == name)?;
         Some(found.1.trim()).filter(|text| !text.is_empty())
     }
 
-    /// The same, owned.
+    /// Like [`Fields::get`], owned.
     pub(in crate::dashboard) fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(str::to_owned)
     }
@@ -65,7 +65,7 @@ impl Fields {
         };
         let number: Option<u64> = number.parse().ok();
         let millis = number.and_then(|number| number.checked_mul(millis)).filter(|millis| *millis > 0);
-        let wrong = || PageError::invalid(format!("{name}: write a duration such as 90s, 15m, 2h or 7d"));
+        let wrong = || PageError::invalid(format!("{name}: must be a duration such as 90s, 15m, 2h or 7d"));
         let duration = Duration::from_millis(millis.ok_or_else(wrong)?);
         if duration > windlass::limits::DURATION_MAX {
             return Err(PageError::invalid(format!("{name}: is longer than 100 years")));
@@ -74,7 +74,7 @@ impl Fields {
     }
 }
 
-/// A form that came from one of our own pages.
+/// A form from one of our own pages.
 pub(in crate::dashboard) struct Form(pub(in crate::dashboard) Fields);
 
 impl FromRequest<Dashboard> for Form {
@@ -92,7 +92,7 @@ impl FromRequest<Dashboard> for Form {
     }
 }
 
-/// A form that anybody may send: the one for signing in, when there is no token yet.
+/// A form without a token: the sign-in form.
 pub(in crate::dashboard) struct OpenForm(pub(in crate::dashboard) Fields);
 
 impl FromRequest<Dashboard> for OpenForm {
@@ -106,12 +106,12 @@ impl FromRequest<Dashboard> for OpenForm {
     }
 }
 
-/// Why a form could not be read.
+/// The error for a form that could not be read.
 fn unread(error: &axum::Error) -> PageError {
     if is_slow(error) { PageError::slow_form() } else { PageError::invalid("the form is too large") }
 }
 
-/// The fields of an address.
+/// The fields of a URL.
 pub(in crate::dashboard) struct Query(pub(in crate::dashboard) Fields);
 
 impl FromRequestParts<Dashboard> for Query {
@@ -122,7 +122,7 @@ impl FromRequestParts<Dashboard> for Query {
     }
 }
 
-/// Pairs as the query of an address; nothing for none.
+/// A path with pairs as its query.
 pub(in crate::dashboard) fn address<'a>(
     path: &str,
     pairs: impl IntoIterator<Item = (&'a str, String)>,
@@ -138,7 +138,7 @@ pub(in crate::dashboard) fn address<'a>(
 
 /// Text as one segment of a path.
 pub(in crate::dashboard) fn segment(text: &str) -> String {
-    // What form encoding writes as a plus is a space; in a path it must be written out.
+    // Form encoding writes a space as a plus; a path needs `%20`.
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 

@@ -1,5 +1,4 @@
-//! What a person does to one job. Whether it is allowed is the store's decision; a page shows only what the state machine
-//! would not refuse.
+//! Actions on one job. The store decides what is allowed; the page shows only actions that the state allows.
 
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -13,28 +12,28 @@ use crate::dashboard::page::PageError;
 use crate::dashboard::requests::form::{Fields, Form, address};
 use crate::dashboard::requests::middleware::Visitor;
 
-/// What may be done to a job in its state.
+/// The possible actions in a job's state.
 #[allow(clippy::struct_excessive_bools, reason = "each is a button of its own")]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::dashboard) struct Allowed {
     pub(in crate::dashboard) submit: bool,
     pub(in crate::dashboard) suspend: bool,
-    /// Whether suspending means to decide about a running attempt.
+    /// Whether it is running, so that suspending needs a mode.
     pub(in crate::dashboard) is_running: bool,
     pub(in crate::dashboard) resume: bool,
-    /// Whether a suspension waits for the running attempt to end, which a resume withdraws.
+    /// Whether a suspension is waiting for the running attempt to end; a resume withdraws it.
     pub(in crate::dashboard) withdraw: bool,
     pub(in crate::dashboard) cancel: bool,
     pub(in crate::dashboard) prioritise: bool,
     pub(in crate::dashboard) signal: bool,
     pub(in crate::dashboard) redrive: bool,
-    /// Whether redriving would do again what was done well.
+    /// Whether the job completed, so that redriving would repeat it.
     pub(in crate::dashboard) is_repeat: bool,
     pub(in crate::dashboard) delete: bool,
 }
 
 impl Allowed {
-    /// What the state machine would not refuse now.
+    /// The actions that the state allows.
     pub(in crate::dashboard) fn in_state_of(job: &JobRecord, now: Timestamp) -> Allowed {
         let is_allowed = |event: &Event| transition(job, event, now).is_ok();
         let is_final = job.state.is_final();
@@ -62,17 +61,17 @@ impl Allowed {
     }
 }
 
-/// The mode of suspension that a word means.
+/// Parses a suspend mode.
 pub(in crate::dashboard) fn mode(word: &str) -> Result<SuspendMode, PageError> {
     match word {
         "idle_only" => Ok(SuspendMode::IdleOnly),
         "graceful" => Ok(SuspendMode::Graceful),
         "aggressive" => Ok(SuspendMode::Aggressive),
-        _ => Err(PageError::invalid("mode: choose idle_only, graceful or aggressive")),
+        _ => Err(PageError::invalid("mode: must be idle_only, graceful or aggressive")),
     }
 }
 
-/// The priority a form asks for.
+/// The priority in a form.
 pub(in crate::dashboard) fn priority(form: &Fields) -> Result<Priority, PageError> {
     form.need("value")?.parse().map_err(|problem| PageError::invalid(format!("priority: {problem}")))
 }
@@ -97,7 +96,7 @@ pub(in crate::dashboard) async fn act(
         "priority" => (JobAction::Priority(priority(&form)?), "priority"),
         "signal" => return signal(&board, &visitor, id, &form).await,
         "redrive" => {
-            // Each time makes another copy of it: a second one must be meant.
+            // Each redrive creates another copy: a second one must be intended.
             let (reset_checkpoints, only_once) =
                 (form.get("reset_checkpoints").is_some(), form.get("again").is_none());
             let how = Redrive { reset_checkpoints, only_once };
@@ -108,7 +107,7 @@ pub(in crate::dashboard) async fn act(
             store.delete(caller, id).await?;
             return Ok(Redirect::to("/jobs?done=deleted").into_response());
         }
-        _ => return Err(PageError::invalid("there is no such action")),
+        _ => return Err(PageError::invalid("unknown action")),
     };
     let acted = store.act(caller, id, act).await?;
     Ok(back(id, if acted.is_changed { done } else { "unchanged" }))
@@ -122,7 +121,7 @@ async fn signal(
 ) -> Result<Response, PageError> {
     let value = form.get("value").unwrap_or("null");
     let parsed: Result<serde_json::Value, _> = serde_json::from_str(value);
-    parsed.map_err(|error| PageError::invalid(format!("value: is no JSON: {error}")))?;
+    parsed.map_err(|error| PageError::invalid(format!("value: is not JSON: {error}")))?;
     board.store().signal(&visitor.caller, id, form.need("name")?, value.as_bytes().to_vec()).await?;
     Ok(back(id, "signalled"))
 }

@@ -1,5 +1,5 @@
-//! What every request to the dashboard passes: no page of another site acts through it, nobody without a key gets in once
-//! there are keys, and no answer can be framed, sniffed, cached or made to run a foreign script.
+//! Middleware of the dashboard: rejects cross-site requests, requires sign-in once there are keys, and sets headers against
+//! framing, sniffing, caching and foreign scripts.
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
@@ -18,27 +18,27 @@ use crate::http::request::held::held;
 use crate::http::trace_of;
 use crate::server::Peer;
 
-/// No script, style or frame but our own, and none of them inline (RELIABILITY S12).
+/// Only our own scripts, styles and frames, none of them inline (RELIABILITY S12).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-/// Who looks at a page.
+/// The visitor of a page.
 #[derive(Debug, Clone)]
 pub(in crate::dashboard) struct Visitor {
-    /// In whose name the store is asked.
+    /// The caller whose permissions apply.
     pub(in crate::dashboard) caller: Caller,
-    /// What a form must carry to be believed.
+    /// The token that forms must contain.
     pub(in crate::dashboard) form_token: String,
-    /// Whether anybody on this machine is let in, because there are no keys.
+    /// Whether local access is open because there are no keys.
     pub(in crate::dashboard) is_local: bool,
-    /// `light`, `dark`, or empty for what the system says.
+    /// `light`, `dark`, or empty for the system's setting.
     pub(in crate::dashboard) theme: &'static str,
-    /// Stands for what had happened when the page was asked for; see [`Live::seen`](crate::dashboard::requests::refresh::Live::seen).
+    /// The state of the change counter when the page was requested; see [`Live::seen`](crate::dashboard::requests::refresh::Live::seen).
     pub(in crate::dashboard) seen: u64,
 }
 
 impl Visitor {
-    /// Whether the role allows it at all.
+    /// Whether the role has the permission.
     pub(in crate::dashboard) fn may(&self, permission: Permission) -> bool {
         self.caller.require(permission).is_ok()
     }
@@ -48,11 +48,11 @@ impl FromRequestParts<Dashboard> for Visitor {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _board: &Dashboard) -> Result<Visitor, PageError> {
-        Ok(parts.extensions.get::<Visitor>().cloned().expect("the guard lets nobody else through"))
+        Ok(parts.extensions.get::<Visitor>().cloned().expect("the middleware admits nobody else"))
     }
 }
 
-/// Lets a request through, or answers it.
+/// Checks a request and runs it.
 pub(in crate::dashboard) async fn guard(
     State(board): State<Dashboard>,
     mut request: Request,
@@ -80,13 +80,13 @@ pub(in crate::dashboard) async fn guard(
             finish(next.run(request).await, &nobody(theme), back.as_deref())
         }
         Ok(None) => turn_away(&request),
-        Err(trouble) => page::trouble(&trouble, &nobody(theme), back.as_deref()),
+        Err(error) => page::error_page(&error, &nobody(theme), back.as_deref()),
     };
     harden(response.headers_mut());
     response
 }
 
-/// Only where an action leads to is sealed: what it says was done, was.
+/// Signs the flash message in an action's redirect.
 fn seal_what_was_done(headers: &mut HeaderMap, visitor: &Visitor) {
     let location = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
     let sealed = location.and_then(|location| flash::put(&visitor.form_token, location));
@@ -95,19 +95,19 @@ fn seal_what_was_done(headers: &mut HeaderMap, visitor: &Visitor) {
     }
 }
 
-/// Puts a page around what went wrong.
+/// Renders errors as a page.
 fn finish(mut response: Response, visitor: &Visitor, back: Option<&str>) -> Response {
-    if let Some(trouble) = response.extensions_mut().remove::<PageError>() {
-        return page::trouble(&trouble, visitor, back);
+    if let Some(error) = response.extensions_mut().remove::<PageError>() {
+        return page::error_page(&error, visitor, back);
     }
-    // What is refused because its path cannot be read is refused in plain text.
+    // Errors of path parsing are plain text.
     let is_plain = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/plain");
     let is_unread = response.status() == StatusCode::BAD_REQUEST
         && response.headers().get(header::CONTENT_TYPE).is_some_and(is_plain);
-    if is_unread { page::trouble(&PageError::unreadable(), visitor, back) } else { response }
+    if is_unread { page::error_page(&PageError::unreadable(), visitor, back) } else { response }
 }
 
-/// The page of ours from which a request came, if it was another.
+/// The page of this site that sent the request, if it was another one.
 fn came_from(request: &Request) -> Option<String> {
     let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let path = text(header::REFERER)?.split_once("://")?.1.strip_prefix(text(header::HOST)?)?;
@@ -115,7 +115,7 @@ fn came_from(request: &Request) -> Option<String> {
     Some(within(Some(path))).filter(|_| !is_here && path.starts_with('/'))
 }
 
-/// What can be had without being signed in: the way in, and what it looks like.
+/// Paths that need no sign-in: the sign-in page and its assets.
 fn is_open(path: &str) -> bool {
     path == "/sign-in" || path.starts_with("/assets/")
 }
@@ -125,7 +125,7 @@ fn nobody(theme: &'static str) -> Visitor {
     Visitor { caller, form_token: String::new(), is_local: false, theme, seen: 0 }
 }
 
-/// A page's reader is sent to sign in; a script is told.
+/// Redirects a page to sign-in; returns 401 to a script.
 fn turn_away(request: &Request) -> Response {
     let is_page = [Method::GET, Method::HEAD].contains(request.method()) && request.uri().path() != "/live";
     let mode = request.headers().get("sec-fetch-mode").and_then(|mode| mode.to_str().ok());
@@ -133,23 +133,23 @@ fn turn_away(request: &Request) -> Response {
     if !is_page && !is_form {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    // A form is not sent again: its reader comes back to the page it was on.
+    // A form is not sent again: the visitor returns to the page of the form.
     let back = is_form.then(|| came_from(request).unwrap_or_else(|| "/".to_owned()));
     let here = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let asked = back.as_deref().unwrap_or(here);
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", asked).finish();
-    let door = format!("/sign-in?{query}");
+    let sign_in_url = format!("/sign-in?{query}");
     match site(request.headers()) {
-        // A browser keeps the cookie to itself when a link elsewhere leads here. Asked from a page of ours it shows it, so
-        // that whoever is signed in comes through the door at once.
+        // Browsers do not send the cookie when another site links here. A redirect from our own page sends it, so that a
+        // signed-in visitor gets in at once.
         Some("cross-site" | "same-site") => {
-            page::pass_on(&door).unwrap_or_else(|_| Redirect::to(&door).into_response())
+            page::pass_on(&sign_in_url).unwrap_or_else(|_| Redirect::to(&sign_in_url).into_response())
         }
-        Some(_) | None => Redirect::to(&door).into_response(),
+        Some(_) | None => Redirect::to(&sign_in_url).into_response(),
     }
 }
 
-/// Which site's page made a browser ask, as it says.
+/// The `Sec-Fetch-Site` header.
 fn site(headers: &HeaderMap) -> Option<&str> {
     headers.get("sec-fetch-site").and_then(|value| value.to_str().ok())
 }
@@ -172,7 +172,7 @@ async fn authenticate(
     Ok(visitor)
 }
 
-/// Who a request comes from; nobody if not signed in.
+/// Authenticates a request; None if not signed in.
 pub(in crate::dashboard) async fn identify(
     board: &Dashboard,
     headers: &HeaderMap,
@@ -203,8 +203,8 @@ fn theme(headers: &HeaderMap) -> &'static str {
     }
 }
 
-/// A page of another site must not act through its reader's browser, nor make this server work (RELIABILITY S11). Following
-/// a link here is fine.
+/// Rejects requests that a page of another site sends through a browser (RELIABILITY S11). Following a link here is
+/// allowed.
 fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), PageError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let host = text("host").unwrap_or_default();
@@ -223,12 +223,15 @@ fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), PageEr
     if is_fine { Ok(()) } else { Err(PageError::forbidden("this request came from another site")) }
 }
 
-/// Without keys, being on this machine is the only proof there is: a name that an attacker points at it is none.
+/// Without keys, a local connection is the only proof of identity: a foreign host name (DNS rebinding) is rejected.
 fn refuse_foreign_hosts(headers: &HeaderMap) -> Result<(), PageError> {
     if names_this_machine(headers) {
         return Ok(());
     }
-    Err(PageError::forbidden("without keys the dashboard is for its own machine: open it as localhost"))
+    Err(PageError::forbidden(
+        "without API keys the dashboard accepts requests from its own machine only: \
+        open it as localhost",
+    ))
 }
 
 fn harden(headers: &mut HeaderMap) {

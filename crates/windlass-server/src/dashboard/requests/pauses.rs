@@ -1,4 +1,4 @@
-//! The gate: nothing starts while it is closed, for everybody, for a tenant or for a type.
+//! Pauses of processing: for all jobs, for a tenant or for a type.
 
 use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -12,7 +12,7 @@ use crate::dashboard::requests::form::{Fields, Form, address};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
 
-/// What a form means to close or open, and for whom: a tenant, a type, or a type of one tenant.
+/// What a form pauses or resumes, and as which caller: a tenant, a type, or a type of one tenant.
 fn target(form: &Fields, visitor: &Visitor) -> Result<(Target, Caller), PageError> {
     let tenant = form.get("tenant").map(Tenant::new).transpose();
     let tenant = tenant.map_err(|problem| PageError::invalid(format!("tenant: {problem}")))?;
@@ -40,7 +40,7 @@ pub(in crate::dashboard) async fn act(
             (store.pause(&caller, target, pause).await?, "closed")
         }
         "open" => (store.resume(&caller, target, form.text("reason")).await?, "opened"),
-        _ => return Err(PageError::invalid("there is no such action")),
+        _ => return Err(PageError::invalid("unknown action")),
     };
     let done = if is_changed { done } else { "unchanged" };
     let part = ["tenant", "type"].into_iter().filter_map(|name| Some((name, form.text(name)?)));

@@ -1,5 +1,5 @@
-//! What tells open pages to refresh. One look-out for all of them notices that something happened, at most once a second;
-//! the pages then ask for themselves again, as whoever is signed in. Nothing of what happened goes over the stream.
+//! The refresh stream of open pages. One listener for all of them notices changes, at most once a second; the pages then
+//! reload with their visitor's permissions. The stream itself contains no data.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -26,20 +26,20 @@ use crate::dashboard::requests::form::Query;
 use crate::dashboard::requests::middleware::{self, Visitor};
 use crate::dashboard::{Dashboard, pages::limits};
 
-/// What the look-out says.
+/// A notification of the listener.
 #[derive(Debug, Default)]
 struct Announcement {
-    /// Grows with every one.
+    /// Increases with every notification.
     number: u64,
     change: Change,
 }
 
-/// The look-out and those who listen to it.
+/// The change listener and its subscribers.
 pub(in crate::dashboard) struct Live {
-    /// The look-out's announcements, while there is one.
+    /// The listener's notifications, while it runs.
     announced: Mutex<Option<watch::Receiver<Arc<Announcement>>>>,
     places: Places,
-    /// Makes numbers of changes into words that tell a tenant nothing of how busy others are.
+    /// Hashes change numbers, so that a tenant cannot see how active others are.
     veil: RandomState,
 }
 
@@ -49,10 +49,10 @@ impl Default for Live {
     }
 }
 
-/// Places for streams: so many in all, and so many for each key.
+/// Slots for streams, limited in total and per key.
 struct Places {
     all: Arc<Semaphore>,
-    /// Those of callers who have any.
+    /// Callers with open streams.
     each: std::sync::Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
@@ -63,7 +63,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A place for one more stream of this caller, for as long as it is held.
+    /// Takes a slot for a stream of this caller.
     fn take(&self, caller: &str) -> Option<[OwnedSemaphorePermit; 2]> {
         let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);
         each.retain(|_, own| own.available_permits() < limits::STREAMS_PER_KEY_MAX);
@@ -74,16 +74,16 @@ impl Places {
 }
 
 impl Live {
-    /// Stands for everything that has happened in this process: the same as long as nothing more does.
+    /// Identifies the state of this process's changes: equal as long as nothing changes.
     pub(in crate::dashboard) fn seen(&self, store: &Store) -> u64 {
         self.veil.hash_one(store.changed())
     }
 }
 
-/// Announcements; the look-out starts with the first listener and ends with the last.
+/// Subscribes to notifications; the listener starts with the first subscriber and ends with the last.
 async fn listen(board: &Dashboard) -> watch::Receiver<Arc<Announcement>> {
     let mut announced = board.0.live.announced.lock().await;
-    // One receiver is kept here, so a closed channel means that the look-out has ended.
+    // One receiver is kept here, so a closed channel means that the listener has ended.
     if let Some(receiver) = announced.as_ref().filter(|receiver| receiver.has_changed().is_ok()) {
         return receiver.clone();
     }
@@ -95,21 +95,21 @@ async fn listen(board: &Dashboard) -> watch::Receiver<Arc<Announcement>> {
 
 async fn look_out(board: Dashboard, sender: watch::Sender<Arc<Announcement>>) {
     let mut commits = board.store().changes();
-    // Its own: a page of the trail that moves on with another's news would swallow it here.
+    // Its own cursor: sharing it with a page of the audit trail would lose changes.
     let tail = Tail::default();
     let _not_now = tail.last(board.store()).await;
     let mut number = 0;
-    // The receiver kept for newcomers is one; without others nobody listens.
+    // The receiver kept here is one; without others there is no subscriber.
     while sender.receiver_count() > 1 {
         let mut change = match tokio::time::timeout(limits::LIVE_EVERY, commits.recv()).await {
             Ok(Ok(change)) => (*change).clone(),
             Ok(Err(RecvError::Lagged(_))) => Change::for_all(),
             Ok(Err(RecvError::Closed)) => return,
-            // What other processes do shows in the trail.
+            // Changes by other processes show in the audit trail.
             Err(_silence) if tail.has_moved(board.store()).await.unwrap_or(false) => Change::for_all(),
             Err(_silence) => continue,
         };
-        // Let more come, so that a burst is one refresh.
+        // Wait a little, so that a burst is one refresh.
         tokio::time::sleep(limits::LIVE_EVERY / 4).await;
         loop {
             match commits.try_recv() {
@@ -149,7 +149,7 @@ pub(in crate::dashboard) async fn stream(
     ([(header::CONTENT_TYPE, content_type)], Body::new(Stream(receiver))).into_response()
 }
 
-/// Tells one page, until it is gone or its reader is signed out.
+/// Notifies one page until it disconnects or its visitor is signed out.
 async fn send_event(
     board: &Dashboard,
     visitor: &Visitor,
@@ -158,19 +158,19 @@ async fn send_event(
     sender: &mpsc::Sender<Bytes>,
 ) {
     let mut changes = listen(board).await;
-    // The browser comes back by itself, soon but not all at once after a restart.
+    // The browser reconnects by itself, soon but not all at once after a restart.
     if sender.send(Bytes::from_static(b"retry: 2000\n\nevent: ready\ndata: 0\n\n")).await.is_err() {
         return;
     }
     let mut last = looks(board, visitor, job).await;
-    // What happened between the page and its stream would otherwise show only with the next change.
+    // Changes between the page and its stream would otherwise show only with the next change.
     let is_behind = seen.is_some_and(|seen| seen != board.0.live.seen(board.store()));
     if is_behind && sender.send(changed(0)).await.is_err() {
         return;
     }
-    let (mut told, mut is_owed) = (Stopwatch::start(), false);
+    let (mut since_sent, mut is_owed) = (Stopwatch::start(), false);
     loop {
-        let idle = limits::LIVE_IDLE_EVERY.saturating_sub(told.elapsed());
+        let idle = limits::LIVE_IDLE_EVERY.saturating_sub(since_sent.elapsed());
         let wait = if job.is_some() { idle.min(limits::LIVE_EVERY) } else { idle };
         let heard = tokio::time::timeout(wait, changes.changed()).await;
         let signed_in = middleware::identify(board, headers).await;
@@ -179,19 +179,19 @@ async fn send_event(
         }
         let announcement = changes.borrow_and_update().clone();
         is_owed |= heard.is_ok() && announcement.change.concerns(&visitor.caller);
-        // A job's own page looks for itself: its log and progress are no events. What is around the job shows there too.
+        // A job's page also polls the job: log lines and progress are not events. Changes of other objects show there too.
         let now = looks(board, visitor, job).await;
         let patience = if job.is_some() { limits::LIVE_AROUND_EVERY } else { Duration::ZERO };
         let is_due = now != last
-            || (is_owed && told.elapsed() >= patience)
-            || told.elapsed() >= limits::LIVE_IDLE_EVERY;
+            || (is_owed && since_sent.elapsed() >= patience)
+            || since_sent.elapsed() >= limits::LIVE_IDLE_EVERY;
         if !is_due {
             continue;
         }
         if sender.send(changed(announcement.number)).await.is_err() {
             return;
         }
-        (last, told, is_owed) = (now, Stopwatch::start(), false);
+        (last, since_sent, is_owed) = (now, Stopwatch::start(), false);
     }
 }
 
@@ -199,7 +199,7 @@ fn changed(number: u64) -> Bytes {
     Bytes::from(format!("event: change\ndata: {number}\n\n"))
 }
 
-/// What of a job shows on its page and changes as it lives.
+/// The parts of a job that its page shows and that change while it runs.
 async fn looks(board: &Dashboard, visitor: &Visitor, job: Option<JobId>) -> Option<String> {
     let found = board.store().job(&visitor.caller, job?).await.ok()??;
     let details = &found.details;
@@ -216,7 +216,7 @@ async fn looks(board: &Dashboard, visitor: &Visitor, job: Option<JobId>) -> Opti
     ))
 }
 
-/// The stream as the body of an answer.
+/// The stream as a response body.
 struct Stream(mpsc::Receiver<Bytes>);
 
 impl hyper::body::Body for Stream {
@@ -239,9 +239,9 @@ mod tests {
     fn a_key_that_opens_page_after_page_leaves_places_for_others() {
         let places = Places::default();
         let held: Vec<_> = (0..limits::STREAMS_PER_KEY_MAX).map(|_| places.take("ada").unwrap()).collect();
-        assert!(places.take("ada").is_none(), "its share is taken");
+        assert!(places.take("ada").is_none(), "its slots are in use");
         assert!(places.take("grace").is_some());
         drop(held);
-        assert!(places.take("ada").is_some(), "it is given back");
+        assert!(places.take("ada").is_some(), "it is released");
     }
 }

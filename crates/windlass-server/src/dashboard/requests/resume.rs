@@ -1,5 +1,5 @@
-//! Who can resume a pause, and how: one tenant's pause of a queue or type is that tenant's, and an admin resumes it in that
-//! tenant's name. Lists of pauses have one form for all of them; what it resumes is said by the pause's own scope.
+//! Who can resume a pause, and how. A tenant's own pause of a queue or type belongs to that tenant, and an admin resumes it
+//! in that tenant's name. Lists of pauses share one form; its scope field selects the pause.
 
 use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -13,8 +13,8 @@ use crate::dashboard::page::PageError;
 use crate::dashboard::requests::form::{Form, segment};
 use crate::dashboard::requests::middleware::Visitor;
 
-/// Whether a queue's or type's pause is one that this visitor's own button on its page resumes: everybody's for an admin, the
-/// own tenant's for anybody else.
+/// Whether the visitor's button on the page of a queue or type resumes this pause: for an admin the pause of all tenants,
+/// for others their own tenant's.
 pub(in crate::dashboard) fn is_theirs(hold: &PauseRecord, visitor: &Visitor) -> bool {
     let tenant = match &hold.scope {
         Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant,
@@ -23,7 +23,7 @@ pub(in crate::dashboard) fn is_theirs(hold: &PauseRecord, visitor: &Visitor) -> 
     visitor.may(Permission::Pause) && *tenant == visitor.caller.tenant
 }
 
-/// What a form must carry to resume this pause; nothing for who cannot.
+/// The scope field of the resume form; None if the visitor may not resume the pause.
 pub(in crate::dashboard) fn scope(hold: &PauseRecord, visitor: &Visitor, config: &Config) -> Option<String> {
     let can_resume = visitor.may(Permission::Administer)
         || match &hold.scope {
@@ -37,7 +37,7 @@ pub(in crate::dashboard) fn scope(hold: &PauseRecord, visitor: &Visitor, config:
     can_resume.then(|| serde_json::to_string(&hold.scope).expect("a scope is plain data"))
 }
 
-/// Somebody who speaks for one tenant: an admin for any, everybody else for the own one.
+/// A caller for one tenant: an admin for any, others for their own.
 pub(in crate::dashboard) fn speaking_for(
     visitor: &Visitor,
     tenant: Option<Tenant>,
@@ -57,7 +57,7 @@ pub(in crate::dashboard) async fn act(
     Form(form): Form,
 ) -> Result<Response, PageError> {
     let scope: Scope =
-        serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is none"))?;
+        serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is invalid"))?;
     let own_page = match &scope {
         Scope::Queue { queue, .. } => format!("/queues/{}", segment(queue.as_str())),
         Scope::Type { job_type, .. } => format!("/types/{}", segment(job_type.as_str())),

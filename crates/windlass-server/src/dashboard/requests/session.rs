@@ -1,5 +1,5 @@
-//! Who is signed in: a random token in a cookie, and behind it, in this process only, the key it stands for. The key is
-//! asked for again with every request, so a revoked one ends its sessions too. Sessions do not outlive the process.
+//! Sessions: a random token in a cookie, mapped to an API key in this process. The key is verified with every request, so
+//! revoking it ends its sessions. Sessions do not survive a restart.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,16 +11,15 @@ use windlass::entropy::Entropy;
 
 use crate::dashboard::pages::limits;
 
-/// A session, by its token's hash: reading this map does not let anybody in.
+/// Sessions by the hash of their token, so that reading this map grants no access.
 #[derive(Default)]
 pub(in crate::dashboard) struct Sessions(Mutex<HashMap<[u8; 32], Session>>);
 
-/// One that is signed in.
+/// A session.
 #[derive(Clone)]
 pub(in crate::dashboard) struct Session {
-    /// The key's secret.
     pub(in crate::dashboard) secret: String,
-    /// What forms must carry.
+    /// The token that forms must contain.
     pub(in crate::dashboard) form_token: String,
     began_at: Timestamp,
     seen_at: Timestamp,
@@ -33,7 +32,7 @@ impl Session {
     }
 }
 
-/// 256 bits that nobody can guess.
+/// 256 random bits.
 pub(in crate::dashboard) fn token(entropy: &Entropy) -> String {
     format!("{:032x}{:032x}", entropy.bits(), entropy.bits())
 }
@@ -42,7 +41,7 @@ fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-/// Ends the session that was idle longest, of those that may be.
+/// Drops the session that was idle longest among those that match.
 fn drop_idlest(map: &mut HashMap<[u8; 32], Session>, may_be: impl Fn(&Session) -> bool) {
     let sessions = map.iter().filter(|(_, session)| may_be(session));
     let idlest = sessions.min_by_key(|(_, session)| session.seen_at).map(|(key, _)| *key);
@@ -54,7 +53,7 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a session for the holder of a secret; the answer is its token.
+    /// Starts a session for a secret; returns its token.
     pub(in crate::dashboard) fn begin(&self, secret: &str, entropy: &Entropy, now: Timestamp) -> String {
         let token_text = token(entropy);
         let session =
@@ -74,7 +73,7 @@ impl Sessions {
         token_text
     }
 
-    /// The session with this token, if it is not over.
+    /// The session with this token, unless it has expired.
     pub(in crate::dashboard) fn find(&self, token: &str, now: Timestamp) -> Option<Session> {
         let mut map = self.map();
         let key = hash(token);
@@ -93,12 +92,13 @@ impl Sessions {
     }
 }
 
-/// The name of the cookie. With TLS the browser itself then keeps other hosts and plain connections from setting it.
+/// The name of the cookie. With TLS, the `__Host-` prefix makes the browser reject it from other hosts and plain
+/// connections.
 pub(in crate::dashboard) fn cookie_name(is_secure: bool) -> &'static str {
     if is_secure { "__Host-windlass" } else { "windlass-session" }
 }
 
-/// The header that sets the cookie; an empty token takes it away.
+/// The header that sets the cookie; an empty token removes it.
 pub(in crate::dashboard) fn cookie(token: &str, is_secure: bool) -> HeaderValue {
     let (name, secure) = (cookie_name(is_secure), if is_secure { "; Secure" } else { "" });
     let age = if token.is_empty() { 0 } else { limits::SESSION_LIFE_MAX.as_secs() };
@@ -151,7 +151,7 @@ mod tests {
             .collect();
         let now = later.plus(Duration::from_secs(1_000));
         assert!(sessions.find(&other, now).is_some(), "the idlest of all, but another key's");
-        assert!(sessions.find(&tokens[0], now).is_none(), "the key's own idlest made room");
+        assert!(sessions.find(&tokens[0], now).is_none(), "the key's own idlest session was dropped");
         assert!(sessions.find(&tokens[1], now).is_some());
     }
 

@@ -1,5 +1,5 @@
-//! Settings as a form changes them: only what a person touched. Every field comes with what the page showed in it, as
-//! `was_…`; where both are the same, the setting stays as it is, whoever has changed it since.
+//! Settings forms: only changed fields are saved. Every field is sent with the value the page showed, as `was_…`; if both
+//! are equal the setting is not changed, even if another person changed it meanwhile.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use windlass::store::documents::settings::patch::Field;
 use crate::dashboard::page::PageError;
 use crate::dashboard::requests::form::Fields;
 
-/// Whether a field says something else than the page did; one that was not sent says nothing.
+/// Whether a field differs from the value the page showed; a field that was not sent does not.
 pub(in crate::dashboard) fn is_touched(form: &Fields, name: &str) -> bool {
     let was = format!("was_{name}");
     let is_sent = form.all(name).next().is_some();
     is_sent && (form.all(&was).next().is_none() || form.get(name) != form.get(&was))
 }
 
-/// What becomes of a setting: kept unless touched, cleared when emptied, otherwise what `read` makes of the field.
+/// The change of a setting: none unless the field changed, cleared if it is empty, otherwise the result of `read`.
 pub(in crate::dashboard) fn field<T>(
     form: &Fields,
     name: &str,
@@ -32,7 +32,7 @@ pub(in crate::dashboard) fn number(form: &Fields, name: &str) -> Result<Field<u6
     field(form, name, |text| parse_integer(name, text))
 }
 
-/// A number out of the text of a field.
+/// Parses the number in a field.
 pub(in crate::dashboard) fn parse_integer(name: &str, text: &str) -> Result<u64, PageError> {
     text.parse().map_err(|_| PageError::invalid(format!("{name}: `{text}` is not a whole number")))
 }
@@ -42,7 +42,7 @@ pub(in crate::dashboard) fn duration(form: &Fields, name: &str) -> Result<Field<
     if is_touched(form, name) { Ok(form.duration(name)?.into()) } else { Ok(Field::Keep) }
 }
 
-/// A box that is ticked or not; nothing if it was left alone. Browsers do not send one that is not ticked.
+/// A checkbox; None if it did not change. Browsers do not send unchecked boxes.
 pub(in crate::dashboard) fn tick(form: &Fields, name: &str) -> Option<bool> {
     let is_ticked = form.get(name).is_some();
     let was = format!("was_{name}");
@@ -59,7 +59,7 @@ pub(in crate::dashboard) fn amount(form: &Fields, name: &str) -> Result<Field<u6
         let is_plain = !whole.is_empty() && part.len() <= 2 && !text.ends_with('.');
         let is_plain = is_plain && (whole.chars().chain(part.chars())).all(|c| c.is_ascii_digit());
         let cents = is_plain.then(|| format!("{whole}{part:0<2}").parse().ok()).flatten();
-        cents.ok_or_else(|| PageError::invalid(format!("{name}: write an amount such as 250 or 250.50")))
+        cents.ok_or_else(|| PageError::invalid(format!("{name}: must be an amount such as 250 or 250.50")))
     })
 }
 
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(read("n=6&was_n=5"), Some(Field::Set(6)));
         assert_eq!(read("n=&was_n=5"), Some(Field::Clear));
         assert_eq!(read("n=5&was_n="), Some(Field::Set(5)));
-        // Sent without what was shown, as a script would: it means what it says.
+        // Sent without the shown value, as by a script: the value is set.
         assert_eq!(read("n=5"), Some(Field::Set(5)));
         assert_eq!(read("n="), Some(Field::Clear));
         assert_eq!(read("n=five"), None);

@@ -1,4 +1,4 @@
-//! Events as they are sent, encoded once for all streams that hear of them as they happen.
+//! Events in encoded form, encoded once for all streams that receive them live.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,21 +9,21 @@ use windlass::audit::Record;
 use crate::http::wire::record::RecordView;
 use crate::limits;
 
-/// The last events, by where their record is in memory. The records are kept along, so that no other record is there.
+/// The latest events, by the address of their record in memory. The records are kept, so that the address stays unique.
 #[derive(Default)]
 pub(crate) struct EncodedEvents(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
     events: HashMap<usize, (Arc<Record>, Bytes)>,
-    /// The oldest first.
+    /// Oldest first.
     order: VecDeque<usize>,
 }
 
 impl EncodedEvents {
-    /// The record as an event.
+    /// The encoded record.
     pub(crate) fn of(&self, record: &Arc<Record>) -> Bytes {
-        // Read from the trail for one stream alone.
+        // The record was read from the store for a single stream.
         if Arc::strong_count(record) == 1 {
             return encode(record);
         }
@@ -55,11 +55,11 @@ impl Kept {
     }
 }
 
-/// What is not kept has no number, so that nobody tries to resume from it.
+/// Events that are not stored have no number, so that clients do not try to resume from them.
 fn encode(record: &Record) -> Bytes {
     let (seq, name) = (record.seq, record.event.as_str());
     let view = RecordView::from(record.clone());
-    let data = serde_json::to_string(&view).expect("what is answered is plain data");
+    let data = serde_json::to_string(&view).expect("responses are plain data");
     let id = if seq > 0 { format!("id: {seq}\n") } else { String::new() };
     Bytes::from(format!("{id}event: {name}\ndata: {data}\n\n"))
 }
@@ -96,7 +96,7 @@ mod tests {
         let shared = first.clone();
         assert_eq!(encoded.of(&first).as_ptr(), encoded.of(&shared).as_ptr());
         assert!(encoded.of(&first).starts_with(b"id: 1\nevent: "));
-        // Those that are not kept in the trail all have the number 0, and are still told apart.
+        // Events that are not stored all have the number 0 and must still be distinguished.
         let (one, other) = (record(0), record(0));
         let (_shared, _too) = (one.clone(), other.clone());
         assert_ne!(encoded.of(&one).as_ptr(), encoded.of(&other).as_ptr());

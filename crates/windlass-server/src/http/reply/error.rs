@@ -1,5 +1,5 @@
-//! The one shape of every refusal: `{"error": {"code", "message", "details"?}}`, and which status and code each error of
-//! the library has. Codes are stable; programs match them.
+//! Error responses: `{"error": {"code", "message", "details"?}}`, and the status and code of each library error. Codes are
+//! stable; programs match on them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use windlass::error::{
 use windlass::job::Action;
 use windlass::limits::OVERLOADED_RETRY_AFTER;
 
-/// A refused request.
+/// An error response.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -26,23 +26,22 @@ pub(crate) struct ApiError {
     retry_after: Option<Duration>,
 }
 
-/// A refusal as it is sent.
+/// The body of an error response.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
 pub(crate) struct ErrorBody {
     error: ErrorFields,
 }
 
-/// What was wrong.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ErrorFields")]
 pub(crate) struct ErrorFields {
-    /// A stable word for programs.
+    /// A stable code for programs.
     #[schemars(schema_with = "codes")]
     code: String,
-    /// A sentence for people.
+    /// A message for people.
     message: String,
-    /// What exactly: the field, the state, the job that is in the way.
+    /// Further data: the field, the state, the conflicting job.
     #[serde(skip_serializing_if = "Map::is_empty")]
     #[schemars(default)]
     details: Map<String, Value>,
@@ -53,50 +52,51 @@ fn codes(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl ApiError {
-    /// A refusal with this status, code and message.
+    /// An error with this status, code and message.
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
         let is_known = CODES.iter().any(|(known, name, _)| (*known, *name) == (status.as_u16(), code));
         debug_assert!(is_known, "{status} {code} is not in the list of codes");
         ApiError { status, code, message: message.into(), details: Map::new(), retry_after: None }
     }
 
-    /// The same with one more detail.
+    /// Adds a detail.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> ApiError {
         self.details.insert(name.to_owned(), value.into());
         self
     }
 
-    /// A value that is not allowed, in the field with this dotted path.
+    /// An invalid value in the field with this dotted path.
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> ApiError {
         let (field, message) = (field.into(), message.into());
         let whole = format!("{field}: {message}");
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value", whole).with("field", field)
     }
 
-    /// There is nothing here, or nothing that this caller may know of.
+    /// The object does not exist, or the caller may not see it.
     pub(crate) fn not_found(what: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "not_found", what)
     }
 
-    /// What was asked contradicts what is.
+    /// A conflict with the current state.
     pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::CONFLICT, code, message)
     }
 
-    /// The server is about to stop: whoever waits asks again elsewhere, or later.
+    /// The server is stopping: the client can retry, on this or another server.
     pub(crate) fn draining() -> ApiError {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop: ask again")
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is stopping: retry")
     }
 
-    /// The server holds as much as it can: come again later.
+    /// The server is out of memory for bodies: retry later.
     pub(crate) fn crowded(retry_after: Duration) -> ApiError {
-        let message = "too many large bodies and answers are held: read the answers that are on their way, then ask again";
+        let message = "too many large requests and responses are in progress: read the pending responses, \
+            then retry";
         let problem = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
         ApiError { retry_after: Some(retry_after), ..problem }
     }
 
-    /// Too much at once: come again later.
+    /// A limit is exceeded: retry later.
     pub(crate) fn too_much(
         code: &'static str,
         message: impl Into<String>,
@@ -106,7 +106,7 @@ impl ApiError {
         ApiError { retry_after: Some(retry_after), ..problem }
     }
 
-    /// The same refusal, its field within `place` of the body.
+    /// Prefixes the field with its place in the body.
     #[must_use]
     pub(crate) fn within(mut self, place: &str) -> ApiError {
         if let Some(Value::String(field)) = self.details.get("field") {
@@ -116,7 +116,7 @@ impl ApiError {
         self
     }
 
-    /// What is sent for it.
+    /// The body to send.
     pub(crate) fn body(&self) -> ErrorBody {
         let ApiError { code, message, details, .. } = self;
         let fields =
@@ -124,18 +124,18 @@ impl ApiError {
         ErrorBody { error: fields }
     }
 
-    /// The same without the wrapping, for one item of several.
+    /// The error without the wrapping, for one item of several.
     pub(crate) fn as_item(&self) -> Value {
         json!(self.body().error)
     }
 
-    /// A submission's refusal; in a batch it names the job.
+    /// The error of a submission; in a batch it names the job.
     pub(crate) fn of_submission(error: SubmitError, is_batch: bool) -> ApiError {
         let place = |problem: ApiError, index: usize| {
             if is_batch { problem.within(&format!("jobs.{index}")).with("index", index) } else { problem }
         };
         match error {
-            // Of the list as a whole there is no job to name.
+            // An error of the list as a whole names no job.
             SubmitError::Invalid { invalid, .. } if is_batch && invalid.field == "jobs" => invalid.into(),
             SubmitError::Invalid { index, invalid } => place(invalid.into(), index),
             SubmitError::PayloadTooLarge { index, size, limit } => {
@@ -160,7 +160,7 @@ impl ApiError {
         }
     }
 
-    /// Something this server does not know how to put.
+    /// An unexpected error.
     fn internal(error: &dyn std::fmt::Display) -> ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
     }
@@ -178,7 +178,7 @@ impl From<Invalid> for ApiError {
     }
 }
 
-/// The refusal with what is wrong with the value, for programs.
+/// Adds details about the invalid value.
 fn explained(refusal: ApiError, problem: windlass::error::FieldProblem) -> ApiError {
     use windlass::error::FieldProblem as Wrong;
     match problem {
@@ -202,7 +202,7 @@ fn explained(refusal: ApiError, problem: windlass::error::FieldProblem) -> ApiEr
             .with("limit", limit)
             .with("tenant", tenant),
         Wrong::Cycle(value) => refusal.with("problem", "cycle").with("value", value),
-        // The message says it all.
+        // The message is enough.
         _ => refusal,
     }
 }
@@ -231,7 +231,7 @@ impl From<InvalidTransition> for ApiError {
     }
 }
 
-/// The word for an action in paths and bulk actions.
+/// The name of an action in paths and bulk requests.
 fn action_word(action: Action) -> &'static str {
     match action {
         Action::Prioritise => "priority",
@@ -261,7 +261,7 @@ impl From<StoreError> for ApiError {
                 ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged", message)
             }
             StoreError::Database(_) | _ => {
-                tracing::warn!(message, "the database is in trouble");
+                tracing::warn!(message, "database error");
                 unavailable("database")
             }
         }
@@ -269,7 +269,7 @@ impl From<StoreError> for ApiError {
 }
 
 fn too_deep(scope: String, depth: u64, limit: u64, retry_after: Duration) -> ApiError {
-    let message = format!("{scope} holds {depth} unfinished jobs, the limit is {limit}");
+    let message = format!("{scope} has {depth} unfinished jobs, the limit is {limit}");
     let problem = ApiError::too_much("too_many_jobs", message, retry_after);
     problem.with("scope", scope).with("depth", depth).with("limit", limit)
 }
@@ -354,7 +354,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = crate::http::reply::response::json(self.status, &self.body());
         if let Some(retry_after) = self.retry_after {
-            // Whole seconds, and never too early.
+            // Whole seconds, rounded up.
             let seconds = retry_after.as_millis().div_ceil(1000).max(1);
             let value = HeaderValue::from_str(&seconds.to_string()).expect("digits are a header value");
             response.headers_mut().insert(header::RETRY_AFTER, value);
@@ -371,10 +371,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_beyond_a_callers_share_and_reads_that_take_too_long_are_no_trouble_of_the_database() {
+    fn reads_beyond_a_callers_share_and_slow_reads_are_not_database_errors() {
         let retry_after = Duration::from_secs(2);
         let crowded = StoreError::TooManyReads { of: "key", waiting: 1_024, retry_after };
-        let slow = StoreError::TooSlow("the read was ended".to_owned());
+        let slow = StoreError::TooSlow("the read was cancelled".to_owned());
         let refusals = [(crowded, 429, "too_many_requests", "2"), (slow, 503, "overloaded", "1")];
         for (error, status, code, seconds) in refusals {
             let problem = ApiError::from(error);

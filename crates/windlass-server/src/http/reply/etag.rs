@@ -1,8 +1,8 @@
-//! Entity tags of jobs: `ETag` on answers, `If-Match` on actions, `If-None-Match` on reads (RFC 9110, section 13).
+//! Entity tags of jobs: `ETag` in responses, `If-Match` on actions, `If-None-Match` on reads (RFC 9110, section 13).
 //!
-//! A tag is `"<version>.<view>"`. The version changes with every change of the job; the view changes with what is shown
-//! besides it: the lease's end, progress, `why`, the payload if it was asked for. Actions compare the version alone, so
-//! that a heartbeat between a look and an action is no conflict. Reads compare the whole tag.
+//! A tag is `"<version>.<view>"`. The version changes with every change of the job. The view changes with the other shown
+//! data: the lease's end, progress, `why`, and the payload if requested. Actions compare the version only, so that a
+//! heartbeat between a read and an action is not a conflict. Reads compare the whole tag.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
@@ -20,7 +20,7 @@ use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::schema::{Part, Reply, Shape};
 
-/// The tag of one answer.
+/// The tag of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EntityTag {
     version: Version,
@@ -28,10 +28,10 @@ pub(crate) struct EntityTag {
 }
 
 impl EntityTag {
-    /// The tag of a job in this version, of which this is shown besides.
+    /// The tag of a job with this version; `shown` is the other shown data.
     pub(crate) fn new(version: Version, shown: &impl Serialize) -> EntityTag {
         let mut hasher = DefaultHasher::new();
-        hasher.write(&serde_json::to_vec(shown).expect("what is answered is plain data"));
+        hasher.write(&serde_json::to_vec(shown).expect("responses are plain data"));
         EntityTag { version, view: hasher.finish() }
     }
 }
@@ -42,7 +42,7 @@ impl fmt::Display for EntityTag {
     }
 }
 
-/// An answer with the tag of the job that it shows.
+/// A response with the tag of its job.
 pub(crate) struct Tagged<R>(pub(crate) R, pub(crate) EntityTag);
 
 fn put_tag(response: &mut Response, tag: &EntityTag) {
@@ -65,14 +65,14 @@ impl<R: Reply> Reply for Tagged<R> {
     }
 }
 
-/// A job, or 304 to a caller that has seen exactly this already.
+/// A job, or 304 if the caller has exactly this already.
 pub(crate) enum Fresh<T> {
     New(Tagged<JsonOk<T>>),
     Seen(EntityTag),
 }
 
 impl<T> Fresh<T> {
-    /// The answer to a caller that holds `held`.
+    /// The response for a caller that has the tags `held`.
     pub(crate) fn unless_held(value: T, tag: EntityTag, held: &Held) -> Fresh<T> {
         if held.holds(&tag) { Fresh::Seen(tag) } else { Fresh::New(Tagged(JsonOk(value), tag)) }
     }
@@ -101,7 +101,7 @@ where
     }
 }
 
-/// `If-Match`: the versions of a job that an action is meant for.
+/// `If-Match`: the versions of the job that the action requires.
 pub(crate) struct Expected(pub(crate) IfMatch);
 
 impl FromRequestParts<App> for Expected {
@@ -113,7 +113,7 @@ impl FromRequestParts<App> for Expected {
         };
         Ok(Expected(match tags {
             Tags::Any => IfMatch::any(),
-            // A weak tag matches nothing here, nor does a tag that this server did not make.
+            // Weak tags and tags of another form match nothing here.
             Tags::Listed(tags) => {
                 IfMatch::one_of(tags.iter().filter(|tag| !tag.is_weak).filter_map(Tag::version))
             }
@@ -123,14 +123,13 @@ impl FromRequestParts<App> for Expected {
 
 impl Part for Expected {
     fn describe(shape: &mut Shape) {
-        let about =
-            "ETags of the job, or `*`: act only if the job is unchanged since one of them was given out";
+        let about = "ETags of the job, or `*`: act only if the job has not changed since";
         shape.headers.push(("If-Match", about));
         shape.refusals.extend([StatusCode::PRECONDITION_FAILED, StatusCode::UNPROCESSABLE_ENTITY]);
     }
 }
 
-/// `If-None-Match`: the tags of answers that the caller holds.
+/// `If-None-Match`: the tags that the caller has.
 pub(crate) struct Held(Option<Tags>);
 
 impl Held {
@@ -158,7 +157,7 @@ impl Part for Held {
     fn describe(shape: &mut Shape) {
         shape
             .headers
-            .push(("If-None-Match", "ETags that the caller holds: 304 if the answer would be the same"));
+            .push(("If-None-Match", "ETags that the caller has: 304 if the response would be the same"));
         shape.refusals.push(StatusCode::UNPROCESSABLE_ENTITY);
     }
 }
@@ -186,7 +185,7 @@ impl Tag {
 }
 
 impl Tags {
-    /// All tags of a header, also if it is there several times; none if it is not there.
+    /// All tags of a header, also if it occurs several times; None if it is missing.
     fn read(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, ApiError> {
         let mut listed = Vec::new();
         let mut lines = headers.get_all(name).iter().peekable();
@@ -204,7 +203,7 @@ impl Tags {
     }
 }
 
-/// `"a", W/"b"` taken apart; none if it is anything else.
+/// Parses `"a", W/"b"`; None if it is malformed.
 fn list(mut rest: &str) -> Option<Vec<Tag>> {
     let mut tags = Vec::new();
     loop {
@@ -221,10 +220,7 @@ fn list(mut rest: &str) -> Option<Vec<Tag>> {
 }
 
 fn malformed(name: &HeaderName) -> ApiError {
-    ApiError::invalid(
-        name.as_str(),
-        "is not `*` or a list of entity tags in quotation marks, as ETag gives them",
-    )
+    ApiError::invalid(name.as_str(), "is not `*` or a list of quoted entity tags from ETag")
 }
 
 #[cfg(test)]

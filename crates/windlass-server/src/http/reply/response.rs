@@ -1,4 +1,4 @@
-//! What handlers answer, by status: the type of an answer says everything that the published description says about it.
+//! Responses by status. The type of a response defines its part of the OpenAPI document.
 
 use std::marker::PhantomData;
 
@@ -16,7 +16,7 @@ use crate::limits;
 pub(crate) struct JsonOk<T>(pub(crate) T);
 /// 201 with JSON.
 pub(crate) struct Created<T>(pub(crate) T);
-/// 201 with JSON for something new, 200 for something that was there.
+/// 201 with JSON for a new object, 200 for an existing one.
 pub(crate) enum CreatedOrExisting<T> {
     Made(T),
     Found(T),
@@ -27,29 +27,28 @@ pub(crate) struct Accepted<T>(pub(crate) T);
 pub(crate) struct NoContent;
 /// 200 with plain text.
 pub(crate) struct Plain(pub(crate) String);
-/// 200 with a page, which all who ask share.
+/// 200 with a web page, shared by all requests.
 pub(crate) struct Page(pub(crate) Bytes);
-/// 200 with JSON that is already text, which all who ask share.
+/// 200 with JSON text, shared by all requests.
 pub(crate) struct TextResponse(pub(crate) Bytes);
 
-/// 200 with JSON that was written beside the threads that answer others, if it is large.
+/// 200 with JSON that is encoded on a separate thread if it is large.
 pub(crate) struct Large<T>(Bytes, PhantomData<T>);
 
 impl<T: Serialize + Send + 'static> Large<T> {
-    /// The JSON of a value that holds about so many bytes.
+    /// Encodes a value of about this many bytes.
     pub(crate) async fn encode(value: T, about: usize) -> Large<T> {
         Large(encoded(about, move || value).await, PhantomData)
     }
 }
 
-/// The JSON of what `make` makes, both done beside the threads that answer others if it holds more than
-/// [`limits::BODY_BYTES_ASIDE`].
+/// Builds and encodes a value, on a separate thread if it has more than [`limits::BODY_BYTES_ASIDE`].
 pub(crate) async fn encoded<T: Serialize>(about: usize, make: impl FnOnce() -> T + Send + 'static) -> Bytes {
-    let encode = move || serde_json::to_vec(&make()).expect("what is answered is plain data").into();
+    let encode = move || serde_json::to_vec(&make()).expect("responses are plain data").into();
     if about <= limits::BODY_BYTES_ASIDE {
         return encode();
     }
-    tokio::task::spawn_blocking(encode).await.expect("writing JSON does not panic")
+    tokio::task::spawn_blocking(encode).await.expect("encoding JSON does not panic")
 }
 
 impl<T> IntoResponse for Large<T> {
@@ -66,7 +65,7 @@ impl<T: JsonSchema> Reply for Large<T> {
 
 /// A response in JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let bytes = serde_json::to_vec(value).expect("what is answered is plain data");
+    let bytes = serde_json::to_vec(value).expect("responses are plain data");
     with_type(status, "application/json", bytes)
 }
 
@@ -147,7 +146,7 @@ text_reply!(TextResponse, "application/json");
 impl IntoResponse for Page {
     fn into_response(self) -> Response {
         let mut response = with_type(StatusCode::OK, "text/html; charset=utf-8", self.0);
-        // Nothing is fetched and nothing runs: the page holds all of it.
+        // The page is self-contained: it loads and runs nothing.
         let policy =
             HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);

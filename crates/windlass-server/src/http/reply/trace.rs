@@ -1,4 +1,4 @@
-//! The trace a request belongs to, as W3C Trace Context writes it: the client's, or one that the server starts.
+//! The trace of a request in W3C Trace Context format: the client's, or a new one.
 
 use std::convert::Infallible;
 
@@ -10,15 +10,15 @@ use windlass::job::Traceparent;
 
 use crate::http::app::App;
 
-/// The header in which a trace is passed on, in requests and in answers.
+/// The trace header of requests and responses.
 pub(crate) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The trace of a request, if it has one that is well-formed.
+/// The trace of a request, if it has a well-formed one.
 pub(crate) fn trace_of(headers: &HeaderMap) -> Option<Traceparent> {
     Traceparent::parse(headers.get(&TRACEPARENT)?.to_str().ok()?)
 }
 
-/// The trace of a request; one that has none is given a new one, which whatever reads its headers then finds.
+/// The trace of a request; starts a new one and adds it to the headers if there is none.
 pub(crate) fn start_trace(headers: &mut HeaderMap, entropy: &Entropy) -> HeaderValue {
     let trace = trace_of(headers).unwrap_or_else(|| {
         let [trace, span] = [entropy.bits(), entropy.bits()];

@@ -1,21 +1,21 @@
-//! Who may use a route, as the table of routes says and the published description repeats. Which role has which permission
-//! is the library's to know.
+//! Who may use a route. The route table defines it and the OpenAPI document repeats it. The library defines the permissions
+//! of each role.
 
 use windlass::store::caller::Permission;
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everybody, without a key.
+    /// Everyone, without a key.
     Open,
-    /// Every bearer of a key, who then sees what is of its tenant.
+    /// Every valid key; it sees the data of its tenant.
     Look,
-    /// Whoever has at least this permission; what a body names may take more.
+    /// Keys with at least this permission; the objects named in the body may require more.
     May(Permission),
 }
 
 impl Access {
-    /// The word for it in the description.
+    /// The name in the OpenAPI document.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Access::Open => "open",

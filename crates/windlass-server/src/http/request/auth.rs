@@ -1,5 +1,4 @@
-//! Who is asking: the bearer of a key, or, while no key exists, whoever is on this machine. Roles and tenants are decided by
-//! the store.
+//! Authentication: by API key, or as a local caller while no key exists. The store decides about roles and tenants.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -9,7 +8,7 @@ use windlass::store::caller::Caller;
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 
-/// Who is asking; put there by the guard for every route that needs to know.
+/// The authenticated caller; set by the middleware for every route that needs it.
 #[derive(Clone)]
 pub(crate) struct CurrentCaller(pub(crate) Caller);
 
@@ -21,7 +20,7 @@ impl FromRequestParts<App> for CurrentCaller {
     }
 }
 
-/// What a request shows to be let in; kept for requests that last, since a key may be revoked meanwhile.
+/// The credentials of a request. Long requests keep them, because the key may be revoked meanwhile.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     secret: Option<String>,
@@ -29,7 +28,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// What the head of a request shows.
+    /// The credentials in a request's headers.
     pub(crate) fn of(headers: &HeaderMap) -> Credentials {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let secret = bearer.and_then(|text| {
@@ -39,12 +38,12 @@ impl Credentials {
         Credentials { secret, is_local: names_this_machine(headers) }
     }
 
-    /// Whether a key was shown, valid or not.
+    /// Whether there is a key, valid or not.
     pub(crate) fn has_secret(&self) -> bool {
         self.secret.is_some()
     }
 
-    /// Whom it makes of its bearer.
+    /// Authenticates the caller.
     pub(crate) async fn caller(&self, app: &App) -> Result<Caller, ApiError> {
         if !app.store().has_keys().await? {
             return self.local(app);
@@ -53,30 +52,31 @@ impl Credentials {
         app.store().authenticate(secret).await?.ok_or_else(unauthorized)
     }
 
-    /// Without keys, being on this machine is the only proof there is: a name that an attacker points at it is none, and
-    /// an address that others can reach lets nobody in.
+    /// Without keys, a local connection is the only proof of identity. A foreign host name (DNS rebinding) is rejected, and
+    /// a server on a non-loopback address rejects everyone.
     fn local(&self, app: &App) -> Result<Caller, ApiError> {
         if !app.is_loopback() {
             return Err(unauthorized());
         }
         if !self.is_local {
-            let message = "without keys this server is for its own machine: ask it as localhost or 127.0.0.1";
+            let message = "without API keys this server accepts requests from its own machine only: use \
+                localhost or 127.0.0.1";
             return Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_host", message));
         }
         Ok(Caller::local())
     }
 }
 
-/// The one refusal of whoever is not let in, whatever is wrong.
+/// The same error for every reason, so that it reveals nothing.
 fn unauthorized() -> ApiError {
     ApiError::new(
         StatusCode::UNAUTHORIZED,
         "unauthorized",
-        "a valid key is needed: Authorization: Bearer wl_…",
+        "a valid API key is required: Authorization: Bearer wl_…",
     )
 }
 
-/// Whether the request was made to this machine by its own name.
+/// Whether the `Host` header names this machine.
 pub(crate) fn names_this_machine(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST) else { return true };
     let host = host.to_str().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Memory for the bodies of requests and of answers: beyond what most have, all of them share one bounded amount. What finds
-//! no room is refused at once rather than waited for: a client that sends or reads slowly holds what it has.
+//! Memory budget for request and response bodies. Beyond a small size, all bodies share one bounded amount. A body that
+//! does not fit is rejected at once and does not wait, because slow clients hold their share for long.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,24 +11,24 @@ use windlass::store::asker::ReadSource;
 use crate::http::reply::error::ApiError;
 use crate::limits;
 
-/// The unit in which memory is counted.
+/// The unit of the budget.
 const KIB: usize = 1024;
 
-/// The memory that all bodies share.
+/// The memory shared by all bodies.
 #[derive(Clone, Default)]
 pub(crate) struct BodyBudget(Arc<Mutex<Held>>);
 
-/// What is held of it, in all, by holder and by tenant.
+/// The memory in use: in total, per holder and per tenant.
 #[derive(Default)]
 struct Held {
     all: usize,
-    /// Of holders that have any.
+    /// Per holder, if not zero.
     each: HashMap<String, usize>,
-    /// Of tenants that have any.
+    /// Per tenant, if not zero.
     tenants: HashMap<Tenant, usize>,
 }
 
-/// Gives back what a holder has.
+/// Returns a holder's memory.
 fn give_back<K: Hash + Eq>(held: &mut HashMap<K, usize>, holder: &K, kib: usize) {
     if let Some(own) = held.get_mut(holder) {
         *own = own.saturating_sub(kib);
@@ -39,7 +39,8 @@ fn give_back<K: Hash + Eq>(held: &mut HashMap<K, usize>, holder: &K, kib: usize)
 }
 
 impl BodyBudget {
-    /// Room for the body and the answer of one request, none of it taken yet; nobody's if it is not known whose it is.
+    /// A reservation for the body and the response of one request, empty at first; without a holder if the caller is not
+    /// known.
     pub(crate) fn room(&self, asker: Option<&ReadSource>) -> BodyReservation {
         let holder = asker.map(ReadSource::holder).unwrap_or_default().to_owned();
         let tenant = asker.and_then(ReadSource::tenant).cloned();
@@ -51,7 +52,7 @@ impl BodyBudget {
     }
 }
 
-/// What one request holds of the memory, until all clones of this are gone.
+/// The memory of one request, returned when all clones are dropped.
 #[derive(Clone)]
 pub(crate) struct BodyReservation(Arc<Taken>);
 
@@ -63,12 +64,12 @@ struct Taken {
 }
 
 impl BodyReservation {
-    /// Makes sure that there is room for so many bytes in all.
+    /// Reserves up to this many bytes in total, or fails.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), ApiError> {
         self.take(bytes, false)
     }
 
-    /// Counts so many bytes in all, room or not: of what was done already, and can only be told.
+    /// Reserves this many bytes in total even beyond the limit: for responses to completed writes, which must be sent.
     pub(crate) fn hold_anyway(&self, bytes: usize) {
         let _ = self.take(bytes, true);
     }
@@ -134,7 +135,7 @@ mod tests {
             room.hold(limits::BODIES_BYTES_PER_KEY_MAX + limits::BODY_BYTES_FREE).unwrap();
         }
         assert!(own[count].hold(limits::BODY_BYTES_LARGE).is_err());
-        // What was done already is told all the same, and counts.
+        // A response to a completed write is sent and counted in any case.
         own[count].hold_anyway(limits::BODY_BYTES_LARGE);
         room(&memory, "other", Some("b")).hold(limits::BODIES_BYTES_PER_KEY_MAX / 2).unwrap();
         drop(own);

@@ -1,5 +1,5 @@
-//! The body of every request, whatever reads it: how fast it must arrive, and what is left of it once the answer is ready. A client that is refused early is still sending: closing
-//! the connection on it would lose the answer, and with it the reason.
+//! Request bodies: enforces a minimum rate, and drains the unread rest once the response is ready. A client that gets an
+//! early error is still sending; closing the connection would lose the response.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 
 use crate::limits;
 
-/// A body that can be taken back from whoever it was lent to.
+/// A body that can be taken back from its reader.
 #[derive(Clone)]
 struct SharedBody(Arc<Mutex<Paced>>);
 
@@ -25,12 +25,12 @@ impl SharedBody {
     }
 }
 
-/// The body took too long to arrive, or came too slowly.
+/// The body arrived too slowly or took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the body took too long to arrive")]
 pub(crate) struct SlowBody;
 
-/// Whether this is what went wrong while a body was read.
+/// Whether a body failed to read because it was too slow.
 pub(crate) fn is_slow(error: &axum::Error) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
@@ -42,11 +42,10 @@ pub(crate) fn is_slow(error: &axum::Error) -> bool {
     false
 }
 
-/// A body that must arrive within [`limits::BODY_TIME_MAX`], and meanwhile at a least rate; time counts only while somebody
-/// waits for it.
+/// A body that must arrive within [`limits::BODY_TIME_MAX`], at a minimum rate; time counts only while it is being read.
 struct Paced {
     body: Body,
-    /// When it is looked at next; none before it is first waited for.
+    /// The time of the next check; None before the first read.
     look: Option<Pin<Box<Sleep>>>,
     looks: u32,
     received: u64,
@@ -57,7 +56,7 @@ impl Paced {
         Paced { body, look: None, looks: 0, received: 0 }
     }
 
-    /// Fails once it is too late.
+    /// Fails once the body is too slow.
     fn check(&mut self, context: &mut Context<'_>) -> Result<(), axum::Error> {
         let sleep = || Box::pin(tokio::time::sleep(limits::BODY_LOOK_EVERY));
         let look = self.look.get_or_insert_with(sleep);
@@ -105,8 +104,8 @@ impl HttpBody for SharedBody {
     }
 }
 
-/// Reads what nobody has read of a request's body, so that the connection serves the next one; tells the client not to
-/// send one if there was too much of it.
+/// Drains the unread rest of a request's body, so that the connection can serve the next request; closes the connection if
+/// the rest is too large.
 pub(crate) async fn discard(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;

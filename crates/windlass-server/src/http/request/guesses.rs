@@ -1,5 +1,5 @@
-//! Keys that are not valid: counted, slowed down by address, and told to those who look after the server. Guessing a key is
-//! hopeless; this slows down clients that try it, and programs that go on with a revoked key.
+//! Invalid API keys: counted, throttled by address, and reported to operators. Guessing a key is practically impossible;
+//! this slows down clients that try, and programs that continue with a revoked key.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use windlass::clock::Timestamp;
 
 use crate::limits;
 
-/// What is known of keys that were not valid.
+/// Counts of invalid keys by address.
 #[derive(Default)]
 pub(crate) struct Guesses {
     by_address: Mutex<HashMap<IpAddr, Failures>>,
@@ -21,13 +21,13 @@ pub(crate) struct Guesses {
 struct Failures {
     count: u32,
     last: Timestamp,
-    /// When it was last told.
-    told: Option<Timestamp>,
-    untold: u32,
+    /// When it was last reported.
+    last_report: Option<Timestamp>,
+    unreported: u32,
 }
 
 impl Failures {
-    /// Until when nothing more is tried: twice as long with every guess beyond those that are free.
+    /// Until when the address is blocked: the time doubles with every invalid key beyond the free ones.
     fn blocked_until(&self) -> Timestamp {
         let Some(beyond) = self.count.checked_sub(limits::GUESSES_FREE) else { return Timestamp::MIN };
         let pause = Duration::from_secs(1).saturating_mul(2_u32.saturating_pow(beyond.min(16)));
@@ -40,14 +40,13 @@ impl Guesses {
         self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses an address that has guessed too often, for as long as is said.
+    /// Rejects an address with too many invalid keys; returns the time to wait.
     pub(crate) fn check(&self, from: IpAddr, now: Timestamp) -> Result<(), Duration> {
         let until = self.by_address().get(&from).map_or(Timestamp::MIN, Failures::blocked_until);
         if until > now { Err(until.since(now)) } else { Ok(()) }
     }
 
-    /// Counts a key that was not valid. Gives how many came from this address since that was last told, if it is time to
-    /// tell.
+    /// Counts an invalid key. Returns the number from this address since the last report, if it is time to report.
     pub(crate) fn failed(&self, from: IpAddr, now: Timestamp) -> Option<u32> {
         self.total.fetch_add(1, Ordering::Relaxed);
         let mut by_address = self.by_address();
@@ -57,22 +56,28 @@ impl Guesses {
         if by_address.len() >= limits::GUESSING_ADDRESSES_MAX && !by_address.contains_key(&from) {
             return None;
         }
-        let failures =
-            by_address.entry(from).or_insert(Failures { count: 0, last: now, told: None, untold: 0 });
+        let failures = by_address.entry(from).or_insert(Failures {
+            count: 0,
+            last: now,
+            last_report: None,
+            unreported: 0,
+        });
         if now.since(failures.last) >= limits::GUESSES_FORGOTTEN_AFTER {
             failures.count = 0;
         }
         failures.count = failures.count.saturating_add(1);
-        failures.untold = failures.untold.saturating_add(1);
+        failures.unreported = failures.unreported.saturating_add(1);
         failures.last = now;
-        let is_due = failures.told.is_none_or(|told| now.since(told) >= limits::GUESSES_TOLD_EVERY);
+        let is_due = failures
+            .last_report
+            .is_none_or(|last_report| now.since(last_report) >= limits::GUESSES_TOLD_EVERY);
         is_due.then(|| {
-            failures.told = Some(now);
-            std::mem::take(&mut failures.untold)
+            failures.last_report = Some(now);
+            std::mem::take(&mut failures.unreported)
         })
     }
 
-    /// How many keys were not valid since this process started.
+    /// The number of invalid keys since this process started.
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
@@ -83,11 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_guesses_is_slowed_down_and_told_of_once_a_minute() {
+    fn an_address_that_guesses_is_throttled_and_reported_once_a_minute() {
         let (guesses, now) = (Guesses::default(), Timestamp::from_millis(1_000_000));
         let (eve, ada): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
-        let told: Vec<_> = (0..limits::GUESSES_FREE).filter_map(|_| guesses.failed(eve, now)).collect();
-        assert_eq!(told, [1], "the first is told at once");
+        let last_report: Vec<_> =
+            (0..limits::GUESSES_FREE).filter_map(|_| guesses.failed(eve, now)).collect();
+        assert_eq!(last_report, [1], "the first is reported at once");
         assert_eq!(guesses.check(eve, now), Err(Duration::from_secs(1)));
         assert_eq!(guesses.check(ada, now), Ok(()));
         let later = now.plus(Duration::from_secs(1));

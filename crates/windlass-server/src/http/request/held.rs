@@ -1,5 +1,5 @@
-//! Answers on their way to clients, counted until they are written: a client that asks for much and reads nothing of it holds a
-//! bounded part of the server's memory, as with the bodies of requests.
+//! Responses in progress, counted until they are sent: a client that requests large responses and does not read them uses a
+//! bounded part of the server's memory.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,8 +12,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use crate::http::request::body_budget::BodyReservation;
 use crate::limits;
 
-/// The answer, counted in the request's room if it is large. If there is no room for it, it is refused if `may_refuse`: what
-/// was done must be told, or it would be done again.
+/// Counts a large response in the request's reservation. If there is no memory left, the response is replaced by an error
+/// if `may_refuse`: the response to a completed write must be sent, or the client would repeat it.
 pub(crate) fn held(response: Response, room: &BodyReservation, may_refuse: bool) -> Response {
     // Streams have no length; they hold a few events each.
     let Some(length) = response.body().size_hint().exact() else { return response };
@@ -30,7 +30,7 @@ pub(crate) fn held(response: Response, room: &BodyReservation, may_refuse: bool)
     response.map(|inner| HttpBody::new(Held { inner, room: room.clone(), rest: Bytes::new(), left: length }))
 }
 
-/// The bytes of an answer with the room that they take: both are given back when the last piece was written.
+/// The bytes of a response with their reservation; both are released when the last piece was sent.
 struct Counted {
     bytes: Bytes,
     _room: BodyReservation,
@@ -42,11 +42,11 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-/// A large answer, handed to the connection piece by piece: it takes no more than it can write soon.
+/// A large response that is passed to the connection in pieces.
 struct Held {
     inner: HttpBody,
     room: BodyReservation,
-    /// What was taken from the answer and not yet handed over.
+    /// The bytes not passed on yet.
     rest: Bytes,
     left: u64,
 }
@@ -112,10 +112,10 @@ mod tests {
         let refused = held(answer(1 << 20), &room(&memory, "ada"), true);
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(held(answer(1 << 20), &room(&memory, "bob"), true).status(), StatusCode::OK);
-        // Small ones are answered in any case, and so is what was done.
+        // Small responses and responses to completed writes are sent in any case.
         assert_eq!(held(answer(1 << 10), &room(&memory, "ada"), true).status(), StatusCode::OK);
         assert_eq!(held(answer(1 << 20), &room(&memory, "ada"), false).status(), StatusCode::OK);
-        // The last piece gives the room back, not the first.
+        // The last piece releases the memory, not the first.
         let mut body = unread.into_body();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(first.len(), limits::ANSWER_PIECE_BYTES);

@@ -1,5 +1,5 @@
-//! JSON coming in. A body is bounded before it is read, and whatever is wrong with it names the field: what is no JSON is
-//! 400, what does not fit is 422.
+//! JSON request bodies. The size is limited before parsing, and errors name the field: malformed JSON is 400, an invalid
+//! value is 422.
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Request};
@@ -15,10 +15,10 @@ use crate::http::request::drain_body::is_slow;
 use crate::http::request::objects;
 use crate::limits;
 
-/// A request's body; an empty one counts as `{}`.
+/// A request's body; an empty body counts as `{}`.
 pub(crate) struct Body<T>(pub(crate) T);
 
-/// How large the body of a route may be; set where routes are made.
+/// The maximum body size of a route; set when the routes are built.
 #[derive(Clone, Copy)]
 pub(crate) struct BytesMax(pub(crate) usize);
 
@@ -31,17 +31,17 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
             request.extensions().get::<BodyReservation>().cloned().unwrap_or_else(|| app.bodies().room(None));
         let watch = Stopwatch::start();
         let bytes = read(request, limit, &room).await?;
-        // The time that a client takes to send its request is not the store's.
+        // The time a client takes to send its request does not count against the store's deadline.
         Deadline::extend_request(watch.elapsed());
         if bytes.len() <= limits::BODY_BYTES_ASIDE {
             return decode(&bytes).map(Body);
         }
         let decoding = tokio::task::spawn_blocking(move || decode(&bytes)).await;
-        decoding.expect("reading JSON does not panic").map(Body)
+        decoding.expect("parsing JSON does not panic").map(Body)
     }
 }
 
-/// Reads a body of at most `limit` bytes, as long as there is room for it.
+/// Reads a body of at most `limit` bytes, within the memory budget.
 async fn read(request: Request, limit: usize, room: &BodyReservation) -> Result<Vec<u8>, ApiError> {
     let declared = request.headers().get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
@@ -63,9 +63,9 @@ async fn collect(mut body: HttpBody, limit: usize, room: &BodyReservation) -> Re
             if is_slow(&error) {
                 return slow_body();
             }
-            ApiError::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body ended before its end")
+            ApiError::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body was cut off")
         };
-        // Trailers say nothing that anybody asks for.
+        // Trailers are ignored.
         let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
         let length = collected.len() + bytes.len();
         if length > limit {
@@ -82,7 +82,7 @@ fn too_large(limit: usize) -> ApiError {
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message).with("limit", limit)
 }
 
-/// What the bytes say.
+/// Parses the bytes.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { bytes };
     if depth(bytes) > limits::JSON_DEPTH_MAX {
@@ -103,12 +103,12 @@ fn refusal(path: &str, error: &serde_json::Error) -> ApiError {
         return not_json(error);
     }
     let whole = error.to_string();
-    // The place in the text is of no use to whoever sees the field.
+    // The position in the text is not useful, since the message names the field.
     let message = whole.split(" at line ").next().unwrap_or(&whole);
     misfit(path, message)
 }
 
-/// A value that does not fit; serde's own messages name a field that is missing, unknown or there twice.
+/// The error for an invalid value; serde's messages name a missing, unknown or duplicate field.
 pub(crate) fn misfit(path: &str, message: &str) -> ApiError {
     let named = ["missing field `", "unknown field `", "duplicate field `"]
         .iter()
@@ -116,7 +116,7 @@ pub(crate) fn misfit(path: &str, message: &str) -> ApiError {
     let is_missing = message.starts_with("missing field");
     let field = match (path, named) {
         ("", Some(name)) => name.to_owned(),
-        // The path may end with the very field that is unknown.
+        // The path may already end with the unknown field.
         (path, Some(name)) if !is_missing && (path == name || path.ends_with(&format!(".{name}"))) => {
             path.to_owned()
         }
@@ -142,7 +142,7 @@ pub(crate) fn dotted(path: &serde_path_to_error::Path) -> String {
     if text == "." { String::new() } else { text.replace('[', ".").replace(']', "") }
 }
 
-/// How deep JSON is nested, without reading it.
+/// The nesting depth of JSON, without parsing it.
 fn depth(bytes: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_text, mut is_escaped) = (0_usize, 0, false, false);
     for byte in bytes {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn field(text: &str) -> String {
-        let problem = decode::<Sample>(text.as_bytes()).expect_err("it does not fit");
+        let problem = decode::<Sample>(text.as_bytes()).expect_err("it is invalid");
         let body = serde_json::to_value(problem.body()).expect("plain data");
         format!("{} {}", body["error"]["code"].as_str().unwrap(), body["error"]["details"]["field"])
     }

@@ -1,5 +1,4 @@
-//! What every request passes on its way in and out: a request id, checks against pages of other sites, who is asking, and
-//! the count of what was answered.
+//! Middleware of every request: request id, cross-site checks, authentication, metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,38 +29,38 @@ use crate::limits;
 use crate::server::Peer;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The store's time, which rules: a client that counts on it need not trust its own clock.
+/// The store's time, the reference for all deadlines (M7): clients can use it instead of their own clock.
 static STORE_TIME: HeaderName = HeaderName::from_static("windlass-time");
 
-/// No other site may read an answer by embedding it.
+/// Other sites may not embed a response.
 static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-/// Nothing is fetched by what is not a page, and nobody may put it into a frame.
+/// Responses that are not pages load nothing and may not be framed.
 const NO_FRAMES: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// What the guard of one route knows.
+/// What the middleware of one route needs to know.
 #[derive(Clone)]
 pub(crate) struct RouteGuard {
     pub(crate) app: App,
-    /// Where its requests are counted.
+    /// The counter of its requests.
     pub(crate) counter: Arc<RouteCounter>,
     /// Who may use it.
     pub(crate) access: Access,
     /// Whether its path names a job.
     pub(crate) names_job: bool,
-    /// Whether its answer may be refused when it is ready: it changed nothing, or that is undone then.
+    /// Whether its finished response may be replaced by an error: it changed nothing, or the change is undone.
     pub(crate) may_refuse: bool,
-    /// The parameters behind the question mark that it knows.
+    /// Its known query parameters.
     pub(crate) parameters: Arc<[String]>,
 }
 
-/// Lets a request through, or answers it.
+/// Checks a request and runs it.
 pub(crate) async fn guard(State(gate): State<RouteGuard>, mut request: Request, next: Next) -> Response {
     let watch = Stopwatch::start();
     let answering = async {
         match authenticate(&gate, &mut request).await {
             Err(problem) => problem.into_response(),
             Ok(pass) => {
-                // What the body takes is given back when the request is answered, what the answer takes when it is written.
+                // The body's memory is released when the request is finished, the response's when it is sent.
                 let asker = request.extensions().get::<CurrentCaller>().map(|who| ReadSource::of(&who.0));
                 let room = gate.app.bodies().room(asker.as_ref());
                 request.extensions_mut().insert(room.clone());
@@ -81,14 +80,14 @@ pub(crate) async fn guard(State(gate): State<RouteGuard>, mut request: Request, 
             }
         }
     };
-    // Checking the key and the work itself have this long together.
+    // The deadline for authentication and the request itself.
     let response = Deadline::after(REQUEST_MAX).scope(answering).await;
     gate.counter.answered(response.status(), watch.elapsed());
     response
 }
 
-/// The answer to a request that changes nothing, unless its key is revoked meanwhile: a caller that waits is told so at
-/// once. What changes something is not cut short, since it may have been done; [`still_admitted`] keeps its answer back.
+/// Runs a read-only request, and stops it as soon as its key is revoked. Writes are not stopped, since they may be
+/// committed already; [`still_admitted`] withholds their response.
 async fn while_admitted(
     gate: &RouteGuard,
     pass: &Credentials,
@@ -110,7 +109,7 @@ async fn while_admitted(
     }
 }
 
-/// The answer to a request that lasted, unless its key was revoked meanwhile: jobs claimed for it then go back.
+/// Withholds the response of a long request if its key was revoked meanwhile; jobs claimed for it are released.
 async fn still_admitted(
     gate: &RouteGuard,
     pass: Option<Credentials>,
@@ -118,7 +117,7 @@ async fn still_admitted(
     response: Response,
 ) -> Response {
     match pass {
-        // A refusal tells nothing that its caller may not know.
+        // An error response reveals nothing.
         Some(pass) if took > KEY_CACHE_TTL && response.status().is_success() => {
             match pass.caller(&gate.app).await {
                 Ok(_) => response,
@@ -129,10 +128,11 @@ async fn still_admitted(
     }
 }
 
-/// Browsers that were here over TLS come back over TLS, for a year.
+/// HSTS for a year.
 const HSTS: &str = "max-age=31536000";
 
-/// Marks every answer, refusals of strange paths and methods included. Browsers come over TLS if `is_secure`.
+/// Adds common headers to every response, including errors for unknown paths and methods. `is_secure` says that browsers
+/// connect over TLS.
 pub(crate) async fn stamp(
     State((app, is_secure)): State<(App, bool)>,
     mut request: Request,
@@ -140,7 +140,7 @@ pub(crate) async fn stamp(
 ) -> Response {
     let id = request_id(&app, request.headers());
     let (method, watch) = (request.method().clone(), Stopwatch::start());
-    // The route, not the path: that may hold names which are nobody's business.
+    // The route pattern and not the path, which may contain private names.
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let span = span(&app, &method, route, request.headers_mut());
@@ -164,7 +164,7 @@ pub(crate) async fn stamp(
     if is_secure {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HSTS));
     }
-    // A page has a policy of its own, which says so as well.
+    // Pages have their own policy.
     if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(NO_FRAMES));
     }
@@ -174,15 +174,15 @@ pub(crate) async fn stamp(
     response
 }
 
-/// The whole answer to what could not be read as a request, and was to be refused with this status.
+/// The whole response to bytes that could not be parsed as a request.
 pub(crate) fn unreadable(app: &App, status: u16) -> Vec<u8> {
     let (status, code, message) = match status {
-        414 => (StatusCode::URI_TOO_LONG, "address_too_long", "the address is longer than this server reads"),
+        414 => (StatusCode::URI_TOO_LONG, "address_too_long", "the request's address is too long"),
         431 => {
-            let message = "the head of the request is larger than this server reads";
+            let message = "the request's headers are too large";
             (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", message)
         }
-        _ => (StatusCode::BAD_REQUEST, "not_http", "what was sent is no request of HTTP/1.1"),
+        _ => (StatusCode::BAD_REQUEST, "not_http", "not a valid HTTP/1.1 request"),
     };
     let body = serde_json::to_string(&ApiError::new(status, code, message).body()).expect("it is plain data");
     let (id, now, length) = (request_id(app, &HeaderMap::new()), app.now(), body.len());
@@ -196,7 +196,7 @@ pub(crate) fn unreadable(app: &App, status: u16) -> Vec<u8> {
     [head, body].concat().into_bytes()
 }
 
-/// A request as part of a trace: its client's, or one of its own, to which what it submits belongs then as well.
+/// Puts a request in a trace: the client's, or a new one. Jobs it submits belong to the same trace.
 #[cfg_attr(not(feature = "otel"), allow(unused_variables, reason = "traces are sent by the feature"))]
 fn span(app: &App, method: &Method, route: &str, headers: &mut HeaderMap) -> Span {
     #[cfg(feature = "otel")]
@@ -217,7 +217,7 @@ fn span(app: &App, method: &Method, route: &str, headers: &mut HeaderMap) -> Spa
     )
 }
 
-/// One line per request; those that failed by the server's fault stand out.
+/// Logs one line per request; server errors have a higher level.
 fn log(id: &HeaderValue, method: &Method, route: &str, status: StatusCode, took: Duration) {
     let (id, status) = (id.to_str().unwrap_or_default(), status.as_u16());
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
@@ -228,7 +228,7 @@ fn log(id: &HeaderValue, method: &Method, route: &str, status: StatusCode, took:
     }
 }
 
-/// The id that a proxy gave the request, or a new one.
+/// The request id from a proxy, or a new one.
 fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
     let is_fit = |value: &&HeaderValue| {
         !value.is_empty()
@@ -251,7 +251,7 @@ async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option
     let peer = request.extensions().get::<Peer>().cloned();
     if pass.has_secret() {
         gate.app.check_guesses(peer.as_ref()).map_err(|retry_after| {
-            ApiError::too_much("too_many_guesses", "too many keys that are not valid", retry_after)
+            ApiError::too_much("too_many_guesses", "too many invalid API keys", retry_after)
         })?;
     }
     let identified = pass.caller(&gate.app).await;
@@ -263,10 +263,10 @@ async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option
         peer.is_known();
     }
     gate.app.rates().take(&caller.bucket(), gate.app.now()).map_err(|retry_after| {
-        ApiError::too_much("too_many_requests", "this key makes too many requests", retry_after)
+        ApiError::too_much("too_many_requests", "this key sends too many requests", retry_after)
     })?;
-    // The store decides for every way in; here a route whose handler asked for nothing is refused all the same, and nobody
-    // sends a body to a route that is not for them.
+    // The store checks permissions for all callers. This additional check covers routes whose handlers do not call the
+    // store, and rejects requests before their body is read.
     if let Access::May(permission) = gate.access
         && let Err(denied) = caller.require(permission)
     {
@@ -283,19 +283,19 @@ async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option
     Ok(Some(pass))
 }
 
-/// Only those to whom the job exists are told that it is not theirs to act on.
+/// Returns 403 only for jobs that the caller may see, otherwise 404 (M90).
 async fn must_exist(gate: &RouteGuard, id: Option<JobId>, caller: &Caller) -> Result<(), ApiError> {
     let id = id.ok_or_else(|| ApiError::not_found("no such job"))?;
     let found = gate.app.store().job(caller, id).await?;
     found.map(drop).ok_or_else(|| ApiError::not_found(format!("no job {id}")))
 }
 
-/// The job that a path names.
+/// The job in a path.
 fn job_of(path: &str) -> Option<JobId> {
     path.split('/').skip_while(|part| *part != "jobs").nth(1)?.parse().ok()
 }
 
-/// A parameter that a route does not know would be left out of what it does, and nobody would be told.
+/// Rejects unknown query parameters, which would otherwise be ignored silently.
 fn refuse_unknown_parameters(gate: &RouteGuard, request: &Request) -> Result<(), ApiError> {
     let query = request.uri().query().unwrap_or_default();
     for (name, _) in form_urlencoded::parse(query.as_bytes()) {
@@ -314,7 +314,8 @@ fn refuse_unknown_parameters(gate: &RouteGuard, request: &Request) -> Result<(),
     Ok(())
 }
 
-/// A page of another site must not act through its reader's browser (there is no CORS either, so it reads nothing).
+/// Rejects requests that a page of another site sends through a browser. There is no CORS, so that such a page cannot read
+/// anything either.
 fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let refused =
@@ -322,7 +323,7 @@ fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), ApiErr
     let is_visit = *method == Method::GET && text("sec-fetch-mode") == Some("navigate");
     match text("sec-fetch-site") {
         Some("same-origin" | "none") => Ok(()),
-        // Following a link to a page is fine; it is the page itself that then asks.
+        // Following a link to a page is allowed; that page then sends its own requests.
         Some(_) if is_visit => Ok(()),
         Some(_) => Err(refused()),
         None => {

@@ -1,5 +1,5 @@
-//! A deserializer that builds a struct from an object and from nothing else. Serde's own would also take an array with the
-//! fields in order, so that `[]` would count as an object of which nothing was said.
+//! A deserializer that accepts only objects for structs. Serde's own also accepts an array with the fields in order, so
+//! that `[]` would count as an empty object.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde::de::{
     Visitor,
 };
 
-/// Wraps a deserializer, a visitor, an access or a seed, and whatever comes out of it.
+/// Wraps a deserializer, visitor, access or seed.
 pub(crate) struct Objects<T>(pub(crate) T);
 
-/// Methods that only pass on, with the visitor wrapped.
+/// Methods that forward, with the visitor wrapped.
 macro_rules! forward {
     ($($method:ident($($argument:ident: $kind:ty),*);)*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $kind,)* visitor: V) -> Result<V::Value, D::Error> {
@@ -70,7 +70,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
     }
 }
 
-/// The visitor of a struct: what is no object is told to be none.
+/// The visitor of a struct: rejects everything but objects.
 struct Object<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
@@ -85,7 +85,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
     }
 }
 
-/// Visits of plain values, passed on as they are.
+/// Visits of plain values, forwarded unchanged.
 macro_rules! visits {
     ($($method:ident: $kind:ty;)*) => {$(
         fn $method<E: Error>(self, value: $kind) -> Result<V::Value, E> {
@@ -223,7 +223,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Objects<A> {
     }
 }
 
-/// Reads a `T`, all of whose structs are objects.
+/// Parses a `T`, all of whose structs are objects.
 pub(crate) fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, serde_path_to_error::Error<D::Error>> {

@@ -1,4 +1,4 @@
-//! What stands in the path: ids and names. A malformed id is an id of nothing: 404.
+//! Path parameters: ids and names. A malformed id is 404.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ use crate::http::reply::error::ApiError;
 
 /// The text of the parameter with this name.
 async fn parameter(parts: &mut Parts, app: &App, name: &str) -> Result<String, ApiError> {
-    let nothing = || ApiError::not_found("nothing is at this path");
+    let nothing = || ApiError::not_found("no such path");
     let parameters = RawPathParams::from_request_parts(parts, app).await.map_err(|_| nothing())?;
     let found = parameters.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| text.to_owned()).ok_or_else(nothing)
@@ -59,7 +59,7 @@ impl FromRequestParts<App> for KeyPath {
     }
 }
 
-/// `{name}` of anything; the store checks it.
+/// `{name}` of any object; the store validates it.
 pub(crate) struct NamePath(pub(crate) String);
 
 impl FromRequestParts<App> for NamePath {
@@ -94,7 +94,7 @@ checked_name!(TypePath, JobType, "type");
 checked_name!(TenantPath, Tenant, "tenant");
 checked_name!(SchedulePath, ScheduleName, "schedule");
 
-/// As much of a text as is shown again.
+/// Shortens a text that is repeated in a message.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(crate::limits::SHOWN_CHARS_MAX).collect()
 }

@@ -1,9 +1,9 @@
-//! Places for things that stay open, such as streams: so many in all, and so many for each holder, so that none takes all.
+//! Slots for long-lived connections such as streams, limited in total and per holder.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Counts what is open, in all and by holder.
+/// Counts open connections, in total and by holder.
 #[derive(Clone)]
 pub(crate) struct ConnectionSlots(Arc<Inner>);
 
@@ -16,32 +16,32 @@ struct Inner {
 #[derive(Default)]
 struct Open {
     all: usize,
-    /// Of holders that have any.
+    /// Per holder, if not zero.
     each: HashMap<String, usize>,
 }
 
-/// Why there is no place.
+/// Why there is no free slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// All are taken.
+    /// All slots are in use.
     All,
-    /// The holder has as many as it may have.
+    /// The holder has reached its limit.
     Each,
 }
 
-/// A place that is held.
+/// A slot in use; released on drop.
 pub(crate) struct ConnectionSlot {
     places: ConnectionSlots,
     holder: String,
 }
 
 impl ConnectionSlots {
-    /// So many in all, and so many for each holder.
+    /// Limits in total and per holder.
     pub(crate) fn new(all_max: usize, each_max: usize) -> ConnectionSlots {
         ConnectionSlots(Arc::new(Inner { all_max, each_max, open: Mutex::default() }))
     }
 
-    /// A place for this holder, for as long as it is kept.
+    /// Takes a slot for this holder.
     pub(crate) fn take(&self, holder: &str) -> Result<ConnectionSlot, Taken> {
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.all >= self.0.all_max {
@@ -56,7 +56,7 @@ impl ConnectionSlots {
         Ok(ConnectionSlot { places: self.clone(), holder: holder.to_owned() })
     }
 
-    /// How many are taken.
+    /// The number of slots in use.
     pub(crate) fn open(&self) -> usize {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner).all
     }

@@ -1,5 +1,5 @@
-//! What stands behind the question mark. An empty value counts as none; what does not fit is 422 and names the parameter.
-//! Parameters that a route does not know are refused before this, at the guard of every route.
+//! Query parameters. An empty value counts as not given; an invalid value is 422 and names the parameter. The middleware
+//! rejects unknown parameters before.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

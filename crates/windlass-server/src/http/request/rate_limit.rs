@@ -1,5 +1,5 @@
-//! How many requests one caller may make: a bucket of tokens each, in this process's memory. It keeps one key that runs wild
-//! from taking all of the server; what jobs may do is limited by the store.
+//! Request rate limits: a token bucket per caller, in this process's memory. They prevent one key from using up the whole
+//! server; the store limits jobs.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,16 +14,16 @@ use crate::limits;
 pub(crate) struct RequestRates(Mutex<HashMap<String, Bucket>>);
 
 struct Bucket {
-    /// In thousandths, so that a millisecond's share is a whole number.
+    /// In thousandths, so that the share of a millisecond is a whole number.
     tokens: u64,
     at: Timestamp,
 }
 
-/// A token, in the bucket's unit.
+/// One token, in the bucket's unit.
 const TOKEN: u64 = 1_000;
 
 impl RequestRates {
-    /// Takes a token; if there is none, says when there will be.
+    /// Takes a token; if there is none, returns the time until the next.
     pub(crate) fn take(&self, caller: &str, now: Timestamp) -> Result<(), Duration> {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= windlass::limits::API_KEYS_MAX && !buckets.contains_key(caller) {

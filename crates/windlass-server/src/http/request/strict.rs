@@ -1,5 +1,4 @@
-//! Requests whose parts contradict each other, or leave open whom they are for: a proxy in front of the server may take them
-//! for something else than the server does, so they are refused.
+//! Rejects ambiguous requests, which a proxy in front of the server might interpret differently (request smuggling).
 
 use std::net::Ipv6Addr;
 
@@ -9,13 +8,13 @@ use axum::http::{HeaderMap, StatusCode, Version, header};
 use crate::http::reply::error::ApiError;
 use crate::limits;
 
-/// Refuses a head that is too large or ambiguous.
+/// Rejects headers that are too large or ambiguous.
 pub(crate) fn check(request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     let lines = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
     let bytes = lines.sum::<usize>() + request.uri().to_string().len();
     if bytes > limits::HEAD_BYTES_MAX {
-        let message = "the head of the request is larger than this server reads";
+        let message = "the request's headers are too large";
         return Err(ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", message));
     }
     check_host(request)?;
@@ -26,7 +25,7 @@ fn refused(message: &str) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, "not_http", message)
 }
 
-/// One host, well formed; the same as in the address if that names one.
+/// Requires one well-formed host, the same as in the request's address if that names one.
 fn check_host(request: &Request) -> Result<(), ApiError> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (host, other) = (hosts.next(), hosts.next());
@@ -34,7 +33,7 @@ fn check_host(request: &Request) -> Result<(), ApiError> {
         return Err(refused("the request has two Host headers"));
     }
     let Some(host) = host else {
-        // Before HTTP/1.1 there was none.
+        // HTTP/1.0 does not require it.
         let is_needed = request.version() >= Version::HTTP_11;
         return if is_needed { Err(refused("the request has no Host header")) } else { Ok(()) };
     };
@@ -44,13 +43,13 @@ fn check_host(request: &Request) -> Result<(), ApiError> {
     }
     match request.uri().authority() {
         Some(authority) if !authority.as_str().eq_ignore_ascii_case(host) => {
-            Err(refused("the address names another host than the Host header"))
+            Err(refused("the request's address names another host than the Host header"))
         }
         _ => Ok(()),
     }
 }
 
-/// A name or address, and perhaps a port.
+/// Whether it is a host name or address with an optional port.
 fn is_host(text: &str) -> bool {
     let (is_name, port) = if let Some(rest) = text.strip_prefix('[') {
         let Some((address, after)) = rest.split_once(']') else { return false };
@@ -65,14 +64,14 @@ fn is_host(text: &str) -> bool {
     is_name && port.is_none_or(|port| port.parse::<u16>().is_ok() && port.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// How long the body is, said in a way that everybody understands alike. A length beside it is left out by the HTTP library, which
-/// then closes the connection.
+/// Requires an unambiguous body length. A Content-Length beside chunked encoding is removed by the HTTP library, which then
+/// closes the connection.
 fn check_framing(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else { return Ok(()) };
     let is_plain =
         coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") && codings.next().is_none();
-    if is_plain { Ok(()) } else { Err(refused("Transfer-Encoding is something else than chunked")) }
+    if is_plain { Ok(()) } else { Err(refused("unsupported Transfer-Encoding: only chunked is accepted")) }
 }
 
 #[cfg(test)]

@@ -21,29 +21,29 @@ use crate::http::wire::record::{RecordPage, RecordView};
 use crate::http::wire::text::Text;
 use crate::http::wire::time::Moment;
 
-/// Which records.
+/// Filters for audit records.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct AuditQuery {
-    /// About this job.
+    /// Only records about this job.
     pub(crate) job: Option<Text<JobId>>,
-    /// Of this event.
+    /// Only records with this event name.
     pub(crate) event: Option<String>,
-    /// By this actor.
+    /// Only records by this actor.
     pub(crate) actor: Option<String>,
-    /// Of this tenant.
+    /// Only records of this tenant.
     pub(crate) tenant: Option<Text<Tenant>>,
-    /// About this queue, or jobs of it.
+    /// Only records about this queue or its jobs.
     queue: Option<Text<QueueName>>,
-    /// About this type, or jobs of it.
+    /// Only records about this type or its jobs.
     r#type: Option<Text<JobType>>,
-    /// Not before this.
+    /// Only records at or after this time.
     since: Option<Moment>,
-    /// Before this.
+    /// Only records before this time.
     until: Option<Moment>,
-    /// How many at most, 1 to 1000.
+    /// Maximum number of records, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
-    /// Where to go on, as given by the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -75,21 +75,21 @@ pub(crate) async fn records(
     };
     let RecordsFound { mut records, next } = app.store().audit_page(&caller, wanted).await?;
     let next_cursor = next.map(|next| next.to_string());
-    // A page may be short, and is not the last one for that.
+    // A page may be short without being the last one.
     records.retain(|record| event.as_ref().is_none_or(|event| event.matches(record)));
     Ok(JsonOk(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
-/// The newest seal of the audit trail.
+/// The newest checkpoint of the audit chain.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HeadView {
-    /// The last record that is sealed; 0 before the first seal.
+    /// The last record that the checkpoint covers; 0 before the first checkpoint.
     number: u64,
-    /// The SHA-256 of the chain up to that record, in hexadecimal; null before the first seal.
+    /// The SHA-256 of the chain up to that record, in hexadecimal; null before the first checkpoint.
     hash: Option<String>,
-    /// Both as `windlass audit verify --expect-head` takes them; null before the first seal.
+    /// Both, as `windlass audit verify --expect-head` takes them; null before the first checkpoint.
     head: Option<String>,
-    /// The public key whose signature the seal carries, if seals are signed.
+    /// The public key that signed the checkpoint, if checkpoints are signed.
     signed_by: Option<String>,
 }
 
@@ -108,9 +108,9 @@ pub(crate) async fn head(
 /// An event by its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EventName {
-    /// One of the closed list.
+    /// One of the standard events.
     Listed(AuditEvent),
-    /// What a type calls one of them.
+    /// A type's custom name for one of them (M92).
     Alias(AuditEvent, String),
 }
 
@@ -121,7 +121,7 @@ impl EventName {
             Ok(event) => return Ok(EventName::Listed(event)),
             Err(problem) => ApiError::invalid("event", windlass::error::FieldProblem::to_string(&problem)),
         };
-        // Only whether the name is used at all is told, to whoever knows it.
+        // This reveals only whether the name is used at all, to a caller who knows it.
         let config = app.store().config(&Caller::system()).await?;
         let is_used =
             |event: &AuditEvent| config.types.values().any(|settings| settings.alias(*event) == Some(name));
@@ -131,14 +131,14 @@ impl EventName {
         }
     }
 
-    /// The event as which it is kept.
+    /// The event it is stored as.
     fn kept_as(&self) -> AuditEvent {
         match self {
             EventName::Listed(event) | EventName::Alias(event, _) => *event,
         }
     }
 
-    /// Whether a record is one of these.
+    /// Whether a record is one of this event.
     pub(crate) fn matches(&self, record: &Record) -> bool {
         match self {
             EventName::Listed(event) => record.event == *event,
@@ -147,8 +147,8 @@ impl EventName {
     }
 }
 
-/// The record that a cursor stands after.
+/// The record number in a cursor.
 pub(crate) fn cursor_of(cursor: Option<&str>) -> Result<u64, ApiError> {
-    let refused = |_| ApiError::invalid("cursor", "is not a cursor that a page gave out");
+    let refused = |_| ApiError::invalid("cursor", "is not a cursor of an earlier page");
     cursor.map_or(Ok(0), |text| text.parse().map_err(refused))
 }

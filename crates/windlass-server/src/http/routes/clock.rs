@@ -1,4 +1,4 @@
-//! Store time over HTTP: how it stands to the wall clock, and accepting a wall clock that jumped.
+//! Store time over HTTP: its difference to the wall clock, and accepting a wall clock that jumped.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -12,20 +12,20 @@ use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
 use crate::http::wire::time::Moment;
 
-/// Store time and the wall clock it goes by, as the answering node sees them.
+/// Store time and the wall clock, as seen by the responding node.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Clock")]
 pub(crate) struct ClockView {
     store_time: Moment,
-    /// The database's clock on PostgreSQL, else the machine's.
+    /// The database's clock on PostgreSQL, otherwise the machine's.
     wall_clock: Moment,
     /// Milliseconds by which the wall clock is ahead of store time; negative if it is behind.
     difference_ms: i64,
-    /// False after the wall clock jumped by more than a minute: store time goes on without it until it is accepted.
+    /// False after the wall clock jumped by more than a minute: store time continues without it until it is accepted.
     believed: bool,
-    /// Since when it is not believed, in store time.
+    /// Since when the wall clock is not trusted, in store time.
     not_believed_since: Option<Moment>,
-    /// Until when no lifetime ends and nothing is pruned, because the store started with a jump of its time.
+    /// Until when no lifetime expires and nothing is pruned, because store time jumped at startup.
     lifetimes_wait_until: Option<Moment>,
 }
 
@@ -47,11 +47,11 @@ impl From<&ClockReport> for ClockView {
 pub(crate) struct AcceptedClock {
     #[serde(flatten)]
     clock: ClockView,
-    /// Whether it was not believed before.
+    /// Whether it was not trusted before.
     changed: bool,
 }
 
-/// Accepting takes no arguments.
+/// The request has no fields.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct AcceptBody {}

@@ -1,5 +1,5 @@
-//! Events as they happen: server-sent events that can be resumed. A reader that does not keep up is cut off with a word, so
-//! that it neither holds memory nor believes that nothing happens.
+//! Live events: server-sent events that can be resumed. A client that is too slow is disconnected with a reason, so that it
+//! neither uses up memory nor misses events unknowingly.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -31,26 +31,26 @@ use crate::http::schema::{Reply, Shape};
 use crate::http::wire::text::Text;
 use crate::limits;
 
-/// Which events.
+/// Filters for events.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct StreamQuery {
-    /// About this job.
+    /// Only events of this job.
     job: Option<Text<JobId>>,
-    /// Of these events, separated by commas.
+    /// Only these event names, separated by commas.
     event: Option<String>,
-    /// By this actor.
+    /// Only events by this actor.
     actor: Option<String>,
-    /// Of this tenant.
+    /// Only events of this tenant.
     tenant: Option<Text<Tenant>>,
-    /// About this queue, or jobs of it.
+    /// Only events about this queue or its jobs.
     queue: Option<Text<QueueName>>,
-    /// About this type, or jobs of it.
+    /// Only events about this type or its jobs.
     r#type: Option<Text<JobType>>,
-    /// Those kept after this number, as the header `Last-Event-ID`; 0 for all.
+    /// Start after this event number, like the header `Last-Event-ID`; 0 for all stored events.
     last_event_id: Option<u64>,
 }
 
-/// Which events a reader wants.
+/// The filters of a stream.
 struct Wanted {
     job: Option<JobId>,
     events: Vec<EventName>,
@@ -113,7 +113,7 @@ pub(crate) async fn stream(
     Ok(EventStream { arriving, end, has_ended: false })
 }
 
-/// A place among the streams of this caller's key, and one among those of its tenant.
+/// Takes a slot of the caller's key, and one of its tenant.
 fn place_for(app: &App, caller: &Caller) -> Result<(ConnectionSlot, Option<ConnectionSlot>), ApiError> {
     let refused = |whose: &str, max: usize| {
         let message = format!("{whose} {max} streams open already");
@@ -135,7 +135,7 @@ impl IntoResponse for EventStream {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Proxies that gather answers before they pass them on would hold events back.
+        // Tells proxies not to buffer the response, which would delay events.
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         response
     }
@@ -147,12 +147,12 @@ impl Reply for EventStream {
     }
 }
 
-/// The number a browser that lost its connection saw last.
+/// The number of the last event that a reconnecting browser received.
 fn resumed_from(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     number.map(Some).ok_or_else(|| {
-        let message = "Last-Event-ID is not the number of an event";
+        let message = "Last-Event-ID is not an event number";
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value", message)
             .with("field", "last_event_id")
     })
@@ -175,7 +175,7 @@ impl Reader {
         let _ = self.end.set(reason);
     }
 
-    /// Passes events on until there is a reason to stop.
+    /// Sends events until there is a reason to stop; returns the reason.
     async fn pass_on(&mut self) -> &'static str {
         let mut checks = interval(KEY_CACHE_TTL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -195,7 +195,7 @@ impl Reader {
         }
     }
 
-    /// The next thing to be sent, if there is one now.
+    /// The next event to send, if there is one now.
     async fn next(
         &mut self,
         checks: &mut Interval,
@@ -217,7 +217,7 @@ impl Reader {
     }
 }
 
-/// The body of a stream: what arrives, and at the end the reason for it.
+/// The body of a stream: events, and at the end the reason.
 pub(crate) struct EventStream {
     arriving: mpsc::Receiver<Bytes>,
     end: Arc<OnceLock<&'static str>>,

@@ -1,4 +1,4 @@
-//! Whether the process is alive and the store can be reached; for machines that restart or route around it.
+//! Health checks for supervisors and load balancers: whether the process is alive and the store can be reached.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -16,15 +16,11 @@ pub(crate) async fn alive() -> Result<Plain, ApiError> {
 /// `GET /readyz`
 pub(crate) async fn ready(State(app): State<App>) -> Result<Plain, ApiError> {
     if app.is_draining() {
-        return Err(ApiError::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "draining",
-            "the server is about to stop",
-        ));
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is stopping"));
     }
-    // Asked, not remembered; a store that is slow or away is not ready, and a probe must not wait for it.
+    // Asks the store each time. A slow or unreachable store is not ready, and a health check must not wait for it.
     let Ok(answer) = tokio::time::timeout(limits::READY_WAIT_MAX, app.store().ready()).await else {
-        let message = format!("the store did not answer within {:?}", limits::READY_WAIT_MAX);
+        let message = format!("the store did not respond within {:?}", limits::READY_WAIT_MAX);
         return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "database", message));
     };
     answer?;

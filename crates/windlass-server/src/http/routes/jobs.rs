@@ -1,4 +1,4 @@
-//! Jobs: submit, look, list, delete. What is done to them and what hangs on them have files of their own.
+//! Jobs: submit, get, list, delete. Actions and job data are in submodules.
 
 pub(crate) mod actions;
 pub(crate) mod bulk;
@@ -36,11 +36,11 @@ use crate::http::wire::submission::{Batch, Submission, into_jobs};
 use crate::http::wire::time::QuerySpan;
 use crate::limits;
 
-/// Whether finding things as asked already is refused.
+/// Whether an action without effect is an error.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct StrictQuery {
-    /// Whether a repeat that changes nothing is 409 instead of a success.
+    /// Return 409 instead of success if nothing would change.
     pub(crate) strict: bool,
 }
 
@@ -95,7 +95,7 @@ async fn submit_response(
     })
 }
 
-/// A job with its result, if it has one.
+/// Adds the job's result, if it has one.
 async fn with_result(app: &App, caller: &Caller, snapshot: Snapshot) -> Result<JobView, ApiError> {
     let result = result_of(app, caller, &snapshot).await?;
     Ok(JobView::of(snapshot, result))
@@ -107,23 +107,23 @@ async fn result_of(app: &App, caller: &Caller, snapshot: &Snapshot) -> Result<Op
     }
     match app.store().result(caller, snapshot.job.id).await {
         Ok(result) => Ok(result.and_then(|result| Json::stored(&result.0?))),
-        // A worker that lost the job's lease a moment ago.
+        // The worker lost the job's lease a moment ago.
         Err(StoreError::Forbidden(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The payload, if it was asked for and the caller reads it.
+/// The payload, if requested and permitted.
 fn payload_of(snapshot: &Snapshot, is_wanted: bool) -> Option<payload::Shown> {
     (is_wanted && !snapshot.is_redacted).then(|| payload::Shown::from(&snapshot.spec.payload))
 }
 
-/// How to look at one job.
+/// How to read one job.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct JobQuery {
-    /// Wait so long for it to become final, at most 5 m.
+    /// Wait up to this long for the job to become final, at most 5 m.
     wait: Option<QuerySpan>,
-    /// Whether to show the payload too.
+    /// Include the payload.
     payload: Option<bool>,
 }
 
@@ -170,7 +170,7 @@ pub(crate) async fn list(
     refuse_to_sort_too_many(&app, &caller, &request).await?;
     let page = app.store().list(&caller, request).await?;
     if with_payload {
-        // Before it is made into an answer, which takes as much again.
+        // Checked before the response is built, which takes the same memory again.
         let payloads: usize = page.jobs.iter().map(|snapshot| snapshot.spec.payload.bytes.len()).sum();
         room.hold(payloads.min(limits::LIST_BYTES_MAX))?;
     }
@@ -181,7 +181,7 @@ pub(crate) async fn list(
     let mut results = app.store().results(&caller, with_result, limits::LIST_BYTES_MAX).await?;
     for snapshot in page.jobs {
         let stored = results.remove(&snapshot.job.id);
-        // Left out, since the page is full before it.
+        // Left out, because the page is full.
         if is_read(&snapshot) && stored.is_none() && last.is_some() {
             next = last;
             break;
@@ -190,7 +190,7 @@ pub(crate) async fn list(
         bytes += result.as_ref().map_or(0, |result| result.bytes().len());
         let shown = payload_of(&snapshot, with_payload);
         bytes += if shown.is_some() { snapshot.spec.payload.bytes.len() } else { 0 };
-        // One job is always shown, or nobody would ever get past it.
+        // One job is always included; otherwise the list could never continue.
         if bytes > limits::LIST_BYTES_MAX && last.is_some() {
             next = last;
             break;
@@ -206,7 +206,7 @@ pub(crate) async fn list(
     Ok(Large::encode(page, bytes).await)
 }
 
-/// Only jobs that can be claimed are kept in the order of claims; others would all have to be read for every page.
+/// Only claimable jobs are indexed in claim order; other jobs would all have to be sorted for every page.
 async fn refuse_to_sort_too_many(app: &App, caller: &Caller, request: &ListRequest) -> Result<(), ApiError> {
     if request.order != Order::Claim || request.filter.states == [JobState::Scheduled] {
         return Ok(());
@@ -217,7 +217,8 @@ async fn refuse_to_sort_too_many(app: &App, caller: &Caller, request: &ListReque
         return Ok(());
     }
     let message = format!(
-        "claim would sort more than {max} jobs: ask for state=scheduled, which is kept in that order, or for newest or oldest"
+        "claim would sort more than {max} jobs: use state=scheduled, which is indexed in that order, or \
+         the order newest or oldest"
     );
     Err(ApiError::invalid("order", message))
 }

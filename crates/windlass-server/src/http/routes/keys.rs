@@ -1,4 +1,4 @@
-//! API keys: list, make, revoke; for admins.
+//! API keys: list, create, revoke; for admins.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -28,7 +28,7 @@ pub(crate) struct KeyView {
     id: Text<KeyId>,
     name: String,
     role: &'static str,
-    /// Whose jobs it reaches; those of all tenants if null.
+    /// The tenant whose jobs it can access; null for all tenants.
     tenant: Option<Text<Tenant>>,
     created_at: Moment,
     created_by: String,
@@ -51,11 +51,11 @@ impl From<&ApiKey> for KeyView {
     }
 }
 
-/// All keys, the oldest first.
+/// API keys, oldest first.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Keys {
     keys: Vec<KeyView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -66,32 +66,32 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<JsonOk<Keys>, ApiError> {
     let keys = app.store().keys(&caller).await?;
-    // In the order in which they were made.
+    // In order of creation.
     let (keys, next_cursor) =
         query.of(&keys, |key| format!("{:020}.{}", key.created_at.as_millis(), key.id))?;
     Ok(JsonOk(Keys { keys: keys.into_iter().map(KeyView::from).collect(), next_cursor }))
 }
 
-/// A key to be made.
+/// An API key to create.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyBody {
-    /// Who its holder is.
+    /// Name of the key's holder.
     name: String,
     /// `admin`, `operator`, `submitter`, `worker`, `app` (submitter and worker in one) or `viewer`.
     role: Text<Role>,
-    /// Whose jobs it reaches; `default` if not given, all for an admin.
+    /// The tenant whose jobs it can access; `default` if not given, all tenants for an admin.
     tenant: Option<Text<Tenant>>,
-    /// When it ends by itself.
+    /// When it expires: a duration or a time.
     expires: Option<Expiry>,
 }
 
-/// A key that was just made.
+/// A new API key.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CreatedKey {
     #[serde(flatten)]
     key: KeyView,
-    /// Shown this once.
+    /// The secret; it cannot be read again.
     secret: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the server counts about itself: requests by route and status, and how long they took. Counting takes no lock.
+//! Metrics of the server itself: requests by route and status, and their durations. Counting takes no lock.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 
-/// Upper edges of the buckets of time, in milliseconds.
+/// Upper bounds of the duration buckets, in milliseconds.
 const EDGES_MS: [u64; 15] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
-/// The statuses that are counted by themselves; any other is counted as the last.
+/// The statuses that are counted separately; any other is counted as the last.
 const STATUSES: [u16; 17] =
     [200, 201, 202, 204, 400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503, 599];
 
@@ -23,7 +23,6 @@ pub(crate) struct RouteCounter {
 }
 
 impl RouteCounter {
-    /// Nothing was counted yet.
     pub(crate) fn new(method: Method, path: &'static str) -> RouteCounter {
         RouteCounter {
             method,
@@ -34,7 +33,7 @@ impl RouteCounter {
         }
     }
 
-    /// Counts an answered request.
+    /// Counts a request.
     pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
         let at = STATUSES.iter().position(|known| *known == status.as_u16()).unwrap_or(STATUSES.len() - 1);
         self.statuses[at].fetch_add(1, Ordering::Relaxed);
@@ -82,24 +81,24 @@ impl RouteCounter {
     }
 }
 
-/// Writes all counters as Prometheus reads them.
+/// Writes all counters in Prometheus format.
 pub(crate) fn write_requests<'a>(
     into: &mut String,
     counters: impl Iterator<Item = &'a RouteCounter> + Clone,
 ) {
-    heading(into, "windlass_http_requests_total", "counter", "Requests answered, by route and status.");
+    heading(into, "windlass_http_requests_total", "counter", "Requests, by route and status.");
     counters.clone().for_each(|counter| counter.write_statuses(into));
-    heading(into, "windlass_http_request_seconds", "histogram", "How long requests took, by route.");
+    heading(into, "windlass_http_request_seconds", "histogram", "Duration of requests, by route.");
     counters.for_each(|counter| counter.write_times(into));
 }
 
-/// What a metric is.
+/// Writes the description of a metric.
 pub(crate) fn heading(into: &mut String, name: &str, kind: &str, help: &str) {
-    writeln!(into, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("a text takes what is written to it");
+    writeln!(into, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("writing to a string cannot fail");
 }
 
-/// One value.
+/// Writes one value.
 pub(crate) fn line(into: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
     let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-    writeln!(into, "{name}{labels} {value}").expect("a text takes what is written to it");
+    writeln!(into, "{name}{labels} {value}").expect("writing to a string cannot fail");
 }

@@ -1,4 +1,4 @@
-//! What operators do beside queues: workers, the gate, and the numbers.
+//! Operators' routes: workers, the global pause, statistics.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -36,13 +36,13 @@ pub(crate) async fn stats(
     Ok(JsonOk(StatsView::from(&app.store().stats(&caller).await?)))
 }
 
-/// A worker as registered.
+/// A registered worker.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Worker")]
 pub(crate) struct WorkerView {
     id: Text<WorkerId>,
     name: String,
-    /// Whose jobs it takes; everybody's if null.
+    /// The tenant whose jobs it takes; null for all tenants.
     tenant: Option<Text<Tenant>>,
     queues: Vec<Text<QueueName>>,
     types: Vec<Text<JobType>>,
@@ -51,7 +51,7 @@ pub(crate) struct WorkerView {
     heartbeats: bool,
     registered_at: Moment,
     seen_at: Moment,
-    /// Whether it is alive, as far as is known.
+    /// Whether its heartbeats arrive.
     alive: bool,
     /// Its pause; null if it is not paused.
     paused: Option<PauseView>,
@@ -76,11 +76,11 @@ impl WorkerView {
     }
 }
 
-/// All workers.
+/// Registered workers.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Workers {
     workers: Vec<WorkerView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Workers {
 pub(crate) struct ActedWorker {
     #[serde(flatten)]
     worker: WorkerView,
-    /// Whether anything changed.
+    /// Whether the action changed anything.
     changed: bool,
 }
 
@@ -152,7 +152,7 @@ pub(crate) async fn resume_worker(
     acted_worker(&app, &caller, id, changed).await.map(JsonOk)
 }
 
-/// Whether anything starts.
+/// Whether jobs are processed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Gate")]
 pub(crate) struct GateView {
@@ -160,13 +160,13 @@ pub(crate) struct GateView {
     reason: Option<String>,
     by: Option<String>,
     since: Option<Moment>,
-    /// When it opens by itself.
+    /// When processing resumes automatically.
     expires_at: Option<Moment>,
-    /// Tenants and types for which it is closed.
+    /// Tenants and types whose processing is paused.
     scopes: Vec<GateScope>,
 }
 
-/// A tenant or type for which the gate is closed.
+/// A tenant or type whose processing is paused.
 #[derive(Debug, Serialize, JsonSchema)]
 struct GateScope {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,38 +219,38 @@ pub(crate) async fn gate(
     gate_view(&app, &caller).await.map(JsonOk)
 }
 
-/// What is to be closed.
+/// What to pause.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OfflineBody {
     reason: Option<String>,
-    /// Only for this tenant.
+    /// Only this tenant.
     tenant: Option<Text<Tenant>>,
-    /// Only for this type.
+    /// Only this type.
     r#type: Option<Text<JobType>>,
-    /// When it opens by itself.
+    /// When processing resumes automatically: a duration or a time.
     expires: Option<Expiry>,
 }
 
-/// What is to be opened.
+/// What to resume.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OnlineBody {
     reason: Option<String>,
-    /// Only for this tenant.
+    /// Only this tenant.
     tenant: Option<Text<Tenant>>,
-    /// Only for this type.
+    /// Only this type.
     r#type: Option<Text<JobType>>,
 }
 
-/// The gate after an action.
+/// The processing state after an action.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ActedGate {
     #[serde(flatten)]
     gate: GateView,
-    /// Whether anything changed.
+    /// Whether the action changed anything.
     changed: bool,
-    /// Of a tenant or type: whether it is known.
+    /// For a tenant or type: whether the name is known.
     #[serde(flatten)]
     known: Option<KnownView>,
 }
@@ -287,7 +287,7 @@ pub(crate) async fn close(
     let known = known(&app, &caller, &target).await?;
     let changed = app.store().pause(&caller, target, pause).await?;
     if query.strict && !changed {
-        return Err(ApiError::conflict("already_paused", "the gate is already closed")
+        return Err(ApiError::conflict("already_paused", "processing is already paused")
             .with("state", "offline")
             .with("action", "offline"));
     }
@@ -305,7 +305,7 @@ pub(crate) async fn open(
     let known = known(&app, &caller, &target).await?;
     let changed = app.store().resume(&caller, target, body.reason).await?;
     if query.strict && !changed {
-        return Err(ApiError::conflict("not_paused", "the gate is open")
+        return Err(ApiError::conflict("not_paused", "processing is not paused")
             .with("state", "online")
             .with("action", "online"));
     }

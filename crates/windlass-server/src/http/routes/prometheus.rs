@@ -1,4 +1,4 @@
-//! `GET /metrics`: jobs and requests as Prometheus reads them. A caller sees the jobs of its own tenant.
+//! `GET /metrics`: jobs and requests in Prometheus format. A caller sees the jobs of its own tenant.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) async fn metrics(
         &mut text,
         "windlass_queues_left_out",
         "gauge",
-        "1 if there are more queues than have series of their own: those that come later by name have none.",
+        "1 if some queues have no series, because there are too many; the first by name have series.",
     );
     line(&mut text, "windlass_queues_left_out", "", u8::from(has_more));
     let live = config.workers.values().filter(|worker| !worker.is_lost && !worker.is_silent(now));
@@ -45,7 +45,7 @@ pub(crate) async fn metrics(
         &mut text,
         "windlass_worker_slots",
         "gauge",
-        "Jobs that workers which are alive run at once at most.",
+        "Maximum number of jobs that the workers alive can run at once.",
     );
     line(
         &mut text,
@@ -53,7 +53,7 @@ pub(crate) async fn metrics(
         "",
         live.map(|worker| u64::from(worker.concurrency)).sum::<u64>(),
     );
-    heading(&mut text, "windlass_gate_online", "gauge", "1 while the gate is open.");
+    heading(&mut text, "windlass_gate_online", "gauge", "1 while processing is not paused.");
     let is_closed = config
         .holds
         .get(&windlass::store::documents::config::Scope::Gate)
@@ -64,13 +64,13 @@ pub(crate) async fn metrics(
         &mut text,
         "windlass_cascades",
         "gauge",
-        "Changes whose consequences are not applied to all jobs yet, 1000 at most.",
+        "Changes whose effects are not applied to all jobs yet, at most 1000.",
     );
     line(&mut text, "windlass_cascades", "", app.store().cascades(&caller).await?);
     write_schedules(&mut text, &config.schedules.values(), now);
-    heading(&mut text, "windlass_event_streams", "gauge", "Live event streams that are open.");
+    heading(&mut text, "windlass_event_streams", "gauge", "Open live event streams.");
     line(&mut text, "windlass_event_streams", "", app.streams().open());
-    heading(&mut text, "windlass_keys_refused_total", "counter", "Keys that were not valid, on this node.");
+    heading(&mut text, "windlass_keys_refused_total", "counter", "Invalid API keys, on this node.");
     line(&mut text, "windlass_keys_refused_total", "", app.guesses().total());
     let known = queues.iter().map(|queue| &queue.name);
     write_store(&mut text, &app.store().environment().meters, &caller, known);
@@ -80,57 +80,62 @@ pub(crate) async fn metrics(
     Ok(Plain(text))
 }
 
-/// How store time stands to the wall clock, as this node sees it.
+/// Difference between store time and the wall clock, as seen by this node.
 fn write_clock(text: &mut String, clock: &ClockReport) {
     let help = "Seconds by which the wall clock is ahead of store time.";
     heading(text, "windlass_clock_skew_seconds", "gauge", help);
-    #[allow(clippy::cast_precision_loss, reason = "a clock is not off by millions of years")]
+    #[allow(clippy::cast_precision_loss, reason = "clocks do not differ by millions of years")]
     line(text, "windlass_clock_skew_seconds", "", clock.ahead_ms as f64 / 1000.0);
     heading(text, "windlass_clock_believed", "gauge", "0 after the wall clock jumped by more than a minute.");
     line(text, "windlass_clock_believed", "", u8::from(clock.is_believed));
 }
 
-/// What runs here, for joining with other series.
+/// Version and engine, to join with other series.
 fn write_build(text: &mut String, place: &StorePlace) {
     heading(text, "windlass_build_info", "gauge", "1, with the version and the storage engine as labels.");
     let labels = format!("version=\"{}\",engine=\"{}\"", env!("CARGO_PKG_VERSION"), place.engine);
     line(text, "windlass_build_info", &labels, 1);
 }
 
-/// What a store in a file takes, and what is left for it.
+/// Size of the database file, and free disk space.
 fn write_disk(text: &mut String, place: &StorePlace) {
     let Some(file) = &place.file else { return };
-    heading(text, "windlass_store_bytes", "gauge", "Bytes of the database file and its write-ahead log.");
+    heading(
+        text,
+        "windlass_store_bytes",
+        "gauge",
+        "Size of the database file and its write-ahead log in bytes.",
+    );
     line(text, "windlass_store_bytes", "", process::store_bytes(file));
     if let Some(free) = process::free_bytes(file) {
-        heading(text, "windlass_disk_free_bytes", "gauge", "Bytes free on the disk of the database file.");
+        heading(text, "windlass_disk_free_bytes", "gauge", "Free bytes on the disk of the database file.");
         line(text, "windlass_disk_free_bytes", "", free);
     }
 }
 
-/// How one number is read off a schedule.
+/// Selects one number of a schedule.
 type Reading = fn(&Schedule, Timestamp) -> f64;
 
 const SCHEDULES: [(&str, &str, &str, Reading); 4] = [
     (
         "windlass_schedule_lag_seconds",
         "gauge",
-        "How long the next run of a schedule is overdue.",
+        "Seconds by which the next run of a schedule is overdue.",
         |schedule, now| schedule.next_at.map_or(0.0, |next| now.since(next).as_secs_f64()),
     ),
-    ("windlass_schedule_submitted_total", "counter", "Jobs that a schedule submitted.", |schedule, _| {
+    ("windlass_schedule_submitted_total", "counter", "Jobs submitted by a schedule.", |schedule, _| {
         counted(schedule.submitted)
     }),
     (
         "windlass_schedule_skipped_total",
         "counter",
-        "Runs of a schedule left out because the one before was not finished.",
+        "Runs of a schedule skipped because the previous run was not finished.",
         |schedule, _| counted(schedule.overlapped),
     ),
     (
         "windlass_schedule_refused_total",
         "counter",
-        "Runs of a schedule whose job was refused for good.",
+        "Runs of a schedule whose job was rejected permanently.",
         |schedule, _| counted(schedule.refusals),
     ),
 ];
@@ -154,22 +159,17 @@ fn write_schedules<'s>(
     }
 }
 
-/// What this process uses, under the names that every Prometheus knows.
+/// Resources of this process, under the standard Prometheus names.
 fn write_process(text: &mut String) {
-    heading(text, "process_cpu_seconds_total", "counter", "Processor time used by this process.");
+    heading(text, "process_cpu_seconds_total", "counter", "CPU time used by this process.");
     line(text, "process_cpu_seconds_total", "", process::cpu_time().as_secs_f64());
-    // Where the system does not tell, there is no such metric.
+    // Metrics that the system does not provide are left out.
     if let Some(bytes) = process::resident_bytes() {
-        heading(
-            text,
-            "process_resident_memory_bytes",
-            "gauge",
-            "Memory of this process that is not swapped out.",
-        );
+        heading(text, "process_resident_memory_bytes", "gauge", "Resident memory of this process.");
         line(text, "process_resident_memory_bytes", "", bytes);
     }
     if let Some(seconds) = process::started_at() {
-        heading(text, "process_start_time_seconds", "gauge", "When this process started, in Unix time.");
+        heading(text, "process_start_time_seconds", "gauge", "Start time of this process, in Unix time.");
         line(text, "process_start_time_seconds", "", seconds);
     }
     if let Some(open) = process::open_files() {
@@ -177,30 +177,25 @@ fn write_process(text: &mut String) {
             text,
             "process_open_fds",
             "gauge",
-            "Files that this process has open, connections among them.",
+            "Open file descriptors of this process, including connections.",
         );
         line(text, "process_open_fds", "", open);
     }
     if let Some(limit) = process::open_files_max() {
-        heading(text, "process_max_fds", "gauge", "Files that this process may have open.");
+        heading(text, "process_max_fds", "gauge", "Maximum number of open file descriptors of this process.");
         line(text, "process_max_fds", "", limit);
     }
 }
 
 fn write_queues(text: &mut String, queues: &[QueueInfo], now: Timestamp) {
-    // Names of queues need no escaping: letters, digits and `_ . : -`.
+    // Queue names need no escaping: letters, digits and `_ . : -`.
     heading(text, "windlass_jobs", "gauge", "Jobs by queue and state.");
     for queue in queues {
         for (state, count) in &queue.depth {
             line(text, "windlass_jobs", &format!("queue=\"{}\",state=\"{state}\"", queue.name), count);
         }
     }
-    heading(
-        text,
-        "windlass_queue_oldest_seconds",
-        "gauge",
-        "How long a queue's longest waiting job has waited.",
-    );
+    heading(text, "windlass_queue_oldest_seconds", "gauge", "Age of the oldest waiting job of a queue.");
     for queue in queues {
         let age = queue.oldest.map_or(0.0, |since| now.since(since).as_secs_f64());
         line(text, "windlass_queue_oldest_seconds", &format!("queue=\"{}\"", queue.name), age);

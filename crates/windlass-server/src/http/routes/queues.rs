@@ -1,4 +1,4 @@
-//! Queues: look, set, pause, resume.
+//! Queues: list, get, configure, pause, resume.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -28,21 +28,21 @@ use crate::http::wire::stats::{Counts, QueueRates, counts};
 use crate::http::wire::text::Text;
 use crate::http::wire::time::Span;
 
-/// All about one queue.
+/// A queue with its counts, rates and settings.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Queue")]
 pub(crate) struct QueueView {
     name: Text<QueueName>,
     #[serde(flatten)]
     known: KnownView,
-    /// How many jobs are in which state.
+    /// Number of jobs by state.
     depth: Counts,
-    /// For how long its longest waiting job could have been claimed.
+    /// How long the oldest claimable job has waited.
     oldest_age: Option<Span>,
     rates: QueueRates,
     /// Its pause; null if it is not paused.
     paused: Option<PauseView>,
-    /// Who resumed it last, and when; null if nobody ever did.
+    /// Its last resume; null if it was never resumed.
     resumed: Option<ResumptionView>,
     #[serde(flatten)]
     settings: QueueSettingsView,
@@ -63,11 +63,11 @@ impl QueueView {
     }
 }
 
-/// All queues.
+/// Queues by name.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Queues {
     queues: Vec<QueueView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -76,9 +76,9 @@ pub(crate) struct Queues {
 pub(crate) struct ActedQueue {
     #[serde(flatten)]
     queue: QueueView,
-    /// Whether anything changed.
+    /// Whether the action changed anything.
     changed: bool,
-    /// How many jobs were resumed, if that was asked for.
+    /// Number of resumed jobs, if `jobs` was set.
     #[serde(skip_serializing_if = "Option::is_none")]
     jobs_resumed: Option<u64>,
 }
@@ -88,7 +88,7 @@ pub(crate) struct ActedQueue {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ResumeBody {
     reason: Option<String>,
-    /// Whether to resume the jobs too that aggressive pauses of the queue have suspended.
+    /// Also resume the jobs that aggressive pauses of the queue suspended.
     jobs: bool,
 }
 

@@ -1,4 +1,4 @@
-//! For how long jobs are kept where neither their type nor their queue says so: one setting per store.
+//! The retention for jobs whose type and queue have none of their own: one setting per store.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use crate::http::wire::retention::{RetentionBody, RetentionView};
 pub(crate) struct ChangedRetention {
     #[serde(flatten)]
     retention: RetentionView,
-    /// Whether it was another one before.
+    /// Whether it changed.
     changed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Schedules: put, look, pause, resume, trigger, delete.
+//! Schedules: create, list, pause, resume, trigger, delete (M81).
 
 use std::sync::Arc;
 
@@ -24,21 +24,21 @@ use crate::http::wire::pause::{already_paused, not_paused};
 use crate::http::wire::schedule::{ScheduleBody, ScheduleView};
 use crate::http::wire::text::Text;
 
-/// Which schedule of that name.
+/// Selects a schedule of the name.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct TenantQuery {
-    /// Of this tenant, for callers that see several.
+    /// The schedule's tenant, for callers that can see several.
     tenant: Option<Text<Tenant>>,
-    /// Whether a repeat that changes nothing is 409 instead of a success.
+    /// Return 409 instead of success if nothing would change.
     #[serde(default)]
     strict: bool,
 }
 
-/// All schedules.
+/// Schedules by name.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Schedules {
     schedules: Vec<ScheduleView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Schedules {
 pub(crate) struct ActedSchedule {
     #[serde(flatten)]
     schedule: ScheduleView,
-    /// Whether anything changed.
+    /// Whether the action changed anything.
     changed: bool,
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn delete(
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SchedulePauseBody {
     reason: Option<String>,
-    /// When it lifts itself.
+    /// When it resumes automatically: a duration or a time.
     expires: Option<Expiry>,
 }
 

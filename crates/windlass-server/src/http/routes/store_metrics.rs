@@ -1,4 +1,4 @@
-//! What the store measures of itself, as Prometheus reads it: commits, and what happened to jobs since this process started.
+//! Metrics of the store in Prometheus format: commits, and counts of jobs since this process started.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -12,20 +12,20 @@ use windlass::store::metrics::{Fallback, HistogramReading, Metrics};
 use crate::http::routes::metrics::{heading, line};
 use crate::limits;
 
-/// Writes the metrics of the store, those of jobs as far as the caller may see them.
+/// Writes the store's metrics; those of jobs as far as the caller may see them.
 pub(in crate::http) fn write_store<'q>(
     text: &mut String,
     meters: &Metrics,
     caller: &Caller,
     known: impl Iterator<Item = &'q QueueName>,
 ) {
-    heading(text, "windlass_commit_requests", "histogram", "Requests that shared one commit, on this node.");
+    heading(text, "windlass_commit_requests", "histogram", "Requests per commit, on this node.");
     write_histogram(text, "windlass_commit_requests", &meters.group_requests.read(), |edge| edge);
     heading(
         text,
         "windlass_commit_seconds",
         "histogram",
-        "How long commits took, fsync included, on this node.",
+        "Duration of commits including fsync, on this node.",
     );
     let seconds = |micros| Duration::from_micros(micros).as_secs_f64();
     write_histogram(text, "windlass_commit_seconds", &meters.commit_micros.read(), seconds);
@@ -33,13 +33,13 @@ pub(in crate::http) fn write_store<'q>(
         text,
         "windlass_fallback_wakeups_total",
         "counter",
-        "Changes found by polling although a notification should have told of them, on this node.",
+        "Changes found by polling that should have been notified, on this node.",
     );
     for what in Fallback::ALL {
         let labels = format!("path=\"{}\"", what.as_str());
         line(text, "windlass_fallback_wakeups_total", &labels, meters.fallbacks(what));
     }
-    // Known queues are there from the first scrape on, at 0: a rate needs a value before the first event.
+    // Known queues have series from the first scrape on, with 0: a rate needs a value before the first event.
     let mut queues: BTreeMap<&str, Minute> = known.map(|queue| (queue.as_str(), Minute::default())).collect();
     let totals = meters.totals_by_queue();
     for ((tenant, queue), total) in &totals {
@@ -47,7 +47,7 @@ pub(in crate::http) fn write_store<'q>(
             queues.entry(queue.as_str()).or_default().merge(total);
         }
     }
-    // Those with the first names: the same ones as before have series, whatever happens to others.
+    // The first by name have series, so that a queue's series does not come and go.
     while queues.len() > limits::METRIC_QUEUES_MAX {
         queues.pop_last();
     }
@@ -62,10 +62,10 @@ pub(in crate::http) fn write_store<'q>(
     write_types(text, &types);
 }
 
-/// How one number is read off what happened.
+/// Selects one count.
 type Reading = fn(&Minute) -> u64;
 
-/// How jobs end.
+/// Final states.
 const OUTCOMES: [(&str, Reading); 4] = [
     ("completed", |total| total.completed),
     ("failed", |total| total.failed),
@@ -73,7 +73,7 @@ const OUTCOMES: [(&str, Reading); 4] = [
     ("cancelled", |total| total.cancelled),
 ];
 
-/// What is counted by queue beside outcomes.
+/// Counters per queue besides outcomes.
 const COUNTERS: [(&str, &str, Reading); 4] = [
     ("windlass_jobs_submitted_total", "Jobs submitted, on this node, by queue.", |total| total.submitted),
     ("windlass_attempts_started_total", "Attempts started, on this node, by queue.", |total| total.claimed),
@@ -100,12 +100,12 @@ fn write_counters(text: &mut String, queues: &BTreeMap<&str, Minute>) {
     heading(text, name, "counter", "Jobs that reached a final state, on this node, by queue and outcome.");
     write_outcomes(text, name, "queue", queues);
     let name = "windlass_job_wait_seconds";
-    heading(text, name, "histogram", "From claimable to claimed, on this node, by queue.");
+    heading(text, name, "histogram", "Time from claimable to claimed, on this node, by queue.");
     for (queue, total) in queues {
         write_spread(text, name, &format!("queue=\"{queue}\""), &total.waited, total.waited_ms);
     }
     let name = "windlass_job_run_seconds";
-    heading(text, name, "histogram", "From claimed to the end of the attempt, on this node, by queue.");
+    heading(text, name, "histogram", "Time from claimed to the end of the attempt, on this node, by queue.");
     for (queue, total) in queues {
         write_spread(text, name, &format!("queue=\"{queue}\""), &total.ran, total.ran_ms);
     }
@@ -121,7 +121,7 @@ fn write_types(text: &mut String, types: &BTreeMap<&str, Minute>) {
         line(text, name, &format!("type=\"{job_type}\""), total.retried);
     }
     let name = "windlass_type_run_seconds";
-    heading(text, name, "histogram", "From claimed to the end of the attempt, on this node, by type.");
+    heading(text, name, "histogram", "Time from claimed to the end of the attempt, on this node, by type.");
     for (job_type, total) in types {
         write_spread(text, name, &format!("type=\"{job_type}\""), &total.ran, total.ran_ms);
     }

@@ -1,4 +1,4 @@
-//! Tenants: look, set. Pausing one is the gate's.
+//! Tenants: list, get, configure. They are paused through `/gate`.
 
 use std::collections::BTreeSet;
 
@@ -27,16 +27,16 @@ use crate::http::wire::settings::{TenantBody, TenantSettingsView};
 use crate::http::wire::stats::{Counts, counts};
 use crate::http::wire::text::Text;
 
-/// All about one tenant.
+/// A tenant with its counts, costs and settings.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TenantLook")]
 pub(crate) struct TenantView {
     tenant: Text<Tenant>,
     #[serde(flatten)]
     known: KnownView,
-    /// How many jobs are in which state.
+    /// Number of jobs by state.
     depth: Counts,
-    /// What its jobs have cost in all.
+    /// Total cost of its jobs.
     cost_cents: i64,
     /// Its pause; null if it is not paused.
     paused: Option<PauseView>,
@@ -47,7 +47,7 @@ pub(crate) struct TenantView {
 impl TenantView {
     fn of(tenant: &Tenant, known: KnownView, stats: &Stats, config: &Config, now: Timestamp) -> TenantView {
         let hold = config.holds.get(&Scope::Tenant(tenant.clone())).filter(|hold| hold.is_active(now));
-        // Costs are in the order of tenants, of which there may be many.
+        // Costs are sorted by tenant, and there may be many.
         let costs = stats.costs.range((tenant.clone(), first_type())..);
         let costs = costs.take_while(|((whose, _), _)| whose == tenant);
         TenantView {
@@ -61,16 +61,16 @@ impl TenantView {
     }
 }
 
-/// The name that comes before every other.
+/// A name that sorts before all others.
 fn first_type() -> JobType {
-    JobType::new("A").expect("it is a name")
+    JobType::new("A").expect("it is a valid name")
 }
 
-/// All tenants.
+/// Tenants by name.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tenants {
     tenants: Vec<TenantView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn list(
     Ok(JsonOk(Tenants { tenants: names.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// `GET /tenants/{tenant}`; for whom another tenant does not exist, it is one that nobody has used.
+/// `GET /tenants/{tenant}`. A tenant that the caller may not see looks like an unused one.
 pub(crate) async fn get(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
@@ -126,7 +126,7 @@ pub(crate) async fn put(
     let known = KnownView::of(&app, &caller, Named::Tenant(tenant.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Tenant(_, settings) = &done.settings else {
-        unreachable!("a tenant's settings are answered with a tenant's settings")
+        unreachable!("a tenant's settings are returned as such")
     };
     Ok(JsonOk(SetTenant { tenant: Text(tenant), known, settings: settings.into(), changed: done.is_changed }))
 }

@@ -1,4 +1,4 @@
-//! Types: look, set. Pausing one is the gate's.
+//! Job types: list, get, configure. They are paused through `/gate`.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -25,14 +25,14 @@ use crate::http::wire::settings::{TypeBody, TypeSettingsView};
 use crate::http::wire::stats::{Counts, QueueRates, counts};
 use crate::http::wire::text::Text;
 
-/// All about one type.
+/// A job type with its counts, rates and settings.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TypeLook")]
 pub(crate) struct TypeView {
     r#type: Text<JobType>,
     #[serde(flatten)]
     known: KnownView,
-    /// How many jobs are in which state.
+    /// Number of jobs by state.
     depth: Counts,
     rates: QueueRates,
     /// Its pause; null if it is not paused.
@@ -54,15 +54,15 @@ impl TypeView {
     }
 }
 
-/// All types.
+/// Job types by name.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Types {
     types: Vec<TypeView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
-/// A type with its settings.
+/// A job type with its settings.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Type")]
 pub(crate) struct SetType {
@@ -95,7 +95,7 @@ pub(crate) async fn get(
 ) -> Result<JsonOk<TypeView>, ApiError> {
     let known = KnownView::of(&app, &caller, Named::Type(job_type.clone())).await?;
     let looks = app.store().job_types(&caller).await?;
-    // A type that nobody has used yet is empty, as a queue is.
+    // An unused type is empty, like an unused queue.
     let found = looks.into_iter().find(|look| look.name == job_type);
     let look = found.unwrap_or_else(|| TypeInfo::unused(job_type));
     Ok(JsonOk(TypeView::of(&look, known, app.now())))
@@ -112,7 +112,7 @@ pub(crate) async fn put(
     let known = KnownView::of(&app, &caller, Named::Type(job_type.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Type(_, settings) = &done.settings else {
-        unreachable!("a type's settings are answered with a type's settings")
+        unreachable!("a type's settings are returned as such")
     };
     Ok(JsonOk(SetType { r#type: Text(job_type), known, settings: settings.into(), changed: done.is_changed }))
 }

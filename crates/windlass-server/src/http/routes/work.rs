@@ -1,4 +1,5 @@
-//! The protocol of workers in any language: register, claim, beat, report, save steps, spawn children, leave.
+//! The worker protocol, for workers in any language: register, claim, heartbeat, report, save checkpoints, spawn children,
+//! deregister.
 
 mod claim_response;
 
@@ -54,7 +55,7 @@ pub(crate) async fn leave(
     app.store().deregister(&caller, id).await.map(Left).map_err(ApiError::from)
 }
 
-/// 204, and how many jobs went back as a header.
+/// 204, with the number of released jobs as a header.
 pub(crate) struct Left(usize);
 
 impl IntoResponse for Left {
@@ -96,7 +97,7 @@ pub(crate) async fn heartbeat(
     if wait > limits::SERVER_WAIT_MAX {
         return Err(ApiError::invalid("wait", "is longer than 20s"));
     }
-    // A server that is about to stop lets nobody wait.
+    // A stopping server does not let requests wait.
     let wait = if app.is_draining() { Duration::ZERO } else { wait };
     let beating = app.store().heartbeat_wait(&caller, worker, beats, wait);
     let pulse = tokio::select! {
@@ -105,7 +106,7 @@ pub(crate) async fn heartbeat(
     };
     let mut directives = pulse.directives.iter();
     let jobs = given.into_iter().map(|(id, beat)| {
-        // An id that is none is no job of this worker's.
+        // A malformed id is not a job of this worker.
         let directive =
             beat.and_then(|_| directives.next()).map_or("lost", |(_, directive)| directive.as_str());
         DirectiveView { id, directive }
@@ -133,13 +134,13 @@ pub(crate) async fn outcomes(
     let reports: Vec<_> = read.iter().filter_map(|read| read.as_ref().ok().cloned()).collect();
     let mut answers = app.store().finish(&caller, worker, reports).await?.into_iter();
     let outcomes = read.into_iter().map(|read| match read {
-        Ok(report) => OutcomeView::of(report.job, answers.next().expect("every report has its answer")),
+        Ok(report) => OutcomeView::of(report.job, answers.next().expect("every report has a result")),
         Err((item, problem)) => OutcomeView::rejected(id_of(item), &problem),
     });
     Ok(JsonOk(OutcomesView { outcomes: outcomes.collect() }))
 }
 
-/// The id of an item that could not be read, as far as it has one.
+/// The id of an item that could not be parsed, if it has one.
 fn id_of(item: &Json) -> Value {
     #[derive(Deserialize)]
     struct Id {
@@ -149,12 +150,12 @@ fn id_of(item: &Json) -> Value {
     found.and_then(|found| found.id).map_or(Value::Null, Value::String)
 }
 
-/// The claim that a write is made for.
+/// The claim that a write belongs to.
 fn hand(job: JobId, fence: u64, worker: Option<&str>) -> Result<LeaseRef, ApiError> {
     Ok(LeaseRef { job, fence: Fence(fence), worker: worker.map(worker_id).transpose()? })
 }
 
-/// A step's value.
+/// A checkpoint's value.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckpointBody {
@@ -178,18 +179,18 @@ pub(crate) async fn checkpoint(
     Ok(NoContent)
 }
 
-/// A group of children that was spawned.
+/// A group of spawned children.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Spawned {
     /// The group's number within the parent.
     group: u64,
-    /// Whether it was there already, from an earlier attempt.
+    /// Whether it existed already, from an earlier attempt.
     known: bool,
     children: Vec<ChildView>,
     parent: ParentView,
 }
 
-/// The parent as it is now.
+/// The parent's state.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Parent")]
 struct ParentView {

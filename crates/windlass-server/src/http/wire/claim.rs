@@ -1,4 +1,4 @@
-//! Workers, claims and heartbeats on the wire.
+//! Workers, claims and heartbeats in the API.
 
 use std::collections::BTreeMap;
 
@@ -22,27 +22,27 @@ use crate::http::reply::error::ApiError;
 use crate::http::request::path::shown;
 use crate::limits::WORKER_CONCURRENCY_MAX;
 
-/// A worker that presents itself.
+/// A worker to register.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct WorkerBody {
-    /// A label for people.
+    /// Display name.
     name: Option<String>,
-    /// Which queues it takes from; all if empty.
+    /// Queues it takes jobs from; all if empty.
     queues: Vec<Text<QueueName>>,
-    /// Which types it can run; any if empty.
+    /// Job types it can run; all if empty.
     types: Vec<Text<JobType>>,
     /// How many jobs it runs at once.
     #[schemars(range(min = 1, max = 100_000))]
     concurrency: Option<u32>,
-    /// The version of its program.
+    /// Version of its program.
     version: Option<String>,
-    /// Whether it beats, and so is dead when silent; true if not given.
+    /// Whether it sends heartbeats, and so is considered lost without them; true if not given.
     heartbeats: Option<bool>,
 }
 
 impl WorkerBody {
-    /// The worker, as the library takes it.
+    /// The library's worker.
     pub(crate) fn into_worker(self) -> Result<NewWorker, ApiError> {
         let concurrency = self.concurrency.unwrap_or(1);
         if !(1..=WORKER_CONCURRENCY_MAX).contains(&concurrency) {
@@ -60,37 +60,37 @@ impl WorkerBody {
     }
 }
 
-/// A worker that was registered.
+/// A registered worker.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Registered {
     pub(crate) worker_id: Text<WorkerId>,
-    /// How often it should beat.
+    /// Interval of heartbeats.
     pub(crate) heartbeat_every: Span,
 }
 
-/// The id of a worker, as given; one that is malformed is the id of nobody.
+/// Parses the id of a worker; a malformed one is 404.
 pub(crate) fn worker_id(text: &str) -> Result<WorkerId, ApiError> {
     text.parse().map_err(|_| ApiError::not_found(format!("no worker {}: register again", shown(text))))
 }
 
-/// What a worker asks for.
+/// A claim for jobs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimBody {
     worker_id: String,
-    /// From which queues; as registered if not given.
+    /// Queues to claim from; as registered if not given.
     queues: Option<Vec<Text<QueueName>>>,
-    /// Which types; as registered if not given.
+    /// Job types to claim; as registered if not given.
     types: Option<Vec<Text<JobType>>>,
-    /// How many at most, 1 to 1000; 1 if not given.
+    /// Maximum number of jobs, 1 to 1000; 1 if not given.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
-    /// How long to wait for the first, at most 60 s.
+    /// How long to wait for the first job, at most 60 s.
     pub(crate) wait: Option<Span>,
 }
 
 impl ClaimBody {
-    /// The request, as the library takes it.
+    /// The library's request.
     pub(crate) fn into_request(self) -> Result<ClaimRequest, ApiError> {
         let limit = self.limit.unwrap_or(1);
         if !(1..=limits::CLAIM_JOBS_MAX).contains(&limit) {
@@ -109,7 +109,7 @@ impl ClaimBody {
     }
 }
 
-/// What a claim answers.
+/// Claimed jobs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClaimView {
     pub(crate) jobs: Vec<ClaimedView>,
@@ -117,52 +117,52 @@ pub(crate) struct ClaimView {
     pub(crate) paused: bool,
 }
 
-/// A job that is the worker's to run.
+/// A claimed job.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ClaimedJob")]
 pub(crate) struct ClaimedView {
     id: Text<JobId>,
-    /// To be named in every write for this job.
+    /// Fencing token, required in every write for this job.
     fence: u64,
-    /// Starts so far, this one included.
+    /// Number of attempts so far, including this one.
     attempt: u32,
     attempt_id: String,
     previous_attempt_id: Option<String>,
     tenant: Text<Tenant>,
     r#type: Text<JobType>,
     queue: Text<QueueName>,
-    /// How urgent it is, 0 to 100.
+    /// Priority, 0 to 100.
     priority: u8,
-    /// How many attempts may fail before the job is given up.
+    /// Maximum number of attempts.
     max_attempts: u32,
-    /// How many attempts before this one failed.
+    /// Number of failed attempts before this one.
     failures: u32,
-    /// How many of them were crashes.
+    /// Number of crashes among them.
     crashes: u32,
-    /// The error of the last one that failed.
+    /// The error of the last failed attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorView>,
-    /// Its retry policy, if that leaves it to the worker when it is tried again.
+    /// The retry policy, if it leaves the delay to the worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<EffectiveRetry>,
     #[serde(flatten)]
     payload: payload::Shown,
     idempotency_key: Option<String>,
     correlation_id: Option<String>,
-    /// Its tags, if it has any.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(default)]
     tags: BTreeMap<String, String>,
-    /// Where its end is reported, if anywhere.
+    /// URL that is called when the job is final.
     #[serde(skip_serializing_if = "Option::is_none")]
     callback_url: Option<String>,
     traceparent: Option<String>,
-    /// When the attempt must be over.
+    /// When the attempt times out.
     deadline: Option<Moment>,
-    /// When the lease ends unless it is extended by a heartbeat.
+    /// When the lease expires unless a heartbeat extends it.
     lease_expires_at: Option<Moment>,
     checkpoints: Vec<CheckpointView>,
-    /// Signed by the store, where tickets are on; verified already, and there to be verified again.
+    /// The job's ticket, signed by the store, if tickets are on; the library has verified it, and a worker can verify it
+    /// again.
     #[serde(skip_serializing_if = "Option::is_none")]
     ticket: Option<Value>,
 }
@@ -201,32 +201,31 @@ impl From<Claimed> for ClaimedView {
     }
 }
 
-/// Signs of life.
+/// Heartbeats of a worker.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeartbeatBody {
     pub(crate) worker_id: String,
     #[serde(default)]
     pub(crate) jobs: Vec<HeartbeatItemBody>,
-    /// How long to wait for something to be done, at most 20 s; answers at once if there is something, or if anything was
-    /// interrupted meanwhile.
+    /// How long to wait for a directive, at most 20 s; returns at once if there is one.
     pub(crate) wait: Option<Span>,
 }
 
-/// A sign of life for one job.
+/// A heartbeat for one job.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeartbeatItemBody {
     id: String,
     fence: u64,
     progress: Option<ProgressBody>,
-    /// Lines for its log.
+    /// Lines for the job's log.
     logs: Option<Vec<String>>,
-    /// A shorter limit for this attempt, from now.
+    /// A shorter time limit for this attempt, from now.
     timeout: Option<Span>,
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ProgressBody {
@@ -236,7 +235,7 @@ struct ProgressBody {
 }
 
 impl HeartbeatItemBody {
-    /// The id as given, and the beat if it is the id of anything.
+    /// The id as given, and the heartbeat if the id is well-formed.
     pub(crate) fn into_beat(self) -> (String, Option<HeartbeatItem>) {
         let job = self.id.parse().ok();
         let progress = self.progress.map(|given| Progress { percent: given.percent, message: given.message });
@@ -251,14 +250,14 @@ impl HeartbeatItemBody {
     }
 }
 
-/// What a heartbeat answers.
+/// The response to heartbeats.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HeartbeatView {
     pub(crate) jobs: Vec<DirectiveView>,
     pub(crate) worker: WorkerStatus,
 }
 
-/// What to do about one job.
+/// The directive for one job.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Directive")]
 pub(crate) struct DirectiveView {
@@ -280,7 +279,7 @@ impl From<&HeartbeatReply> for WorkerStatus {
     }
 }
 
-/// The word for a way to pause.
+/// The name of a pause mode.
 pub(crate) fn mode_word(mode: PauseMode) -> &'static str {
     match mode {
         PauseMode::Graceful => "graceful",

@@ -1,4 +1,4 @@
-//! When something ends by itself: after some time, or at a moment.
+//! An expiry: a duration from now, or a time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,22 +12,24 @@ use windlass::clock::Timestamp;
 use super::time::{Moment, Span};
 use crate::http::reply::error::ApiError;
 
-/// A length of time from now, or a moment.
+/// A duration from now, or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// So long from now.
+    /// Duration from now.
     After(Span),
-    /// Then.
+    /// Time.
     At(Moment),
 }
 
 impl Expiry {
-    /// How long it is until then; what has passed already is refused, as the field of this name.
+    /// The duration until then; fails for the past, naming this field.
     pub(crate) fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, ApiError> {
         match self {
             Expiry::After(span) => Ok(span.0),
             Expiry::At(moment) if moment.0 > now => Ok(moment.0.since(now)),
-            Expiry::At(moment) => Err(ApiError::invalid(field, format!("is {}, which has passed", moment.0))),
+            Expiry::At(moment) => {
+                Err(ApiError::invalid(field, format!("is {}, which is in the past", moment.0)))
+            }
         }
     }
 }
@@ -44,13 +46,13 @@ impl Visitor<'_> for ExpiryVisitor {
     type Value = Expiry;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a duration such as \"30s\", a number of seconds, or a time of RFC 3339")
+        f.write_str("a duration such as \"30s\", a number of seconds, or an RFC 3339 time")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Expiry, E> {
         match text.parse::<Timestamp>() {
             Ok(moment) => Ok(Expiry::At(Moment(moment))),
-            // What is neither is told what a duration looks like.
+            // A text that is neither gets the message for durations.
             Err(_) => text.parse().map(Expiry::After).map_err(E::custom),
         }
     }
@@ -75,7 +77,7 @@ impl JsonSchema for Expiry {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let (span, moment) = (generator.subschema_for::<Span>(), generator.subschema_for::<Moment>());
-        json_schema!({"description": "a length of time from now, or a moment", "anyOf": [span, moment]})
+        json_schema!({"description": "a duration from now, or a time", "anyOf": [span, moment]})
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which jobs are meant: the same filter in a query and in the body of a bulk action.
+//! Job filters: the same in a query and in the body of a bulk action.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use super::text::Text;
 use super::time::Moment;
 use crate::http::reply::error::ApiError;
 
-/// Which jobs; an empty filter fits all.
+/// A job filter; an empty filter matches all jobs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct JobFilter {
-    /// Whose id begins with these hexadecimal digits; dashes do not matter.
+    /// The id starts with these hexadecimal digits; dashes are ignored.
     id_prefix: Option<String>,
     /// In one of these states, separated by commas.
     #[serde(deserialize_with = "states")]
@@ -40,22 +40,22 @@ pub(crate) struct JobFilter {
     created_after: Option<Moment>,
     /// Submitted before this.
     created_before: Option<Moment>,
-    /// Whether redriven: another job was submitted in its place.
+    /// Whether the job was redriven as a new job.
     redriven: Option<bool>,
-    /// Whether suspended by an aggressive pause of its queue.
+    /// Whether an aggressive pause of its queue suspended it.
     suspended_by_pause: Option<bool>,
-    /// Of this tenant, for callers that see several.
+    /// Of this tenant, for callers that can see several.
     tenant: Option<Text<Tenant>>,
 }
 
 impl JobFilter {
-    /// The filter, as the library takes it.
+    /// The library's filter.
     pub(crate) fn into_filter(self) -> Result<Filter, ApiError> {
         let tag = self.tag.map(|text| match text.split_once(':') {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
             None => Err(ApiError::invalid("tag", "is not `name:value`")),
         });
-        let no_id = || ApiError::invalid("id_prefix", "is not the beginning of a job's id");
+        let no_id = || ApiError::invalid("id_prefix", "is not a prefix of a job id");
         let ids = self.id_prefix.map(|text| JobId::beginning_with(&text).ok_or_else(no_id));
         Ok(Filter {
             ids: ids.transpose()?,
@@ -76,10 +76,10 @@ impl JobFilter {
     }
 }
 
-/// Which page of which jobs.
+/// A job filter and a page.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct ListQuery {
-    /// Whose id begins with these hexadecimal digits; dashes do not matter.
+    /// The id starts with these hexadecimal digits; dashes are ignored.
     id_prefix: Option<String>,
     /// In one of these states, separated by commas.
     #[serde(default, deserialize_with = "states")]
@@ -101,24 +101,24 @@ pub(crate) struct ListQuery {
     created_after: Option<Moment>,
     /// Submitted before this.
     created_before: Option<Moment>,
-    /// Whether redriven: another job was submitted in its place.
+    /// Whether the job was redriven as a new job.
     redriven: Option<bool>,
-    /// Whether suspended by an aggressive pause of its queue.
+    /// Whether an aggressive pause of its queue suspended it.
     suspended_by_pause: Option<bool>,
-    /// Of this tenant, for callers that see several.
+    /// Of this tenant, for callers that can see several.
     tenant: Option<Text<Tenant>>,
-    /// `newest` first, `oldest` first, or as they would be claimed: for `state=scheduled`, or a few thousand jobs.
+    /// `newest` first, `oldest` first, or in `claim` order: for `state=scheduled`, or a few thousand jobs.
     order: Option<ListOrder>,
-    /// How many at most, 1 to 500.
+    /// Maximum number of jobs, 1 to 500.
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
-    /// Where to go on, as given by the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// Whether to show the payloads too.
+    /// Include payloads.
     pub(crate) payload: Option<bool>,
 }
 
-/// In which order.
+/// Sort order.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ListOrder {
@@ -128,7 +128,7 @@ enum ListOrder {
 }
 
 impl ListQuery {
-    /// The request, as the library takes it.
+    /// The library's request.
     pub(crate) fn into_request(self) -> Result<ListRequest, ApiError> {
         let filter = JobFilter {
             id_prefix: self.id_prefix,
@@ -159,7 +159,7 @@ impl ListQuery {
     }
 }
 
-/// How many entries a page may have.
+/// Validates the size of a page.
 pub(crate) fn page_limit(given: Option<usize>, max: usize) -> Result<usize, ApiError> {
     match given {
         None => Ok(50),

@@ -1,5 +1,5 @@
-//! A job as it is shown: every field that was submitted or computed, and what it is waiting for. A field without a value is null, so that
-//! the shape is always the same.
+//! A job in the API: all fields of M15 and M16, and what it waits for. Fields without a value are null, so that the shape
+//! is always the same.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::text::Text;
 use super::time::{Moment, Span};
 use crate::http::reply::etag::EntityTag;
 
-/// A job as it was at one moment.
+/// A job.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Job")]
 pub(crate) struct JobView {
@@ -32,24 +32,24 @@ pub(crate) struct JobView {
     /// Changes with every change of the job; the first part of the `ETag`.
     #[schemars(with = "String")]
     version: Text<Version>,
-    /// What it is waiting for, while it is not final; of a running job only that it is to be suspended.
+    /// Why it is not running, while it is not final; for a running job only a requested suspension.
     why: Option<Why>,
     priority: u8,
-    /// Its own priority or one it inherited, whichever is higher.
+    /// The higher of its own and its inherited priority.
     effective_priority: u8,
-    /// Starts so far.
+    /// Number of attempts so far.
     attempt: u32,
     max_attempts: u32,
     /// Retryable failures so far.
     failures: u32,
     /// Attempts that ended with a crash, a panic or a lost lease.
     crashes: u32,
-    /// Retries granted so far.
+    /// Number of retries so far.
     retry_count: u32,
     max_retries: u32,
     created_at: Moment,
     updated_at: Moment,
-    /// When it runs next, or was to run.
+    /// Earliest time of its next or first run.
     run_at: Moment,
     /// When it last became claimable.
     scheduled_at: Option<Moment>,
@@ -57,17 +57,17 @@ pub(crate) struct JobView {
     started_at: Option<Moment>,
     /// When it became final.
     completed_at: Option<Moment>,
-    /// End of its lifetime.
+    /// When its lifetime ends.
     expires_at: Moment,
     suspended_at: Option<Moment>,
     suspended_by: Option<String>,
-    /// The suspension in force, while it is suspended.
+    /// The suspension, while it is suspended.
     suspension: Option<SuspensionView>,
     /// A graceful suspension that takes effect when the running attempt ends; a resume withdraws it.
     suspend_requested: Option<SuspensionView>,
     resumed_at: Option<Moment>,
     priority_updated_at: Option<Moment>,
-    /// Who runs it, while somebody does.
+    /// The lease, while it is running.
     lease: Option<LeaseView>,
     retry: EffectiveRetry,
     timeouts: EffectiveTimeouts,
@@ -88,29 +88,29 @@ pub(crate) struct JobView {
     error: Option<ErrorView>,
     progress: Option<ProgressView>,
     cost_cents: i64,
-    /// What it came to.
+    /// The result, once it is completed.
     result: Option<Json>,
-    /// True if the caller does not read payloads of this job: `result` is then null, the payload left out although it was
-    /// asked for, and `callback_url` without its query.
+    /// True if the caller may not read payloads of this job: `result` is null, a requested payload is left out, and
+    /// `callback_url` has no query.
     redacted: bool,
-    /// The payload, if it was asked for.
+    /// The payload, if requested.
     #[serde(flatten)]
     payload: Option<payload::Shown>,
 }
 
-/// What a job is waiting for.
+/// Why a job is not running.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Why {
-    /// A stable word for programs.
+    /// A stable code for programs.
     code: String,
-    /// A sentence for people.
+    /// A message for people.
     message: String,
-    /// Everything known about it.
+    /// Further data about the reason.
     #[serde(flatten)]
     details: Map<String, Value>,
 }
 
-/// Who suspended a job, or asked for it.
+/// A suspension: who, when and how.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Suspension")]
 pub(crate) struct SuspensionView {
@@ -118,9 +118,9 @@ pub(crate) struct SuspensionView {
     reason: Option<String>,
     /// `idle_only`, `graceful` or `aggressive`.
     mode: &'static str,
-    /// When it was asked for.
+    /// When it was requested.
     at: Moment,
-    /// When it lifts itself.
+    /// When the job resumes automatically.
     expires_at: Option<Moment>,
 }
 
@@ -136,13 +136,13 @@ impl From<&Suspension> for SuspensionView {
     }
 }
 
-/// Who runs a job, and until when.
+/// A lease: the worker, and until when.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Lease")]
 pub(crate) struct LeaseView {
     worker: Text<WorkerId>,
     expires_at: Moment,
-    /// When the attempt must be over.
+    /// When the attempt times out.
     deadline: Moment,
 }
 
@@ -158,11 +158,11 @@ pub(crate) struct ErrorView {
     retry_after: Option<Span>,
     /// `RETRYABLE` or `TERMINAL`.
     error_type: &'static str,
-    /// The errors behind it, the nearest first.
+    /// The underlying errors, the nearest first.
     cause: Vec<CauseView>,
 }
 
-/// An error behind another.
+/// An underlying error.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "JobErrorCause")]
 pub(crate) struct CauseView {
@@ -176,7 +176,7 @@ impl From<&ErrorCause> for CauseView {
     }
 }
 
-/// How far a job is, in its worker's words.
+/// A job's progress, as reported by its worker.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Progress")]
 pub(crate) struct ProgressView {
@@ -285,16 +285,16 @@ impl JobView {
         }
     }
 
-    /// The tag of an answer that shows this.
+    /// The tag of a response with this job.
     pub(crate) fn tag(&self) -> EntityTag {
-        // What is shown and not covered by the version.
+        // The shown data that the version does not cover.
         EntityTag::new(
             self.version.0,
             &(&self.why, &self.lease, &self.progress, &self.payload, self.redacted),
         )
     }
 
-    /// The same with its payload.
+    /// Adds the payload.
     #[must_use]
     pub(crate) fn with_payload(self, payload: payload::Shown) -> JobView {
         JobView { payload: Some(payload), ..self }
@@ -303,16 +303,16 @@ impl JobView {
 
 /// A submitted job.
 #[derive(Debug, Serialize, JsonSchema)]
-#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 pub(crate) struct SubmittedJob {
     #[serde(flatten)]
     pub(crate) job: JobView,
-    /// True for an earlier job with the same idempotency key.
+    /// True for an existing job with the same idempotency key.
     pub(crate) duplicate: bool,
-    /// Whether that earlier job had another payload.
+    /// Whether the existing job has another payload.
     pub(crate) payload_differs: bool,
-    /// True if that earlier job was deleted since. Only `id`, `tenant`, `type`, `state` and `created_at` are then known of it;
-    /// all other fields are at their defaults. Left out otherwise.
+    /// True if the existing job was deleted. Only `id`, `tenant`, `type`, `state` and `created_at` are then known; all
+    /// other fields have default values. Left out otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub(crate) deleted: bool,
@@ -331,15 +331,16 @@ pub(crate) struct SubmittedJobs {
 pub(crate) struct ActedJob {
     #[serde(flatten)]
     pub(crate) job: JobView,
-    /// Whether anything changed.
+    /// Whether the action changed anything.
     pub(crate) changed: bool,
 }
 
 /// A page of jobs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct JobPage {
-    /// The jobs; fewer than asked for, or none, also before the last page, where few of many that were looked at fit.
+    /// The jobs. A page may have fewer jobs than requested, or none, without being the last: the number of jobs read per
+    /// page is limited.
     pub(crate) jobs: Vec<JobView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     pub(crate) next_cursor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What hangs on a job, as it is shown: attempts, checkpoints, children, logs, result, graph, reasons.
+//! Job data in the API: attempts, checkpoints, children, logs, result, graph, reasons.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,13 +15,13 @@ use super::outcome::StrategyBody;
 use super::text::Text;
 use super::time::Moment;
 
-/// All attempts, the running one last.
+/// A job's attempts, the running one last.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Attempts {
     pub(crate) attempts: Vec<AttemptView>,
 }
 
-/// One start of a job.
+/// One attempt (M17).
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Attempt")]
 pub(crate) struct AttemptView {
@@ -31,13 +31,13 @@ pub(crate) struct AttemptView {
     worker: Option<Text<WorkerId>>,
     started_at: Option<Moment>,
     ended_at: Option<Moment>,
-    /// How it ended; null while it runs.
+    /// The outcome; null while it runs.
     outcome: Option<&'static str>,
     error: Option<ErrorView>,
 }
 
 impl AttemptView {
-    /// An attempt; `job` tells of the one that runs.
+    /// An attempt; `job` has the data of a running one.
     pub(crate) fn of(attempt: &Attempt, job: &JobRecord) -> AttemptView {
         let record = attempt.record.as_ref();
         let running = job.lease.filter(|_| record.is_none());
@@ -69,13 +69,13 @@ fn outcome_name(outcome: AttemptOutcome) -> &'static str {
     }
 }
 
-/// What was saved for later attempts.
+/// A job's checkpoints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Checkpoints {
     pub(crate) checkpoints: Vec<CheckpointView>,
 }
 
-/// A saved step.
+/// A checkpoint.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Checkpoint")]
 pub(crate) struct CheckpointView {
@@ -89,7 +89,7 @@ impl From<Checkpoint> for CheckpointView {
     }
 }
 
-/// The log.
+/// A job's log.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Logs {
     pub(crate) logs: Vec<LogView>,
@@ -99,7 +99,7 @@ pub(crate) struct Logs {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LogLine")]
 pub(crate) struct LogView {
-    /// To go on from, as `after`.
+    /// Line number, for `after`.
     number: u64,
     at: Moment,
     attempt: u32,
@@ -112,7 +112,7 @@ impl From<(u64, LogLine)> for LogView {
     }
 }
 
-/// What a job came to.
+/// A job's result.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ResultView {
     pub(crate) state: Text<JobState>,
@@ -120,13 +120,13 @@ pub(crate) struct ResultView {
     pub(crate) error: Option<ErrorView>,
 }
 
-/// Every reason why a job does not run.
+/// All reasons why a job is not running.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Reasons {
     pub(crate) reasons: Vec<ReasonView>,
 }
 
-/// One reason, with everything known about it.
+/// One reason with its data.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Reason")]
 pub(crate) struct ReasonView {
@@ -163,15 +163,15 @@ pub(crate) struct ChildView {
     group: u64,
     index: u32,
     result: Option<Json>,
-    /// True if it has a result that the caller does not read.
+    /// True if it has a result that the caller may not read.
     redacted: bool,
-    /// True if it has a result that is left out here, because those before have over 64 MiB together: ask for it alone.
+    /// True if its result is left out because those before exceed 64 MiB: get it separately.
     omitted: bool,
     error: Option<ErrorView>,
 }
 
 impl ChildView {
-    /// A child with its result, unless the caller does not read it.
+    /// A child with its result, if the caller may read it.
     pub(crate) fn of(
         child: &JobRecord,
         result: Option<&[u8]>,
@@ -192,13 +192,13 @@ impl ChildView {
     }
 }
 
-/// A group of children and how far it is.
+/// A group of children and its progress.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Group")]
 pub(crate) struct GroupView {
     group: u64,
     name: String,
-    /// When it is decided.
+    /// When the group is decided.
     strategy: StrategyBody,
     total: u32,
     open: u32,
@@ -224,12 +224,12 @@ impl From<&Group> for GroupView {
     }
 }
 
-/// Jobs that wait for each other, around one of them: by their dependencies, or as parents and children.
+/// Related jobs: dependencies, parents and children.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<NodeView>,
     pub(crate) edges: Vec<EdgeView>,
-    /// Whether the graph goes on beyond what is shown.
+    /// Whether the graph has more jobs than shown.
     pub(crate) truncated: bool,
 }
 
@@ -248,15 +248,15 @@ impl From<&JobRecord> for NodeView {
     }
 }
 
-/// One job that waits, or waited, for another.
+/// A job that waits, or waited, for another.
 #[derive(Debug, Serialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[schemars(rename = "Edge")]
 pub(crate) struct EdgeView {
-    /// What is waited for.
+    /// The job that is waited for.
     from: Text<JobId>,
-    /// What waits.
+    /// The waiting job.
     to: Text<JobId>,
-    /// `after`, `after_any`, or `child` for a parent that waits for a child of its own.
+    /// `after`, `after_any`, or `child` for a parent that waits for its child.
     need: &'static str,
 }
 
@@ -266,7 +266,7 @@ impl EdgeView {
         EdgeView { from: Text(from), to: Text(to), need: need.as_str() }
     }
 
-    /// `parent` waits for a child of its own.
+    /// `parent` waits for its child.
     pub(crate) fn of_child(child: JobId, parent: JobId) -> EdgeView {
         EdgeView { from: Text(child), to: Text(parent), need: "child" }
     }

@@ -1,4 +1,4 @@
-//! Whether anything has ever used a name: queues, types and tenants come into being with their first job.
+//! Whether a name is used: queues, types and tenants exist from their first job on.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,24 +8,24 @@ use windlass::store::query::known::{KnownNames, Named};
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 
-/// Whether a name is known, and what looks like it.
+/// Whether a name is known, and similar names.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct KnownView {
-    /// Whether a job, setting, pause, schedule, worker or key names it; of an action, whether one did before it.
+    /// Whether a job, setting, pause, schedule, worker or key uses the name; for an action, whether one did before.
     known: bool,
-    /// If it is not known: known names that look like it, the closest first.
+    /// If the name is unknown: similar known names, the closest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     similar: Vec<String>,
 }
 
 impl KnownView {
-    /// Of something that was found by looking for all that is known.
+    /// For an object from a list, which is always known.
     pub(crate) fn listed() -> KnownView {
         KnownView { known: true, similar: Vec::new() }
     }
 
-    /// Of this name.
+    /// Looks up a name.
     pub(crate) async fn of(app: &App, caller: &Caller, named: Named) -> Result<KnownView, ApiError> {
         let KnownNames { is_known, similar } = app.store().known(caller, named).await?;
         Ok(KnownView { known: is_known, similar })

@@ -1,4 +1,4 @@
-//! How attempts ended, on the wire. Each item is read by itself, so that a bad one is rejected alone.
+//! Outcomes of attempts in the API. Each item is parsed separately, so that an invalid one does not affect the others.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::text::Text;
 use super::time::Span;
 use crate::http::reply::error::ApiError;
 
-/// Reports of how attempts ended.
+/// Outcomes of attempts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutcomesBody {
@@ -24,24 +24,24 @@ pub(crate) struct OutcomesBody {
     pub(crate) outcomes: Vec<Json>,
 }
 
-/// How one attempt ended.
+/// The outcome of one attempt.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutcomeBody {
     id: Text<JobId>,
     fence: u64,
     outcome: OutcomeWord,
-    /// What it came to, for `completed`.
+    /// The result, for `completed`.
     result: Option<Json>,
-    /// What went wrong, for `failed`.
+    /// The error, for `failed`.
     error: Option<FailureBody>,
-    /// What it cost.
+    /// The cost of the attempt.
     cost_cents: Option<i64>,
     /// What it waits for, for `parked`.
     park: Option<ParkBody>,
 }
 
-/// How an attempt can end.
+/// The outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OutcomeWord {
@@ -51,7 +51,7 @@ enum OutcomeWord {
     Parked,
 }
 
-/// What went wrong.
+/// An error.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FailureBody {
@@ -60,14 +60,14 @@ struct FailureBody {
     #[serde(default)]
     message: String,
     code: Option<String>,
-    /// When to try again instead of after the policy's backoff.
+    /// Delay before the retry, instead of the policy's backoff.
     retry_after: Option<Span>,
-    /// The errors behind it, the nearest first; of more than 8 the first 8 are kept.
+    /// The underlying errors, the nearest first; only the first 8 are stored.
     #[serde(default)]
     cause: Vec<CauseBody>,
 }
 
-/// An error behind another: a text, or one with a code.
+/// An underlying error: a text, or an object with a code.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum CauseBody {
@@ -75,7 +75,7 @@ enum CauseBody {
     Whole(CauseFields),
 }
 
-/// What is behind an error.
+/// An underlying error.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ErrorCause")]
 #[serde(deny_unknown_fields)]
@@ -93,27 +93,27 @@ impl From<CauseBody> for ErrorCause {
     }
 }
 
-/// What a parked attempt waits for: a moment, some time, a signal, or the first of several.
+/// What a parked attempt waits for: a time, a duration, a signal, or the first of several.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParkBody {
     until: Option<Expiry>,
     r#for: Option<Span>,
     signal: Option<String>,
-    /// How long to wait for the signal at most.
+    /// Maximum time to wait for the signal.
     timeout: Option<Span>,
-    /// The checkpoint the signal's value is saved under; `signal:NAME` if not given.
+    /// The checkpoint for the signal's value; `signal:NAME` if not given.
     step: Option<String>,
-    /// Wakes with the first of these; they cannot be nested.
+    /// Continues with the first of these; they cannot be nested.
     any: Option<Vec<ParkBody>>,
 }
 
 impl OutcomeBody {
-    /// The report, as the library takes it.
+    /// The library's report.
     pub(crate) fn into_report(self) -> Result<Report, ApiError> {
         let misplaced = |field: &str, is_there: bool, wanted: OutcomeWord| {
             if is_there && self.outcome != wanted {
-                return Err(ApiError::invalid(field, "does not belong to this outcome"));
+                return Err(ApiError::invalid(field, "is not valid for this outcome"));
             }
             Ok(())
         };
@@ -156,7 +156,7 @@ impl ParkBody {
         if let Some(any) = self.any {
             let is_alone = self.until.is_none() && self.r#for.is_none() && self.signal.is_none();
             if !is_alone || any.iter().any(|park| park.any.is_some()) {
-                return Err(ApiError::invalid("park.any", "goes with no other field and cannot be nested"));
+                return Err(ApiError::invalid("park.any", "cannot be combined with other fields or nested"));
             }
             return Ok(Park::Any(any.into_iter().map(ParkBody::into_park).collect::<Result<_, _>>()?));
         }
@@ -171,17 +171,17 @@ impl ParkBody {
     }
 }
 
-/// What became of reports, in their order.
+/// The results of the reports, in their order.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OutcomesView {
     pub(crate) outcomes: Vec<OutcomeView>,
 }
 
-/// What became of one report.
+/// The result of one report.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OutcomeAnswer")]
 pub(crate) struct OutcomeView {
-    /// As it was given.
+    /// The id as given.
     id: Value,
     /// `applied`, `stale` or `rejected`.
     status: &'static str,
@@ -194,7 +194,7 @@ pub(crate) struct OutcomeView {
 }
 
 impl OutcomeView {
-    /// What became of a report on this job.
+    /// The result for this job.
     pub(crate) fn of(id: JobId, finish: Finish) -> OutcomeView {
         let id = Value::String(id.to_string());
         match finish {
@@ -206,7 +206,7 @@ impl OutcomeView {
         }
     }
 
-    /// A report that is not allowed.
+    /// A rejected report.
     pub(crate) fn rejected(id: Value, problem: &ApiError) -> OutcomeView {
         OutcomeView { id, status: "rejected", state: None, error: Some(problem.as_item()) }
     }
@@ -224,7 +224,7 @@ pub(crate) struct ChildrenBody {
     pub(crate) strategy: Option<StrategyBody>,
     /// Its name within the parent, so that a replay finds the group again; `children` if not given.
     pub(crate) name: Option<String>,
-    /// What also wakes the parent, before the group is decided.
+    /// What else wakes the parent before the group is decided.
     #[serde(default)]
     pub(crate) beside: Vec<ParkBody>,
 }
@@ -233,11 +233,11 @@ pub(crate) struct ChildrenBody {
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StrategyBody {
-    /// At the first child that ends badly, or when all completed.
+    /// At the first child that fails, or when all have completed.
     FailFast,
-    /// When all have ended, well or badly.
+    /// When all are final.
     CollectAll,
-    /// When this many completed, or no longer can.
+    /// When this many have completed, or no longer can.
     Threshold(u32),
 }
 

@@ -1,4 +1,4 @@
-//! Pages of lists that are in the order of a name: queues, types, tenants, workers, schedules, keys.
+//! Pages of lists that are sorted by name: queues, types, tenants, workers, schedules, keys.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,21 +6,21 @@ use serde::Deserialize;
 use crate::http::reply::error::ApiError;
 use crate::limits;
 
-/// Which page of a list.
+/// Selects a page of a list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub(crate) struct PageQuery {
-    /// How many at most, 1 to 1000; 1000 if not given.
+    /// Maximum number of items, 1 to 1000; 1000 if not given.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
-    /// Where to go on, as given by the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// A page, and where to go on; none after the last one.
+/// The items and the cursor of the next page; None on the last page.
 pub(crate) type Page<T> = (Vec<T>, Option<String>);
 
 impl PageQuery {
-    /// How many at most.
+    /// The maximum number of items.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         let max = limits::NAMES_PER_PAGE_MAX;
         match self.limit {
@@ -30,12 +30,12 @@ impl PageQuery {
         }
     }
 
-    /// The name that the page before ended with.
+    /// The last name of the previous page.
     pub(crate) fn after(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
 
-    /// The page of `all`, which are in the order of `name`.
+    /// The page of `all`, which is sorted by `name`.
     pub(crate) fn of<T>(
         &self,
         all: impl IntoIterator<Item = T>,
@@ -50,7 +50,7 @@ impl PageQuery {
         Ok((page, next))
     }
 
-    /// The same, ended early where the `size` of what it shows comes to more than `bytes_max`; one is always shown.
+    /// Like `of`, but the page ends early once the `size` of its items exceeds `bytes_max`; it has at least one item.
     pub(crate) fn within<T>(
         &self,
         all: impl IntoIterator<Item = T>,
@@ -91,7 +91,7 @@ mod tests {
         };
         assert_eq!(page(None, 4), (vec!["a", "bb", "c"], None));
         assert_eq!(page(None, 3), (vec!["a", "bb"], Some("bb".to_owned())));
-        assert_eq!(page(None, 0), (vec!["a"], Some("a".to_owned())), "one is always shown");
+        assert_eq!(page(None, 0), (vec!["a"], Some("a".to_owned())), "at least one");
         assert_eq!(page(Some("bb"), 0), (vec!["c"], None));
     }
 
@@ -101,6 +101,6 @@ mod tests {
         assert_eq!(page(Some(2), None), (vec!["a", "b"], Some("b".to_owned())));
         assert_eq!(page(Some(2), Some("b")), (vec!["c"], None));
         assert_eq!(page(Some(3), None).1, None, "nothing is left");
-        assert_eq!(page(Some(1), Some("bb")), (vec!["c"], None), "also after a name that is gone");
+        assert_eq!(page(Some(1), Some("bb")), (vec!["c"], None), "also after a name that no longer exists");
     }
 }

@@ -1,4 +1,4 @@
-//! Pauses on the wire: how to pause, and who has paused what.
+//! Pauses in the API.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub(crate) struct PauseBody {
     /// What happens to running jobs; `graceful` if not given.
     mode: Option<PauseWord>,
     reason: Option<String>,
-    /// When it lifts itself.
+    /// When it resumes automatically: a duration or a time.
     expires: Option<Expiry>,
 }
 
@@ -31,7 +31,7 @@ enum PauseWord {
 }
 
 impl PauseBody {
-    /// The pause, as the library takes it.
+    /// The library's pause.
     pub(crate) fn into_pause(self, now: Timestamp) -> Result<Pause, ApiError> {
         let mode = match self.mode {
             None | Some(PauseWord::Graceful) => PauseMode::Graceful,
@@ -42,21 +42,21 @@ impl PauseBody {
     }
 }
 
-/// The refusal of whoever wants to know that what is to be paused was paused before.
+/// The error of a strict request if the object is already paused.
 pub(crate) fn already_paused(what: impl std::fmt::Display) -> ApiError {
     ApiError::conflict("already_paused", format!("{what} is already paused"))
         .with("state", "paused")
         .with("action", "pause")
 }
 
-/// The refusal of whoever wants to know that what is to be resumed is not paused.
+/// The error of a strict request if the object is not paused.
 pub(crate) fn not_paused(what: impl std::fmt::Display) -> ApiError {
     ApiError::conflict("not_paused", format!("{what} is not paused"))
         .with("state", "active")
         .with("action", "resume")
 }
 
-/// A pause in force.
+/// An active pause.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Pause")]
 pub(crate) struct PauseView {
@@ -65,11 +65,11 @@ pub(crate) struct PauseView {
     reason: Option<String>,
     /// `graceful` or `aggressive`.
     mode: &'static str,
-    /// When it lifts itself.
+    /// When it resumes automatically.
     expires_at: Option<Moment>,
 }
 
-/// The end of a pause.
+/// A resume: who and when.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Resumption")]
 pub(crate) struct ResumptionView {

@@ -1,4 +1,4 @@
-//! Payloads on the wire: JSON as the very text that was received, other bytes in base64 beside their content type.
+//! Payloads in the API: JSON byte for byte as received, other bytes in base64 with their content type (M12).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,16 +9,15 @@ use windlass::job::Payload;
 use super::Json;
 use crate::http::reply::error::ApiError;
 
-/// A payload as it is shown.
+/// A payload.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Shown {
     /// The payload, if it is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Json>,
-    /// The payload in base64, if it is not.
+    /// The payload in base64, if it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
-    /// What it is.
     content_type: String,
 }
 
@@ -49,7 +48,7 @@ pub(crate) fn submitted(
         }
         (json, None) => {
             if content_type.is_some_and(|given| given != Payload::JSON) {
-                let message = "is for `payload_base64`; a `payload` is JSON";
+                let message = "requires `payload_base64`; a `payload` is JSON";
                 return Err(ApiError::invalid("content_type", message));
             }
             Ok(Payload::json(json.as_ref().map_or(&b"null"[..], Json::bytes)))

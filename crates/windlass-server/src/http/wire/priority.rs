@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use windlass::job::Priority;
 
-/// How urgent a job is, as a number from 0 to 100 or a name.
+/// A priority, as a number from 0 to 100 or a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PriorityInput(pub(crate) Priority);
 
@@ -52,7 +52,8 @@ impl JsonSchema for PriorityInput {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "higher first; critical is 100, high 80, normal 50, low 10, bulk 0; names in any letter case",
+            "description": "jobs with a higher priority run first; critical is 100, high 80, normal 50, \
+                low 10, bulk 0; names are case-insensitive",
             "anyOf": [{"type": "integer", "minimum": 0, "maximum": 100}, {"type": "string", "enum": NAMES}],
             "examples": [50],
         })

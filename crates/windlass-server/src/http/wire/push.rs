@@ -1,4 +1,4 @@
-//! A push target on the wire.
+//! A push target in the API.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use windlass::store::documents::config::Push;
 
 use super::time::Span;
 
-/// A web address that works on a queue's jobs: each is posted to it, and the answer is the outcome.
+/// A URL that runs a queue's jobs: each job is posted to it, and the response is the outcome.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[schemars(rename = "Push")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PushWire {
-    /// Where jobs are sent.
+    /// URL that jobs are posted to.
     url: String,
-    /// Jobs that one server sends at once.
+    /// Maximum number of jobs in progress per server.
     #[serde(default = "concurrency")]
     concurrency: u32,
-    /// How long one answer may take.
+    /// Maximum time to wait for a response.
     #[serde(default)]
     timeout: Option<Span>,
 }

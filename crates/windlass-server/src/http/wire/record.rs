@@ -1,4 +1,4 @@
-//! Audit records as they are shown.
+//! Audit records in the API (M92).
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,29 +9,29 @@ use super::Json;
 use super::text::Text;
 use super::time::Moment;
 
-/// One line of the audit trail.
+/// An audit record.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Record")]
 pub(crate) struct RecordView {
-    /// Place in the trail; 0 for an event that is shown live and not kept.
+    /// Number of the record; 0 for a live event that is not stored.
     seq: u64,
     event: String,
-    /// The listed event that `event` is its type's own name for, if it is one.
+    /// The standard event, if `event` is a type's custom name for it.
     alias_of: Option<&'static str>,
     at: Moment,
     severity: &'static str,
     actor: Actor,
     tenant: Text<Tenant>,
     job: Option<Text<JobId>>,
-    /// The queue of that job, or the queue it is about.
+    /// The queue of the job, or the queue the record is about.
     queue: Option<Text<QueueName>>,
-    /// The type of that job, or the type it is about.
+    /// The type of the job, or the type the record is about.
     r#type: Option<Text<JobType>>,
     trace_id: Option<String>,
     context: Option<Json>,
 }
 
-/// Who did it.
+/// Who performed the action.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Actor {
     /// `user`, `worker` or `system`.
@@ -58,19 +58,20 @@ impl From<Record> for RecordView {
     }
 }
 
-/// A page of the audit trail, oldest first.
+/// A page of audit records, oldest first.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RecordPage {
-    /// The records; fewer than asked for, or none, also before the last page, where few of many that were looked at fit.
+    /// The records. A page may have fewer records than requested, or none, without being the last: the number of records
+    /// read per page is limited.
     pub(crate) records: Vec<RecordView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     pub(crate) next_cursor: Option<String>,
 }
 
-/// What happened to one job.
+/// Events of one job.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct JobEvents {
     pub(crate) events: Vec<RecordView>,
-    /// Where to go on; null after the last page.
+    /// Cursor of the next page; null on the last page.
     pub(crate) next_cursor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! For how long jobs are kept after they ended, on the wire: by the state they ended in.
+//! Retention in the API: how long jobs are kept, by final state.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use windlass::store::documents::settings::patch::{Field, RetentionPatch};
 
 use super::time::Span;
 
-/// For how long jobs are to be kept; what is not named stays, null clears.
+/// Changes of a retention; fields that are not given stay, null clears a field.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "RetentionChange")]
 #[serde(default, deny_unknown_fields)]
@@ -33,7 +33,7 @@ impl From<RetentionBody> for RetentionPatch {
     }
 }
 
-/// For how long jobs are kept after they ended in each state; null is not set.
+/// How long final jobs are kept, by state; null means not set.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Retention")]
 pub(crate) struct RetentionView {

@@ -1,4 +1,4 @@
-//! Retry policies and time limits, in and out.
+//! Retry policies and time limits in the API.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,11 +13,11 @@ use windlass::limits;
 use super::time::Span;
 use crate::http::reply::error::ApiError;
 
-/// A retry policy as submitted: a preset's name, or values over a preset.
+/// A retry policy: a preset's name, or values over a preset.
 #[derive(Debug)]
 pub(crate) struct Retry(RetryFields);
 
-/// The values; what is not given is as in the preset, or as in `standard`.
+/// The values; those not given come from the preset, or from `standard`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RetryFields {
@@ -27,19 +27,19 @@ struct RetryFields {
     strategy: Option<BackoffInput>,
     /// Delay after the first failure.
     initial_delay: Option<Span>,
-    /// No delay is longer than this.
+    /// Maximum delay.
     max_delay: Option<Span>,
     /// Factor of the exponential strategy.
     multiplier: Option<f64>,
-    /// Share of the delay, 0 to 1, by which it is shortened or lengthened at random.
+    /// Random share of the delay, 0 to 1, by which it is shortened or lengthened.
     jitter: Option<f64>,
-    /// Where the jitter comes from: `random`, or `hashed` from the job's id and attempt, so that it can be computed again.
+    /// Source of the jitter: `random`, or `hashed` from the job's id and attempt, which is reproducible.
     jitter_mode: Option<Jitter>,
-    /// Starts in all, the first included.
+    /// Maximum number of attempts, including the first.
     max_attempts: Option<u32>,
     /// One less than `max_attempts`.
     max_retries: Option<u32>,
-    /// Categories that are retried.
+    /// Error categories that are retried.
     retry_on: Option<Vec<Kind>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum BackoffInput {
     Custom,
 }
 
-/// Where jitter comes from.
+/// Source of the jitter.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Jitter {
@@ -163,7 +163,7 @@ impl Retry {
     }
 }
 
-/// Attempts in all, from either spelling.
+/// The number of attempts, from either spelling (M40).
 fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, ApiError> {
     let refused = |message: String| Err(ApiError::invalid("retry.max_retries", message));
     if let Some(retries) = retries
@@ -215,7 +215,7 @@ impl JsonSchema for Retry {
     }
 }
 
-/// A retry policy in force.
+/// The effective retry policy.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EffectiveRetry {
     strategy: BackoffInput,
@@ -245,24 +245,24 @@ impl From<&RetryPolicy> for EffectiveRetry {
     }
 }
 
-/// Time limits of which some are set.
+/// Time limits; those not given follow the defaults.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SomeTimeouts {
-    /// Longest attempt.
+    /// Maximum duration of an attempt.
     pub(crate) execution: Option<Span>,
-    /// How long a lease holds without a heartbeat.
+    /// How long a lease lasts without a heartbeat.
     pub(crate) lease: Option<Span>,
     /// Another name for `lease`.
     visibility: Option<Span>,
-    /// From submission to a final state.
+    /// Maximum time from submission to a final state.
     pub(crate) lifetime: Option<Span>,
-    /// From the moment it can be claimed to its first start; a job that is not started in time fails.
+    /// Maximum time from when the job can be claimed to its first start; a job that is not started in time fails.
     pub(crate) start: Option<Span>,
 }
 
 impl SomeTimeouts {
-    /// The lease, under whichever name it was given.
+    /// The lease, under either name.
     pub(crate) fn lease(&self) -> Result<Option<Span>, ApiError> {
         match (self.lease, self.visibility) {
             (Some(lease), Some(visibility)) if lease.0 != visibility.0 => Err(two_leases(lease, visibility)),
@@ -271,7 +271,7 @@ impl SomeTimeouts {
     }
 }
 
-/// The refusal of two different leases under its two names.
+/// The error for different leases under both names.
 pub(crate) fn two_leases(lease: Span, visibility: Span) -> ApiError {
     let message = format!(
         "is {visibility}, which contradicts timeouts.lease {lease}: they are two names for one limit"
@@ -279,13 +279,13 @@ pub(crate) fn two_leases(lease: Span, visibility: Span) -> ApiError {
     ApiError::invalid("timeouts.visibility", message)
 }
 
-/// Time limits in force.
+/// The effective time limits.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EffectiveTimeouts {
     execution: Span,
     lease: Span,
     lifetime: Span,
-    /// Not there if there is no limit.
+    /// Left out if there is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<Span>,
 }

@@ -1,4 +1,4 @@
-//! Schedules on the wire.
+//! Schedules in the API.
 
 use std::collections::BTreeMap;
 
@@ -16,27 +16,27 @@ use super::text::Text;
 use super::time::{Moment, Span};
 use crate::http::reply::error::ApiError;
 
-/// A schedule to be put in place: when, and which job.
+/// A schedule: its timing and its job.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScheduleBody {
-    /// At these times: five fields, or six with seconds first.
+    /// Cron expression: five fields, or six with seconds first.
     cron: Option<String>,
-    /// On the clocks of this zone, such as `Europe/Berlin`; `UTC` if not given.
+    /// Time zone of `cron`, such as `Europe/Berlin`; `UTC` if not given.
     timezone: Option<String>,
-    /// Again and again.
+    /// Interval.
     every: Option<Span>,
-    /// Once.
+    /// Time of a single run.
     at: Option<Moment>,
-    /// What becomes of missed runs; `once` if not given.
+    /// What happens to missed runs; `once` if not given.
     missed: Option<MissedWord>,
-    /// What happens when a run comes while the one before is not over; `allow` if not given.
+    /// What happens if the previous run is not finished; `allow` if not given.
     overlap: Option<OverlapWord>,
     /// The job that each run submits.
     job: Submission,
 }
 
-/// What becomes of missed runs.
+/// What happens to missed runs (M80).
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum MissedWord {
@@ -45,7 +45,7 @@ enum MissedWord {
     All,
 }
 
-/// What happens when a run comes while the one before is not over.
+/// What happens if the previous run is not finished.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OverlapWord {
@@ -55,7 +55,7 @@ enum OverlapWord {
 }
 
 impl ScheduleBody {
-    /// The schedule, as the library takes it.
+    /// The library's schedule.
     pub(crate) fn into_schedule(self) -> Result<NewSchedule, ApiError> {
         let timing = timing(self.cron.as_deref(), self.timezone.as_deref(), self.every, self.at)?;
         let job = self.job.into_job(None).map_err(|problem| problem.within("job"))?;
@@ -88,7 +88,7 @@ fn timing(
         move |problem: windlass::error::FieldProblem| ApiError::invalid(field, problem.to_string())
     };
     if timezone.is_some() && cron.is_none() {
-        return Err(ApiError::invalid("timezone", "is for `cron`"));
+        return Err(ApiError::invalid("timezone", "requires `cron`"));
     }
     match (cron, every, at) {
         (Some(cron), None, None) => Ok(ScheduleSpec::Cron {
@@ -98,14 +98,12 @@ fn timing(
         (None, Some(every), None) => Ok(ScheduleSpec::Every(every.0)),
         (None, None, Some(at)) => Ok(ScheduleSpec::At(at.0)),
         (None, None, None) => Err(ApiError::invalid("cron", "give one of `cron`, `every` and `at`")),
-        (_, Some(_), _) => {
-            Err(ApiError::invalid("every", "give one of `cron`, `every` and `at`, not several"))
-        }
-        (_, _, Some(_)) => Err(ApiError::invalid("at", "give one of `cron`, `every` and `at`, not several")),
+        (_, Some(_), _) => Err(ApiError::invalid("every", "give only one of `cron`, `every` and `at`")),
+        (_, _, Some(_)) => Err(ApiError::invalid("at", "give only one of `cron`, `every` and `at`")),
     }
 }
 
-/// A schedule as kept.
+/// A schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Schedule")]
 pub(crate) struct ScheduleView {
@@ -118,21 +116,21 @@ pub(crate) struct ScheduleView {
     missed: MissedWord,
     overlap: OverlapWord,
     job: JobTemplate,
-    /// True if the caller does not read the payload and the query of the callback address.
+    /// True if the caller may not read the payload and the query of the callback URL.
     redacted: bool,
     /// Its pause; null if it is not paused.
     paused: Option<SchedulePauseView>,
-    /// Its next runs, five at most.
+    /// Its next runs, at most five.
     next_runs: Vec<Moment>,
     last_run: Option<Moment>,
     last_job: Option<Text<JobId>>,
-    /// Jobs it has submitted.
+    /// Number of jobs it has submitted.
     submitted: u64,
-    /// Runs left out because the one before was not over.
+    /// Number of runs skipped because the previous run was not finished.
     overlapped: u64,
-    /// The latest run whose job was refused.
+    /// The latest run whose job was rejected.
     last_refused: Option<RefusedView>,
-    /// Runs whose job was refused for good.
+    /// Number of runs whose job was rejected permanently.
     refusals: u64,
     created_at: Moment,
     updated_at: Moment,
@@ -159,17 +157,17 @@ impl From<&SchedulePause> for SchedulePauseView {
     }
 }
 
-/// A run whose job was refused.
+/// A run whose job was rejected.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RefusedRun")]
 struct RefusedView {
-    /// Which run.
+    /// Time of the run.
     run: Moment,
-    /// When it was refused.
+    /// When it was rejected.
     at: Moment,
-    /// Why.
+    /// Why it was rejected.
     reason: String,
-    /// Until when it is tried again; null if it is not, or was submitted since.
+    /// Until when it is retried; null if it is not, or was submitted since.
     retried_until: Option<Moment>,
 }
 
@@ -185,7 +183,7 @@ impl RefusedView {
 }
 
 impl ScheduleView {
-    /// The schedule as it is at this moment.
+    /// The schedule at this time.
     pub(crate) fn of(schedule: &Schedule, now: Timestamp) -> ScheduleView {
         let (cron, every, at) = match &schedule.timing {
             ScheduleSpec::Cron { cron, timezone } => {
@@ -229,12 +227,12 @@ impl ScheduleView {
     }
 }
 
-/// The job that each run submits; what is not set is not shown.
+/// The job that each run submits; fields that are not set are left out.
 #[derive(Debug, Serialize, JsonSchema)]
 struct JobTemplate {
     r#type: Text<JobType>,
     queue: Text<QueueName>,
-    /// Left out if the caller does not read it.
+    /// Left out if the caller may not read it.
     #[serde(flatten)]
     payload: Option<payload::Shown>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -257,7 +255,7 @@ struct JobTemplate {
     callback_url: Option<String>,
 }
 
-/// Time limits of a template; what is not set is not shown.
+/// Time limits of the job; fields that are not set are left out.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TemplateTimeouts {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Settings of queues, types and tenants on the wire. What is not named stays; null clears.
+//! Settings of queues, types and tenants in the API. Fields that are not given stay; null clears a field.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,32 +17,32 @@ use super::retry::{EffectiveRetry, Retry, two_leases};
 use super::time::Span;
 use crate::http::reply::error::ApiError;
 
-/// Settings of a queue to be changed.
+/// Changes of a queue's settings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct QueueBody {
-    /// Jobs running at once in the whole fleet.
+    /// Maximum number of running jobs, across all workers.
     #[schemars(with = "Option<u64>")]
     max_running: Field<u64>,
-    /// Jobs running at once per concurrency key.
+    /// Maximum number of running jobs per concurrency key.
     #[schemars(with = "Option<u64>")]
     max_running_per_key: Field<u64>,
     /// How often its jobs may start.
     #[schemars(with = "Option<RateWire>")]
     rate: Field<RateWire>,
-    /// How often jobs with one concurrency key may start.
+    /// How often jobs with the same concurrency key may start.
     #[schemars(with = "Option<RateWire>")]
     rate_per_key: Field<RateWire>,
-    /// Jobs that are not final.
+    /// Maximum number of jobs that are not final.
     #[schemars(with = "Option<u64>")]
     max_depth: Field<u64>,
-    /// Who takes turns.
+    /// Shares the queue fairly between these.
     #[schemars(with = "Option<FairWord>")]
     fair_by: Field<FairWord>,
-    /// How long a job waits for each point by which it then rises.
+    /// Waiting time that raises a job's priority by one point.
     #[schemars(with = "Option<Span>")]
     aging: Field<Span>,
-    /// How much of the audit trail is kept.
+    /// Which audit records are kept.
     #[schemars(with = "Option<AuditWord>")]
     audit: Field<AuditWord>,
     #[schemars(with = "Option<Retry>")]
@@ -51,15 +51,15 @@ pub(crate) struct QueueBody {
     timeouts: Field<TimeoutsBody>,
     #[schemars(with = "Option<PriorityInput>")]
     priority: Field<PriorityInput>,
-    /// Where a server sends its jobs, if that is how they are worked on.
+    /// Push target, if a server pushes the queue's jobs.
     #[schemars(with = "Option<PushWire>")]
     push: Field<PushWire>,
-    /// For how long its jobs are kept after they ended.
+    /// How long its final jobs are kept.
     #[schemars(with = "Option<RetentionBody>")]
     retention: Field<RetentionBody>,
 }
 
-/// Time limits to be changed.
+/// Changes of time limits.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct TimeoutsBody {
@@ -72,10 +72,10 @@ struct TimeoutsBody {
     visibility: Field<Span>,
     #[schemars(with = "Option<Span>")]
     lifetime: Field<Span>,
-    /// From the moment a job can be claimed to its first start.
+    /// Maximum time from when a job can be claimed to its first start.
     #[schemars(with = "Option<Span>")]
     start: Field<Span>,
-    /// No attempt may take longer: a job that asks for more gets this.
+    /// Upper limit for the duration of an attempt; applies to jobs with a longer one.
     #[schemars(with = "Option<Span>")]
     max_execution: Field<Span>,
 }
@@ -120,14 +120,14 @@ impl From<Rate> for RateWire {
     }
 }
 
-/// Between whom a queue is fair.
+/// Between what a queue is shared fairly.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum FairWord {
     Tenant,
 }
 
-/// How much of the audit trail is kept.
+/// Which audit records are kept.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum AuditWord {
@@ -157,7 +157,7 @@ impl From<AuditLevel> for AuditWord {
 }
 
 impl QueueBody {
-    /// The change, as the library takes it.
+    /// The library's change.
     pub(crate) fn into_patch(self) -> Result<QueuePatch, ApiError> {
         Ok(QueuePatch {
             max_running: self.max_running,
@@ -177,7 +177,7 @@ impl QueueBody {
     }
 }
 
-/// Settings of a queue in force; null is not set.
+/// A queue's settings; null means not set.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct QueueSettingsView {
     max_running: Option<u64>,
@@ -195,7 +195,7 @@ pub(crate) struct QueueSettingsView {
     retention: RetentionView,
 }
 
-/// Time limits that are set; null is not set.
+/// Time limits; null means not set.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SetTimeouts")]
 struct TimeoutsView {
@@ -238,11 +238,11 @@ impl From<&QueueSettings> for QueueSettingsView {
     }
 }
 
-/// Settings of a type to be changed.
+/// Changes of a type's settings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct TypeBody {
-    /// Jobs running at once in the whole fleet.
+    /// Maximum number of running jobs, across all workers.
     #[schemars(with = "Option<u64>")]
     max_running: Field<u64>,
     /// How often its jobs may start.
@@ -254,19 +254,19 @@ pub(crate) struct TypeBody {
     timeouts: Field<TimeoutsBody>,
     #[schemars(with = "Option<PriorityInput>")]
     priority: Field<PriorityInput>,
-    /// Its own name for a success in the audit trail.
+    /// Custom event name for a success in the audit trail.
     #[schemars(with = "Option<String>")]
     success_event: Field<String>,
-    /// Its own name for spent retries in the audit trail.
+    /// Custom event name for exhausted retries in the audit trail.
     #[schemars(with = "Option<String>")]
     exhausted_event: Field<String>,
-    /// For how long its jobs are kept after they ended; goes before their queue's.
+    /// How long its final jobs are kept; takes precedence over their queue's setting.
     #[schemars(with = "Option<RetentionBody>")]
     retention: Field<RetentionBody>,
 }
 
 impl TypeBody {
-    /// The change, as the library takes it.
+    /// The library's change.
     pub(crate) fn into_patch(self) -> Result<TypePatch, ApiError> {
         Ok(TypePatch {
             max_running: self.max_running,
@@ -281,7 +281,7 @@ impl TypeBody {
     }
 }
 
-/// Settings of a type in force; null is not set.
+/// A type's settings; null means not set.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TypeSettingsView {
     max_running: Option<u64>,
@@ -309,37 +309,37 @@ impl From<&TypeSettings> for TypeSettingsView {
     }
 }
 
-/// Settings of a tenant to be changed.
+/// Changes of a tenant's settings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct TenantBody {
-    /// Jobs running at once in the whole fleet.
+    /// Maximum number of running jobs, across all workers.
     #[schemars(with = "Option<u64>")]
     max_running: Field<u64>,
-    /// Jobs that are not final.
+    /// Maximum number of jobs that are not final.
     #[schemars(with = "Option<u64>")]
     max_depth: Field<u64>,
-    /// How many jobs it may start in its turn where a queue is fair.
+    /// Share of a fair queue: how many jobs it may start per turn.
     #[schemars(with = "Option<u32>")]
     weight: Field<u32>,
-    /// What its jobs may cost in a period.
+    /// Maximum cost of its jobs per period.
     #[schemars(with = "Option<u64>")]
     budget_cents: Field<u64>,
-    /// How long that period is; a month if not set.
+    /// The budget period; a month if not set.
     #[schemars(with = "Option<PeriodWord>")]
     budget_period: Field<PeriodWord>,
-    /// Queues with jobs that it may have; 10000 if not set.
+    /// Maximum number of queues with jobs; 10000 if not set.
     #[schemars(with = "Option<u64>")]
     max_queues: Field<u64>,
-    /// Types with jobs that it may have; 10000 if not set.
+    /// Maximum number of types with jobs; 10000 if not set.
     #[schemars(with = "Option<u64>")]
     max_types: Field<u64>,
-    /// Pairs of a queue and a type with jobs that it may have; 20000 if not set.
+    /// Maximum number of pairs of a queue and a type with jobs; 20000 if not set.
     #[schemars(with = "Option<u64>")]
     max_lanes: Field<u64>,
 }
 
-/// For how long a budget lasts.
+/// The budget period.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum PeriodWord {
@@ -365,7 +365,7 @@ impl From<TenantBody> for TenantPatch {
     }
 }
 
-/// Settings of a tenant in force; null is not set.
+/// A tenant's settings; null means not set.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TenantSettingsView {
     max_running: Option<u64>,

@@ -1,4 +1,4 @@
-//! Counts, rates and spreads on the wire.
+//! Counts, rates and histograms in the API.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use windlass::store::query::stats::{ByState, Omitted, Stats};
 use super::text::Text;
 use super::time::{Moment, Span};
 
-/// How many jobs are in which state.
+/// Number of jobs by state.
 pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
 /// Counts with the states by name.
@@ -20,7 +20,7 @@ pub(crate) fn counts(by_state: &ByState) -> Counts {
     by_state.iter().map(|(state, count)| (state.as_str(), *count)).collect()
 }
 
-/// What happened in some time.
+/// Counts and durations over some time.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Rates")]
 pub(crate) struct RatesView {
@@ -33,15 +33,15 @@ pub(crate) struct RatesView {
     retried: u64,
     dead_letter: u64,
     cancelled: u64,
-    /// Leases that ended unheard of.
+    /// Leases that expired.
     reaped: u64,
-    /// From claimable to claimed.
+    /// Time from claimable to claimed.
     waited: HistogramView,
-    /// From claimed to the end of the attempt.
+    /// Time from claimed to the end of the attempt.
     ran: HistogramView,
 }
 
-/// How long most took; null if none did.
+/// Quantiles of durations; null if there were none.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Spread")]
 struct HistogramView {
@@ -77,14 +77,14 @@ impl From<&Minute> for RatesView {
 /// Rates of a queue.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct QueueRates {
-    /// In the last whole minute.
+    /// The last complete minute.
     last_minute: RatesView,
-    /// In the last hour.
+    /// The last hour.
     last_hour: RatesView,
 }
 
 impl QueueRates {
-    /// The rates in these minutes, by their numbers since 1970, at the minute `now`.
+    /// The rates in these minutes, which are numbered since 1970; `now` is the current one.
     pub(crate) fn of(minutes: &BTreeMap<i64, Minute>, now: i64) -> QueueRates {
         let mut hour = Minute::default();
         for minute in minutes.values() {
@@ -104,7 +104,7 @@ pub(crate) struct MinuteView {
     rates: RatesView,
 }
 
-/// What jobs of one type have cost a tenant.
+/// Cost of a tenant's jobs of one type.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Cost")]
 pub(crate) struct CostView {
@@ -113,7 +113,7 @@ pub(crate) struct CostView {
     cost_cents: i64,
 }
 
-/// Where jobs are and how fast they go.
+/// Counts and rates of jobs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Stats")]
 pub(crate) struct StatsView {
@@ -121,17 +121,17 @@ pub(crate) struct StatsView {
     queues: BTreeMap<String, Counts>,
     types: BTreeMap<String, Counts>,
     tenants: BTreeMap<String, Counts>,
-    /// Minute by minute for the last hour.
+    /// Counts per minute for the last hour.
     minutes: Vec<MinuteView>,
     costs: Vec<CostView>,
-    /// Changes whose consequences are not applied to all jobs yet, 1000 at most; 0 for callers of one tenant.
+    /// Changes whose effects are not applied to all jobs yet, at most 1000; 0 for callers of one tenant.
     cascades: u64,
-    /// With more than 1000 of each: how many are not named here.
+    /// How many of each are left out, if there are more than 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<LeftOutView>,
 }
 
-/// How many queues, types, tenants and costs there are beyond those that are named.
+/// How many queues, types, tenants and costs are left out.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LeftOut")]
 struct LeftOutView {

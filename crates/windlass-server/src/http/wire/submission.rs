@@ -1,4 +1,4 @@
-//! A job as it is submitted.
+//! Job submissions in the API.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,72 +14,72 @@ use super::time::{Moment, Span};
 use crate::http::reply::error::ApiError;
 use crate::http::request::path::shown;
 
-/// A job to be submitted; whatever is not given follows its type, its queue and the server, in this order.
+/// A job to submit; fields that are not given follow its type, its queue and the server, in this order.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Submission {
-    /// Which handler runs it.
+    /// Job type: selects the handler.
     r#type: Text<JobType>,
-    /// The work: any JSON, kept and given back byte for byte.
+    /// Payload: any JSON, stored and returned byte for byte.
     payload: Option<Json>,
-    /// The work as bytes in base64, instead of `payload`.
+    /// Payload as bytes in base64, instead of `payload`.
     payload_base64: Option<String>,
-    /// What `payload_base64` is.
+    /// Content type of `payload_base64`.
     content_type: Option<String>,
-    /// Where it waits.
+    /// Queue.
     queue: Option<Text<QueueName>>,
-    /// How urgent it is.
+    /// Priority.
     priority: Option<PriorityInput>,
-    /// How long to wait first.
+    /// Delay before it runs.
     delay: Option<Span>,
-    /// When to run it at the earliest.
+    /// Earliest time to run.
     run_at: Option<Moment>,
-    /// Whether to hold it in `created` until it is submitted by id.
+    /// Keep it in `created` until it is submitted by id.
     hold: Option<bool>,
-    /// The same key within the window gives the same job.
+    /// A second submission with the same key within the window returns the same job.
     idempotency_key: Option<String>,
-    /// For how long.
+    /// How long the idempotency key applies.
     idempotency_window: Option<Span>,
-    /// One unfinished job at a time with this key.
+    /// At most one unfinished job with this key at a time.
     unique_key: Option<String>,
-    /// Not to run beside others with this key.
+    /// Key for concurrency limits across jobs.
     concurrency_key: Option<String>,
-    /// Wait for the last of several submissions with the same key.
+    /// Run only the last of several submissions with the same key.
     debounce: Option<Debouncing>,
-    /// When and how often to try again.
+    /// Retry policy.
     retry: Option<Retry>,
-    /// How long things may take.
+    /// Time limits.
     timeouts: Option<SomeTimeouts>,
     /// Jobs that must complete first: ids, or `@name` for one of the same batch.
     after: Option<Vec<String>>,
-    /// Jobs of which one must end first, well or badly.
+    /// Jobs of which one must be final first.
     after_any: Option<Vec<String>>,
-    /// Its name for others in the same batch.
+    /// Its name for other jobs in the same batch.
     name: Option<String>,
-    /// Words to find jobs by.
+    /// Tags, for filters.
     tags: Option<Tags>,
-    /// The caller's own name for what this belongs to.
+    /// The caller's id for the operation it belongs to.
     correlation_id: Option<String>,
-    /// Where to report the end.
+    /// URL to call when the job is final.
     callback_url: Option<String>,
-    /// Whose job it is, for callers that may say so.
+    /// Tenant, for callers that may choose it.
     tenant: Option<Text<Tenant>>,
-    /// The trace it belongs to, if not that of the request; a child's is its parent's.
+    /// The trace it belongs to, if not that of the request; a child belongs to its parent's.
     traceparent: Option<String>,
 }
 
-/// Waiting for the last of several submissions: while the job has not started, a later one replaces payload and delay.
+/// Debouncing: until the job has started, a later submission replaces its payload and delay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Debouncing {
-    /// Which submissions belong together, within one tenant and type.
+    /// Groups submissions, within one tenant and type.
     key: String,
-    /// How long to wait for another one.
+    /// How long to wait for another submission.
     delay: Span,
 }
 
 impl Submission {
-    /// The job, as the library takes it.
+    /// The library's job.
     pub(crate) fn into_job(self, trace: Option<&Traceparent>) -> Result<NewJob, ApiError> {
         let timeouts = self.timeouts.unwrap_or_default();
         let payload = payload::submitted(self.payload, self.payload_base64, self.content_type)?;
@@ -118,21 +118,23 @@ fn dependencies(field: &str, given: Option<Vec<String>>) -> Result<Vec<Dependenc
     let read = |(place, text): (usize, String)| match text.strip_prefix('@') {
         Some(name) => Ok(Dependency::Named(name.to_owned())),
         None => text.parse().map(Dependency::Job).map_err(|_| {
-            ApiError::invalid(format!("{field}.{place}"), format!("`{}` names no job", shown(&text)))
+            ApiError::invalid(
+                format!("{field}.{place}"),
+                format!("`{}` is not the name of a job in this batch", shown(&text)),
+            )
         }),
     };
     given.unwrap_or_default().into_iter().enumerate().map(read).collect()
 }
 
-/// Several jobs, all or none; they may name each other.
+/// Several jobs, submitted all or none; they may refer to each other.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Batch {
-    /// The jobs.
     pub(crate) jobs: Vec<Submission>,
 }
 
-/// The jobs of a list, as the library takes them; a refusal names the one it is about.
+/// The library's jobs; an error names the job it is about.
 pub(crate) fn into_jobs(jobs: Vec<Submission>, trace: Option<&Traceparent>) -> Result<Vec<NewJob>, ApiError> {
     let placed = |(index, job): (usize, Submission)| {
         job.into_job(trace).map_err(|problem| problem.within(&format!("jobs.{index}")).with("index", index))

@@ -1,4 +1,4 @@
-//! Tags on the wire. A name that stands there twice is refused: programs disagree about which of the two counts.
+//! Tags in the API. A duplicate name is rejected: programs disagree about which of the two counts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ impl<'de> Visitor<'de> for TagsVisitor {
             let value = map.next_value::<String>()?;
             if tags.insert(name.clone(), value).is_some() {
                 let name: String = name.chars().take(crate::limits::SHOWN_CHARS_MAX).collect();
-                return Err(A::Error::custom(format!("`{name}` is named twice")));
+                return Err(A::Error::custom(format!("`{name}` occurs twice")));
             }
         }
         Ok(Tags(tags))

@@ -1,4 +1,4 @@
-//! Names of types, queues and tenants, checked as they are read, so that a refusal has the field's path.
+//! Names of types, queues and tenants, validated while parsing, so that an error has the field's path.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use windlass::job::{JobId, JobState, JobType, QueueName, ScheduleName, Tenant, W
 use windlass::key::KeyId;
 use windlass::store::caller::Role;
 
-/// A value of the library's that is text on the wire.
+/// A value of the library that is text in the API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Text<T>(pub(crate) T);
 
@@ -19,11 +19,10 @@ impl<T: std::fmt::Display> Serialize for Text<T> {
     }
 }
 
-/// How a value is read from text, and what the text looks like.
+/// A value that is parsed from text, and its schema.
 pub(crate) trait FromText: Sized {
-    /// Reads it.
     fn from_text(text: &str) -> Result<Self, String>;
-    /// What the text looks like.
+    /// The schema of the text.
     fn schema() -> Schema;
 }
 
@@ -82,7 +81,7 @@ id_from_text!(JobId, WorkerId);
 
 impl FromText for KeyId {
     fn from_text(text: &str) -> Result<KeyId, String> {
-        text.parse().map_err(|_| "is not the id of a key".to_owned())
+        text.parse().map_err(|_| "is not a key id".to_owned())
     }
 
     fn schema() -> Schema {

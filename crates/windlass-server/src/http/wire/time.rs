@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use windlass::clock::Timestamp;
 use windlass::limits;
 
-/// A moment.
+/// A time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment(pub(crate) Timestamp);
 
@@ -42,13 +42,13 @@ impl JsonSchema for Moment {
         json_schema!({
             "type": "string",
             "format": "date-time",
-            "description": "RFC 3339; answers are in UTC with milliseconds",
+            "description": "RFC 3339; responses are in UTC with milliseconds",
             "examples": ["2030-01-31T12:00:00.000Z"],
         })
     }
 }
 
-/// A length of time.
+/// A duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
@@ -62,7 +62,7 @@ impl From<Duration> for Span {
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 impl Span {
-    /// Reads `1h30m`: numbers with units, the largest first, each at most once.
+    /// Parses `1h30m`: numbers with units, the largest first, each at most once.
     fn parse(text: &str) -> Result<Span, String> {
         let wrong = || {
             let shown: String = text.chars().take(crate::limits::SHOWN_CHARS_MAX).collect();
@@ -81,7 +81,7 @@ impl Span {
             if number.is_empty() {
                 return Err(wrong());
             }
-            // More digits than fit are far beyond the limit, which is reported below.
+            // More digits than fit exceed the limit, which is reported below.
             let number: u64 = number.parse().unwrap_or(u64::MAX);
             millis = millis.saturating_add(number.saturating_mul(*size));
             rest = tail;
@@ -176,7 +176,8 @@ impl JsonSchema for Span {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "such as 250ms, 30s, 5m, 1h30m or 7d, or a number of seconds; answers use the text",
+            "description": "such as 250ms, 30s, 5m, 1h30m or 7d, or a number of seconds; responses use the \
+                text",
             "anyOf": [
                 {"type": "string", "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$", "minLength": 2},
                 {"type": "number", "minimum": 0},
@@ -186,7 +187,7 @@ impl JsonSchema for Span {
     }
 }
 
-/// A length of time in a query, where a number is a text like everything else.
+/// A duration in a query, where a number is text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QuerySpan(pub(crate) Duration);
 

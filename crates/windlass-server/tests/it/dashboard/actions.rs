@@ -15,7 +15,7 @@ pub(super) async fn mark(window: &Window<'_>) {
 
 pub(super) async fn assert_not_reloaded(window: &Window<'_>) {
     assert_eq!(window.eval("window.isStillHere === true").await, true, "the page was loaded again");
-    assert_eq!(window.troubles().await, Vec::<String>::new());
+    assert_eq!(window.errors().await, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn dead_letters_are_redriven_group_by_group() {
     window.eval("window.confirm = () => true").await;
     window.click("#groups section button").await;
     window.until("document.querySelectorAll('#groups section').length === 1").await;
-    window.until("document.querySelector('.banner.done').innerText === '2 jobs submitted again.'").await;
+    window.until("document.querySelector('.banner.done').innerText === '2 jobs redriven.'").await;
     assert_not_reloaded(&window).await;
 }
 

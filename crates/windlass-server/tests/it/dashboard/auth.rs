@@ -1,4 +1,4 @@
-//! The way in: sessions, forms that prove where they come from, answers that cannot be framed or made to run a script.
+//! Sign-in: sessions, form tokens, and headers against framing and foreign scripts.
 
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
@@ -174,7 +174,7 @@ async fn the_api_takes_no_cookie_and_the_dashboard_no_other_way_in() {
     assert_eq!(site.ask("GET", "/", &[("authorization", &bearer)], "").await.status, 303);
     assert_eq!(site.ask("GET", "/live", &[], "").await.status, 401);
     assert_eq!(site.ask("POST", "/gate", &[OWN], "action=close").await.status, 401);
-    // A form without a script leads its reader to the door and back to the page it was on, and is not sent again.
+    // A form without a script leads to the sign-in page and back to the page it was on, and is not sent again.
     let from = format!("http://{}/settings", site.host);
     let form = [OWN, ("sec-fetch-mode", "navigate"), ("referer", &from)];
     let led = site.ask("POST", "/gate", &form, "action=close").await;
@@ -200,19 +200,19 @@ async fn a_page_of_another_site_cannot_make_the_server_work_but_lead_to_it() {
 }
 
 #[tokio::test]
-async fn a_link_from_another_site_finds_whoever_is_signed_in() {
+async fn a_link_from_another_site_finds_the_signed_in_visitor() {
     let (site, other) = (Site::start().await, Site::start().await);
     let secret = site.key("ada", Role::Operator).await;
     let browser = Browser::start();
     let window = browser.window().await;
     let follow = format!("location.href = {:?}", site.at("/jobs?state=failed"));
     // `localhost` is another site than the address.
-    let elsewhere = other.at("/").replace("127.0.0.1", "localhost");
-    window.open(&elsewhere).await;
+    let foreign = other.at("/").replace("127.0.0.1", "localhost");
+    window.open(&foreign).await;
     window.eval(&follow).await;
     window.until("location.pathname === '/sign-in' && document.querySelector('#key')").await;
     sign_in(&site, &window, &secret).await;
-    window.open(&elsewhere).await;
+    window.open(&foreign).await;
     window.eval(&follow).await;
     window.until("location.pathname === '/jobs' && location.search === '?state=failed'").await;
 }
@@ -243,7 +243,7 @@ async fn odd_requests_are_answered_as_pages_too() {
         let answer = site.ask("GET", path, &[], "").await;
         assert_eq!(answer.status, status, "{path}");
         assert!(answer.header("content-type").unwrap().starts_with("text/html"), "{path}");
-        assert!(answer.body.contains("data-trouble"), "{path}");
+        assert!(answer.body.contains("data-error"), "{path}");
     }
     let referer = format!("{}/jobs?type=a", site.url);
     let answer = site.ask("GET", "/jobs/nonsense", &[("referer", &referer)], "").await;

@@ -210,7 +210,7 @@ impl Window<'_> {
     }
 
     /// What went wrong on this window's pages so far: dialogs, exceptions, refused scripts and styles.
-    pub(super) async fn troubles(&self) -> Vec<String> {
+    pub(super) async fn errors(&self) -> Vec<String> {
         let mut pipe = self.browser.pipe.lock().await;
         let mut found = Vec::new();
         for (session, method, parameters) in pipe.events.drain(..) {

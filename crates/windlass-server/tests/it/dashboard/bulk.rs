@@ -89,7 +89,7 @@ async fn no_more_jobs_are_acted_on_than_were_confirmed() {
     // Those that fit since, because their state changed, are no more jobs either.
     let asked = post(&site, "/jobs/act", "action=delete&all=1&state=cancelled").await;
     assert_eq!(title(&asked), "Delete 3 jobs?");
-    assert!(asked.body.contains("This is final."));
+    assert!(asked.body.contains("This cannot be undone."));
     let cancel = BulkAction::JobAction(JobAction::Cancel { reason: None });
     site.store.bulk(&Caller::local(), &Filter::default(), cancel).await.unwrap();
     site.ask("POST", "/jobs/act", &[OWN], &fields(&asked.body, "/jobs/act")).await;
@@ -121,7 +121,7 @@ async fn what_is_confirmed_counts_only_what_can_be_done() {
     let ended =
         ask(format!("action=cancel&id_selected={own}&id_selected={ended}&id_selected={foreign}")).await;
     assert_eq!(title(&ended), "Cancel 1 job?");
-    assert!(ended.body.contains("2 of those you selected are left alone"));
+    assert!(ended.body.contains("2 of the selected jobs are skipped"));
     let none = ask("action=cancel&all=1&state=cancelled".into()).await;
     assert_eq!(title(&none), "Nothing to cancel");
 }
@@ -132,15 +132,15 @@ async fn a_job_that_was_redriven_is_not_redriven_again_unawares() {
     let (first, second) = (dead(&site, "mail", "refused").await, dead(&site, "mail", "refused").await);
     site.store.redrive(&Caller::local(), first, Redrive::default()).await.unwrap();
     let page = site.ask("GET", &format!("/jobs/{first}"), &[], "").await;
-    assert!(page.body.contains("Redriven as") && page.body.contains("Redrive again"));
+    assert!(page.body.contains("Redriven as") && page.body.contains("Retry again as new job"));
     let act = format!("/jobs/{first}/act");
     assert_eq!(post(&site, &act, "action=redrive").await.status, 409);
     assert_eq!(post(&site, &act, "action=redrive&again=1").await.status, 303);
     let asked = post(&site, "/jobs/act", "action=redrive&all=1&state=dead_letter").await;
-    assert_eq!(title(&asked), "Redrive 1 job?");
+    assert_eq!(title(&asked), "Retry 1 job as a new job?");
     assert!(asked.body.contains("1 was redriven already"));
     let picked = format!("action=redrive&id_selected={first}&id_selected={second}");
-    assert_eq!(title(&post(&site, "/jobs/act", &picked).await), "Redrive 1 job?");
+    assert_eq!(title(&post(&site, "/jobs/act", &picked).await), "Retry 1 job as a new job?");
     let done = post(&site, "/jobs/act", &format!("{picked}&confirmed=1")).await;
     assert!(done.header("location").unwrap().contains("n=1"), "{}", done.head);
 }
@@ -182,7 +182,7 @@ async fn open_dead_letters_show_however_many_newer_ones_were_redriven() {
         site.store.act(&local, redriven.id, JobAction::Cancel { reason: None }).await.unwrap();
     }
     let page = site.ask("GET", "/dead", &[], "").await.body;
-    assert!(page.contains("the oldest") && page.contains("1 open · 301 kept") && !page.contains("refused"));
+    assert!(page.contains("the oldest") && page.contains("1 open · 301 stored") && !page.contains("refused"));
     let overview = site.ask("GET", "/", &[], "").await.body;
     assert!(!overview.contains(">refused<"), "what was redriven is no recent failure");
 }
@@ -238,7 +238,7 @@ async fn a_search_finds_what_was_meant_or_says_what_was_looked_for() {
     let alike = site.ask("GET", "/jobs?q=invoice", &[], "").await;
     assert!(alike.body.contains("invoice.charge") && alike.body.contains("invoice.print"));
     let nothing = site.ask("GET", "/jobs?q=502+Bad+Gateway", &[], "").await;
-    assert!(nothing.status == 200 && nothing.body.contains("Looked for"));
+    assert!(nothing.status == 200 && nothing.body.contains("Searched"));
 }
 
 #[tokio::test]
@@ -253,7 +253,7 @@ async fn an_empty_list_gets_its_buttons_with_its_first_jobs() {
     site.store.submit(&Caller::local(), jobs, SubmitOptions::default()).await.unwrap();
     window.until("document.querySelectorAll('tbody tr').length === 50").await;
     window.until("document.querySelector('.pager [rel=next]')").await;
-    window.until("document.querySelector('.bulk').innerText.includes('all 60 that fit')").await;
+    window.until("document.querySelector('.bulk').innerText.includes('all 60 matching')").await;
     let shown = "getComputedStyle(document.querySelector('.bulk button')).display !== 'none'";
     assert_eq!(window.eval(shown).await, json!(false), "nothing is selected yet");
     window.click("tbody tr input[name=id_selected]").await;

@@ -145,7 +145,7 @@ pub(super) fn queue(name: &str) -> QueueName {
     QueueName::new(name).unwrap()
 }
 
-/// A job in a worker's hands.
+/// A claimed job.
 pub(super) struct Claimed {
     store: Store,
     pub(super) worker: windlass::job::WorkerId,

@@ -91,7 +91,7 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
         window.open(&site.at(path)).await;
         let foreign = window.eval("document.querySelectorAll('script:not([src]), iframe, style, base, img[onerror], svg[onload], a[href^=\"javascript:\"]').length").await;
         assert_eq!(foreign, 0, "{path}");
-        assert_eq!(window.troubles().await, Vec::<String>::new(), "{path}");
+        assert_eq!(window.errors().await, Vec::<String>::new(), "{path}");
     }
     for (text, id) in CORPUS.iter().zip(&ids) {
         window.open(&site.at(&format!("/jobs/{id}"))).await;
@@ -107,7 +107,7 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
     }
     window.click(".log").await;
     site.store.create_key(&Caller::local(), NewKey::new(CORPUS[1], Role::Admin)).await.unwrap();
-    assert_eq!(window.troubles().await, Vec::<String>::new());
+    assert_eq!(window.errors().await, Vec::<String>::new());
 }
 
 fn form(text: &str) -> String {

@@ -44,7 +44,7 @@ async fn schedule(site: &Site, name: &str, timing: ScheduleSpec) {
 #[tokio::test]
 async fn dead_letters_count_until_they_are_redriven_and_failures_have_their_own_number() {
     let site = Site::start().await;
-    assert!(health(&site).await.contains("All is well"));
+    assert!(health(&site).await.contains("Healthy"));
     let mut job = new("mail");
     job.retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
     let dead = site.submit(job).await.id;
@@ -52,15 +52,15 @@ async fn dead_letters_count_until_they_are_redriven_and_failures_have_their_own_
     site.job("mail").await;
     site.claim().await.fail(Failure::permanent("unknown", "no such user")).await;
     assert!(health(&site).await.contains("1 dead letter, "));
-    assert_eq!(tile(&site, "/", "Dead letters").await, "1 | need a person");
+    assert_eq!(tile(&site, "/", "Dead letters").await, "1 | need attention");
     // What happened in a minute is written with the first commit of the next second.
     let written = async {
-        while tile(&site, "/", "Failed").await != "1 | for good, last hour" {
+        while tile(&site, "/", "Failed").await != "1 | permanently, last hour" {
             site.job("mail").await;
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(60), written).await.is_ok());
-    assert!(health(&site).await.contains("1 dead letter, 1 came within the hour"));
+    assert!(health(&site).await.contains("1 dead letter, 1 in the last hour"));
     assert!(site.ask("GET", "/", &[], "").await.body.contains("no route to host"));
     site.store.redrive(&Caller::local(), dead, Redrive::default()).await.unwrap();
     assert_eq!(tile(&site, "/", "Dead letters").await, "0 | none, or all redriven");
@@ -82,8 +82,8 @@ async fn ready_means_that_nothing_holds_it() {
     site.store.pause(&me, Target::Type(kind), Pause::default()).await.unwrap();
     assert_eq!(tile(&site, "/", "Ready").await, "1 | 1 held by pauses");
     site.store.pause(&me, Target::Gate, Pause::default()).await.unwrap();
-    assert_eq!(tile(&site, "/", "Ready").await, "0 | 2 held by the gate");
-    assert!(health(&site).await.contains("Stopped: the gate is closed"));
+    assert_eq!(tile(&site, "/", "Ready").await, "0 | 2, processing is paused");
+    assert!(health(&site).await.contains("Stopped: processing is paused"));
 }
 
 #[tokio::test]
@@ -96,10 +96,10 @@ async fn the_server_s_own_worker_is_no_worker() {
         ..NewWorker::default()
     };
     site.store.register(&Caller::system(), own).await.unwrap();
-    assert_eq!(tile(&site, "/", "Workers").await, "0 | none has come by");
+    assert_eq!(tile(&site, "/", "Workers").await, "0 | none registered");
     assert_eq!(tile(&site, "/", "Running").await, "0 | of 0 slots");
-    assert_eq!(tile(&site, "/workers", "Live").await, "0 | workers that answer");
-    assert!(site.ask("GET", "/workers", &[], "").await.body.contains("No worker has come by"));
+    assert_eq!(tile(&site, "/workers", "Live").await, "0 | responding workers");
+    assert!(site.ask("GET", "/workers", &[], "").await.body.contains("No workers yet"));
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn the_trail_is_shown_by_people_and_by_time() {
     assert!(everything.contains(">bench <span"), "workers have names");
     let people = page("/audit?by=people").await;
     assert!(!people.contains("job.lifecycle.completed") && people.contains("reason new disk"));
-    assert!(page("/audit?until=2020-01-01").await.contains("No record fits"));
+    assert!(page("/audit?until=2020-01-01").await.contains("No matching records"));
     assert!(page("/audit?since=2020-01-01").await.contains("queue.ops.paused"));
     assert_eq!(site.ask("GET", "/audit?since=soon", &[], "").await.status, 422);
 }
@@ -177,7 +177,7 @@ async fn the_first_job_takes_the_place_of_the_advice_how_to_submit_one() {
 }
 
 #[tokio::test]
-async fn pauses_are_lifted_where_they_are_seen_and_a_run_by_hand_is_named() {
+async fn pauses_are_resumed_where_they_are_seen_and_a_run_by_hand_is_named() {
     let site = Site::start().await;
     schedule(&site, "nightly", ScheduleSpec::Every(Duration::from_secs(3600))).await;
     let browser = Browser::start();
@@ -185,7 +185,7 @@ async fn pauses_are_lifted_where_they_are_seen_and_a_run_by_hand_is_named() {
     window.open(&site.at("/schedules")).await;
     window.click("button[aria-label='Run nightly now']").await;
     window
-        .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was started.')")
+        .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was triggered.')")
         .await;
     window.until("document.querySelector('.banner.done a[href^=\"/jobs/\"]')").await;
     window.until("document.querySelector('#schedules').innerText.includes('by hand')").await;

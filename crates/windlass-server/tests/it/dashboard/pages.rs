@@ -68,7 +68,7 @@ async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk
     let browser = Browser::start();
     let window = browser.window().await;
     window.open(&site.at("/sign-in")).await;
-    assert_eq!(window.troubles().await, Vec::<String>::new());
+    assert_eq!(window.errors().await, Vec::<String>::new());
     sign_in(&site, &window, &secret).await;
     let jobs = ids.iter().map(|id| format!("/jobs/{id}"));
     let pages: Vec<String> = PAGES.iter().map(|path| (*path).to_owned()).chain(jobs).collect();
@@ -82,7 +82,7 @@ async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk
             window.until("document.querySelector('.pulse.on')").await;
             let missing = window.eval(include_str!("access_check.js")).await;
             assert_eq!(missing, json!([]), "{path} in {theme} at {width}: {missing:#}");
-            assert_eq!(window.troubles().await, Vec::<String>::new(), "{path}");
+            assert_eq!(window.errors().await, Vec::<String>::new(), "{path}");
         }
     }
 }
@@ -113,8 +113,8 @@ async fn the_check_of_fitness_finds_what_is_planted() {
                  document.adoptedStyleSheets = [sheet]; document.querySelector('main').append(field, button, text); })()";
     window.eval(plant).await;
     let found = window.eval(include_str!("access_check.js")).await.to_string();
-    for trouble in ["no label", "no name", "contrast"] {
-        assert!(found.contains(trouble), "{trouble} in {found}");
+    for problem in ["no label", "no name", "contrast"] {
+        assert!(found.contains(problem), "{problem} in {found}");
     }
 }
 
@@ -212,7 +212,7 @@ async fn schedules_are_triggered_paused_and_removed() {
     assert!(window.text("document.querySelector('.calendar').innerText").await.contains("nightly"));
     window.click("button[aria-label='Run nightly now']").await;
     window
-        .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was started.')")
+        .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was triggered.')")
         .await;
     window.click("button[aria-label='Pause nightly']").await;
     window.fill(".pop:popover-open [name=reason]", "month end").await;
@@ -220,7 +220,7 @@ async fn schedules_are_triggered_paused_and_removed() {
     window.until("document.querySelector('#schedules .badge.warn')").await;
     assert!(window.text("document.querySelector('#schedules').innerText").await.contains("month end"));
     window.eval("window.confirm = () => true").await;
-    window.click("button[aria-label='Remove nightly']").await;
+    window.click("button[aria-label='Delete nightly']").await;
     window.until("document.querySelector('main').innerText.includes('No schedules yet')").await;
 }
 

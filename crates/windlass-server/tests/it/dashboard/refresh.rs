@@ -1,4 +1,4 @@
-//! Pages that stay right by themselves, and leave alone what somebody has a hand on.
+//! Pages refresh by themselves and do not change what a visitor is using.
 
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
@@ -39,21 +39,23 @@ async fn a_page_outlives_a_restart_of_its_server_and_says_that_it_is_away() {
     site.stop().await;
     window.until("document.querySelector('.pulse.off')").await;
     window.click("#actions button").await;
-    window.until("document.querySelector('#actions .complaint')?.innerText.includes('did not answer')").await;
+    window
+        .until("document.querySelector('#actions .complaint')?.innerText.includes('did not respond')")
+        .await;
     window.until("document.body.matches('.old') && document.querySelector('#away').innerText.includes('No connection')").await;
     assert_eq!(window.text("document.querySelector('#q-reason').value").await, "night shift");
     site.job("mail").await;
     site.serve().await;
     window.until("document.querySelector('.pulse.on') && !document.body.matches('.old')").await;
     window.until("document.querySelector('#depths').innerText.includes('2')").await;
-    // The server that was started again believes the form all the same.
+    // The restarted server accepts the form all the same.
     window.click("#actions button").await;
     window.until("document.querySelector('#head').innerText.includes('night shift')").await;
     assert_not_reloaded(&window).await;
 }
 
 #[tokio::test]
-async fn a_page_whose_session_is_over_leads_to_the_door() {
+async fn a_page_whose_session_is_over_leads_to_sign_in() {
     let site = Site::start().await;
     let admin = site.key("root", Role::Admin).await;
     let secret = site.key("ada", Role::Operator).await;
@@ -69,7 +71,7 @@ async fn a_page_whose_session_is_over_leads_to_the_door() {
 }
 
 #[tokio::test]
-async fn an_action_after_the_session_is_over_leads_to_the_door() {
+async fn an_action_after_the_session_is_over_leads_to_sign_in() {
     let site = Site::start().await;
     site.job("mail").await;
     let secret = site.key("ada", Role::Admin).await;
@@ -101,7 +103,7 @@ async fn a_page_of_what_is_gone_says_so() {
     window.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     site.store.delete(&Caller::local(), id).await.unwrap();
-    window.until("document.querySelector('#away').innerText.includes('There is no job')").await;
+    window.until("document.querySelector('#away').innerText.includes('does not exist')").await;
     assert_eq!(window.eval("document.body.matches('.old')").await, true);
     assert_not_reloaded(&window).await;
 }
@@ -121,7 +123,7 @@ async fn focus_and_selected_text_stay_where_they_are() {
     site.job("mail").await;
     window.until(ready).await;
     assert_eq!(window.eval("document.activeElement === window.link").await, true);
-    assert_eq!(window.text("getSelection().toString()").await, "Pauses in force");
+    assert_eq!(window.text("getSelection().toString()").await, "Active pauses");
     // What is gone goes, once nobody has selected it; what is new comes.
     window.eval("getSelection().removeAllRanges()").await;
     let resumed = site.store.resume(&Caller::local(), Target::Queue(queue("exports")), None).await;
@@ -133,7 +135,7 @@ async fn focus_and_selected_text_stay_where_they_are() {
 }
 
 #[tokio::test]
-async fn whoever_acts_by_keyboard_stays_where_the_button_was() {
+async fn keyboard_focus_stays_where_the_button_was() {
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
@@ -212,7 +214,7 @@ async fn a_list_in_hand_stands_still_and_says_what_it_holds_back() {
 }
 
 #[tokio::test]
-async fn a_row_in_hand_that_no_longer_fits_is_told_apart() {
+async fn a_row_in_use_that_no_longer_matches_is_marked() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     let browser = Browser::start();
@@ -260,7 +262,7 @@ async fn a_refused_form_says_why_and_keeps_what_was_typed() {
     window.fill("#g-name", "approval").await;
     window.fill("#g-value", "{oops").await;
     window.click("#do-signal button").await;
-    let complaint = "document.querySelector('#do-signal .complaint')?.innerText.includes('is no JSON')";
+    let complaint = "document.querySelector('#do-signal .complaint')?.innerText.includes('is not JSON')";
     window.until(complaint).await;
     site.claim().await;
     window.until("document.querySelector('#head .st-running')").await;

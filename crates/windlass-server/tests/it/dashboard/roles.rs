@@ -1,5 +1,5 @@
-//! The whole matrix in a browser: every page and every action, as every role and as an operator of another tenant. What is
-//! shown is read from the page; what is possible is tried from within it, as somebody with the browser's tools would.
+//! The whole matrix in a browser: every page and every action, as every role and as an operator of another tenant. Visible
+//! elements are read from the page; actions are sent from within it, as with the browser's tools.
 
 use std::fmt::Write as _;
 
@@ -159,7 +159,7 @@ async fn every_page_and_action_is_for_those_it_is_meant_for() {
                 writeln!(wrong, "{letter} does {path} {body}: {status}").unwrap();
             }
         }
-        assert_eq!(window.troubles().await, Vec::<String>::new(), "{letter}");
+        assert_eq!(window.errors().await, Vec::<String>::new(), "{letter}");
         if !"AO".contains(letter) {
             left_alone(&site, &named).await;
         }

@@ -1,5 +1,5 @@
-//! Settings, pauses and the gate: a form changes what was touched and nothing else, a button is there where it works, and
-//! numbers say what they count.
+//! Settings and pauses: a form changes only the touched fields, buttons appear where they work, and numbers say what they
+//! count.
 
 use std::time::Duration;
 
@@ -101,9 +101,9 @@ async fn saving_a_queue_s_settings_changes_what_was_touched_and_nothing_else() {
     assert!(page.body.contains("value=\"250ms\"") && page.body.contains("value=\"500ms\""));
     let action = "/queues/mail/settings";
     let saved = ada.fill(&page.body, action, &[]).await;
-    assert!(saved.body.contains("nothing changed"), "nothing was touched");
+    assert!(saved.body.contains("Nothing changed"), "nothing was touched");
     assert_eq!(settings(&site, None).await, before);
-    // Meanwhile somebody else sets two limits; the page that was open before that changes a third.
+    // Meanwhile another person sets two limits; the page opened before changes a third.
     let limits =
         QueuePatch { max_running: Field::Set(2), max_depth: Field::Set(900), ..QueuePatch::default() };
     set(&site, limits).await;
@@ -156,14 +156,14 @@ async fn saving_a_tenant_s_limits_changes_what_was_touched_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_button_that_lifts_a_pause_is_there_where_it_works() {
+async fn a_button_that_resumes_is_there_where_it_works() {
     let site = Site::start().await;
     let mut job = new("mail");
     (job.tenant, job.queue) = (Some(tenant("acme")), queue("mail"));
     site.submit(job).await;
     let ada = Person::with_key(&site, Role::Admin, None).await;
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
-    // Everybody's pause is not the tenant's to resume.
+    // A tenant cannot resume a pause for all tenants.
     let all = Caller::local();
     site.store.pause(&all, Target::Queue(queue("mail")), Pause::graceful()).await.unwrap();
     let kind = JobType::new("mail").unwrap();
@@ -175,7 +175,7 @@ async fn a_button_that_lifts_a_pause_is_there_where_it_works() {
     }
     site.store.resume(&all, Target::Queue(queue("mail")), None).await.unwrap();
     site.store.resume(&all, Target::Type(kind.clone()), None).await.unwrap();
-    // The tenant's own is, and an admin's too.
+    // It can resume its own, and so can an admin.
     let acme = Caller::new("grace", Role::Operator, Some(tenant("acme")));
     for target in [Target::Queue(queue("mail")), Target::Type(kind.clone())] {
         site.store.pause(&acme, target, Pause::graceful()).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_button_that_lifts_a_pause_is_there_where_it_works() {
 }
 
 #[tokio::test]
-async fn nobody_lifts_a_pause_that_is_not_theirs() {
+async fn nobody_resumes_a_pause_that_is_not_theirs() {
     let site = Site::start().await;
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
     let local = Caller::local();
@@ -220,27 +220,33 @@ async fn nobody_lifts_a_pause_that_is_not_theirs() {
 }
 
 #[tokio::test]
-async fn closing_the_gate_for_a_name_that_nobody_has_says_so() {
+async fn pausing_an_unknown_name_says_so() {
     let site = Site::start().await;
     site.job("mail").await;
     let ada = Person::with_key(&site, Role::Admin, None).await;
     let page = ada.look("/settings").await.body;
     let page = ada.fill(&page, "/gate", &[("tenant", "amce")]).await.body;
     assert!(
-        page.contains("Closed for tenant amce. There is no tenant amce yet.")
-            && !page.contains("The gate is closed")
+        page.contains("Processing is paused for tenant amce. There is no tenant amce yet.")
+            && !page.contains("Processing is paused.")
     );
-    assert!(page.contains("there is no tenant amce yet") && page.contains("but for what is listed below"));
-    assert!(page.contains("aria-label=\"Reopen tenant amce\""));
-    // A type of one tenant is no more than that.
+    assert!(
+        page.contains("there is no tenant amce yet")
+            && page.contains("except for the tenants and types below")
+    );
+    assert!(page.contains("aria-label=\"Resume tenant amce\""));
+    // A pause of a type of one tenant applies to nothing else.
     let page = ada.fill(&page, "/gate", &[("tenant", "default"), ("type", "mail")]).await.body;
-    assert!(page.contains("Closed for type mail of tenant default.") && !page.contains("no type mail yet"));
+    assert!(
+        page.contains("Processing is paused for type mail of tenant default.")
+            && !page.contains("no type mail yet")
+    );
     let scope = Scope::Type { job_type: JobType::new("mail").unwrap(), tenant: Some(Tenant::default()) };
     let holds = site.store.config(&Caller::local()).await.unwrap().holds;
     assert!(holds.contains_key(&scope) && !holds.contains_key(&Scope::Tenant(Tenant::default())));
-    // What is not so cannot be made up by an address.
+    // A URL cannot make a page show a false message.
     let page = ada.look("/settings?done=closed&tenant=nobody").await.body;
-    assert!(!page.contains("Closed for tenant nobody"));
+    assert!(!page.contains("Processing is paused for tenant nobody"));
 }
 
 #[tokio::test]
@@ -343,7 +349,7 @@ async fn lists_of_many_names_come_page_by_page_and_stay_small() {
         let found = site.ask("GET", &format!("{path}?find=-1999"), &[], "").await.body;
         assert!(found.contains(&format!("{what}-1999")) && found.contains("1 of 1"), "{path}");
         let none = site.ask("GET", &format!("{path}?find=nothing"), &[], "").await.body;
-        assert!(none.contains("has that in its name"), "{path}");
+        assert!(none.contains("name matches"), "{path}");
     }
 }
 
@@ -388,19 +394,15 @@ async fn a_queue_is_paused_from_the_list_with_a_reason_and_its_settings_follow_o
     window.click("button[aria-label='Pause default']").await;
     window.fill(".pop:popover-open [name=reason]", "new disk").await;
     window.click(".pop:popover-open [name=action]").await;
-    window.until("document.querySelector('.banner.done')?.innerText === 'Client default is paused.'").await;
+    window.until("document.querySelector('.banner.done')?.innerText === 'Queue default is paused.'").await;
     window.until("document.querySelector('#queues').innerText.includes('new disk')").await;
     window.click("button[aria-label='Resume default']").await;
-    window
-        .until(
-            "document.querySelector('.banner.done')?.innerText === 'Client default is not paused any more.'",
-        )
-        .await;
+    window.until("document.querySelector('.banner.done')?.innerText === 'Queue default is resumed.'").await;
     window.open(&site.at("/queues/default")).await;
     window.until("document.querySelector('.pulse.on')").await;
     let limits = QueuePatch { max_running: Field::Set(7), ..QueuePatch::default() };
     let patch = SettingsPatch::Queue(QueueName::default(), limits);
     site.store.configure(&Caller::local(), patch).await.unwrap();
     window.until("document.querySelector('#q-max').value === '7'").await;
-    assert_eq!(window.troubles().await, Vec::<String>::new());
+    assert_eq!(window.errors().await, Vec::<String>::new());
 }

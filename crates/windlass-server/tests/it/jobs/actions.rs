@@ -1,4 +1,4 @@
-//! What is done to one job over HTTP, and what hangs on it.
+//! Actions on one job over HTTP, and its data.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ async fn attempts_tell_what_happened() {
     assert_eq!(attempts["attempts"][1]["previous_attempt_id"], claimed["attempt_id"]);
 }
 
-/// Model: pause-reason-and-expiry. What resumes itself does so after some time or at a moment, as its caller likes to put it.
+/// M57: an expiry can be given as a duration or as a time.
 #[tokio::test]
 async fn an_end_is_given_as_a_length_of_time_or_as_a_moment() {
     let t = Fixture::new().await;

@@ -35,7 +35,7 @@ async fn a_graceful_suspension_of_a_running_job_is_shown_until_it_takes_effect()
     assert_eq!((&held["state"], &held["suspend_requested"]), (&json!("suspended"), &Value::Null));
     assert_eq!((&held["suspension"]["mode"], &held["suspended_by"]), (&json!("graceful"), &json!("local")));
     let records = t.get_ok(&format!("/audit?job={id}")).await["records"].as_array().unwrap().clone();
-    let told: Vec<(&str, &str, &str)> = records
+    let reported: Vec<(&str, &str, &str)> = records
         .iter()
         .map(|record| {
             let word = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned().leak() as &str;
@@ -48,7 +48,7 @@ async fn a_graceful_suspension_of_a_running_job_is_shown_until_it_takes_effect()
         ("job.lifecycle.suspend_requested", "local", "graceful"),
         ("job.lifecycle.suspended", "local", "graceful"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 /// Model: refused-changes. A final job cannot be suspended in any mode; cancelling a cancelled one changes nothing.

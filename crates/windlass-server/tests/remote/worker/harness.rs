@@ -1,5 +1,5 @@
-//! Queues with workers, each behind a server of its own on a real port. What takes virtual time stays embedded: a network
-//! cannot be told to hurry.
+//! Clients with workers, each with its own server on a real port. Tests with virtual time stay embedded: a network cannot
+//! run in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Bench {
         Bench::embedded(Client::from_store(store_in_virtual_time()))
     }
 
-    /// The same, but nobody keeps the store going: no promotion, no reaping, no news of what time does.
+    /// The same without maintenance: no promotion, no lease expiry, no timer notifications.
     pub(super) fn in_silence() -> Bench {
         Bench::embedded(Client::from_store_without_maintenance(store_in_virtual_time()))
     }
@@ -77,14 +77,14 @@ impl Bench {
         Worker::new(&self.client)
     }
 
-    /// Gives anybody who would do something wrong the time to do it, where time costs nothing.
+    /// Gives a wrong implementation time to act, in virtual time.
     pub(super) async fn let_time_pass(&self) {
         if self.address == "memory:" {
             tokio::time::sleep(Duration::from_secs(20)).await;
         }
     }
 
-    /// Waits until everything that was announced has been looked at: a job of another worker comes and goes.
+    /// Waits until all notifications have been processed: a job of another worker comes and goes.
     pub(super) async fn settle(&self) {
         self.let_time_pass().await;
         let sentinel = self.client.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();

@@ -65,7 +65,7 @@ async fn a_worker_outlives_a_server_that_restarts() {
     let job = client.submit(greet("x")).await.unwrap();
     assert_eq!(starts.recv().await, Some(1));
     server.stop().await;
-    // What the handler saves from here on finds nobody at first.
+    // What the handler saves from here on gets no response at first.
     may_end.notify_one();
     assert_eq!(starts.recv().await, Some(1));
     let server = Serving::on(kept.store().clone(), address);
@@ -80,7 +80,7 @@ async fn a_worker_outlives_a_server_that_restarts() {
     drop(server);
 }
 
-/// A server that takes requests and hangs up instead of answering, and then is a real one.
+/// A server that accepts requests and disconnects instead of responding, and then is a real one.
 async fn cutting(times: usize, real: SocketAddr) -> (String, Arc<std::sync::atomic::AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -96,7 +96,7 @@ async fn cutting(times: usize, real: SocketAddr) -> (String, Arc<std::sync::atom
                     let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
                     return;
                 }
-                // The request arrives, its answer does not.
+                // The request arrives, its response does not.
                 let mut request = vec![0; 64 << 10];
                 let length = near.read(&mut request).await.unwrap();
                 far.write_all(&request[..length]).await.unwrap();

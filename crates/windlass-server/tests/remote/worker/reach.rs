@@ -33,7 +33,7 @@ fn reached() -> (Client, Serving) {
     (Client::from_store(Store::open(&server.url, StoreOptions::default()).unwrap()), server)
 }
 
-/// Model: attempt-records. A handler sees the labels of its job, whoever keeps the store.
+/// M17: a handler sees the labels of its job, with a remote store as well.
 #[tokio::test]
 async fn a_claim_brings_the_labels_of_its_job() {
     let (queue, _server) = reached();
@@ -60,7 +60,7 @@ async fn a_claim_brings_the_labels_of_its_job() {
     working.await.unwrap();
 }
 
-/// Model: roles. What one caller may not do is not done in the name of another, whose key it happens to be.
+/// M91: a request that one caller may not make is not made with another caller's key.
 #[tokio::test]
 async fn a_queue_does_not_speak_to_a_server_for_somebody_whose_key_it_does_not_have() {
     let (queue, _server) = reached();
@@ -128,7 +128,7 @@ async fn serving_tls(store: &str, certificate: &str, key: &str) -> (Child, Strin
     while let Some(line) = lines.next_line().await.unwrap() {
         if let Some((_, rest)) = line.split_once("listening on https://127.0.0.1:") {
             let url = format!("https://localhost:{}", rest.split(';').next().unwrap());
-            // Somebody must go on reading, or the program would be stopped by its own words.
+            // Keep reading, or the program would block on a full pipe.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             return (child, url);
         }
@@ -153,7 +153,7 @@ async fn a_worker_reaches_a_server_over_tls_if_it_trusts_its_certificate() {
     assert!(done.status.success(), "{done:?}");
     assert_eq!(serde_json::from_slice::<Value>(&done.stdout).unwrap(), json!({"name": "world"}));
 
-    // Another authority vouches for nothing here, and nothing is said in the clear instead.
+    // Another authority is not trusted here, and nothing is sent without encryption instead.
     let other = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/outbound/certificates/authority.pem");
     let mut refused = windlass(&["work", "hello", "--url", &url, "--", "/bin/cat"]);
     let refused = refused.env("SSL_CERT_FILE", other).output().await.unwrap();

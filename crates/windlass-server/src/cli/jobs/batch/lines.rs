@@ -1,5 +1,5 @@
-//! Lines that wait to be sent. Jobs of one request may name each other by `@name`; a name of an earlier request is replaced
-//! by the id that its job got, and a line that names a later one waits for it.
+//! Lines waiting to be sent. Jobs in the same request can refer to each other by `@name`. A reference to a job of an
+//! earlier request is replaced by its id, and a line with a reference to a later line waits for it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::escaped;
 
-/// The fields that may name other jobs.
+/// The fields that can refer to other jobs.
 const LINKS: [&str; 2] = ["after", "after_any"];
 
 /// A line that can be sent.
@@ -16,14 +16,14 @@ const LINKS: [&str; 2] = ["after", "after_any"];
 pub(super) struct Line {
     number: u64,
     pub(super) text: String,
-    /// What others call it.
+    /// The name other lines can refer to.
     name: Option<String>,
-    /// What it calls others.
+    /// The names this line refers to.
     needs: Vec<String>,
 }
 
 impl Line {
-    /// Reads what links a line to others; the rest of it is the server's business.
+    /// Reads the references of a line; the server validates the rest.
     pub(super) fn read(number: u64, text: String) -> Result<Line, String> {
         let fields: BTreeMap<String, &RawValue> =
             serde_json::from_str(&text).map_err(|error| format!("not a JSON object: {error}"))?;
@@ -39,20 +39,20 @@ impl Line {
     }
 }
 
-/// The name in a link, if it has one.
+/// The name in a reference, if it has one.
 fn link(value: &Value) -> Option<&str> {
     value.as_str().and_then(|text| text.strip_prefix('@'))
 }
 
-/// Lines that wait, and the names that were given so far.
+/// Waiting lines, and the names defined so far.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     lines: Vec<Line>,
     /// The line of every name.
     taken: HashMap<String, u64>,
-    /// The ids of jobs that went in, by name.
+    /// The ids of submitted jobs, by name.
     known: HashMap<String, String>,
-    /// Names of lines that were refused.
+    /// Names of rejected lines.
     lost: HashSet<String>,
 }
 
@@ -69,11 +69,11 @@ impl Waiting {
         self.lines.iter().map(|line| line.text.len()).sum()
     }
 
-    /// One more line; a name belongs to one line in the whole file.
+    /// Adds a line; a name must be unique in the whole file.
     pub(super) fn add(&mut self, line: Line) -> Result<(), String> {
         if let Some(name) = &line.name {
             if let Some(first) = self.taken.get(name) {
-                return Err(format!("the name `{}` is taken by line {first}", escaped(name)));
+                return Err(format!("the name `{}` is already used by line {first}", escaped(name)));
             }
             self.taken.insert(name.clone(), line.number);
         }
@@ -81,14 +81,14 @@ impl Waiting {
         Ok(())
     }
 
-    /// Which of the first `most` lines can be sent together: all that they name is known or among them.
+    /// Which of the first `most` lines can be sent together: all their references are known or among them.
     pub(super) fn sendable(&self, most: usize) -> Vec<usize> {
         let lines = &self.lines[..self.lines.len().min(most)];
         let mut is_in = vec![true; lines.len()];
         let mut here: HashSet<&str> = lines.iter().filter_map(|line| line.name.as_deref()).collect();
         loop {
             let mut has_changed = false;
-            // From both ends, so that a long chain falls in one go, whichever way it points.
+            // In both directions, so that a long chain is resolved in one pass whichever way it points.
             for at in (0..lines.len()).rev().chain(0..lines.len()) {
                 let is_met = |name: &String| self.known.contains_key(name) || here.contains(name.as_str());
                 if is_in[at] && !lines[at].needs.iter().all(is_met) {
@@ -105,7 +105,7 @@ impl Waiting {
         }
     }
 
-    /// A line as it is sent: names that are known as ids, the rest byte for byte.
+    /// The line to send: known names as ids, the rest byte for byte.
     pub(super) fn text(&self, at: usize) -> String {
         let line = &self.lines[at];
         if !line.needs.iter().any(|name| self.known.contains_key(name)) {
@@ -128,7 +128,7 @@ impl Waiting {
         serde_json::to_string(&fields).expect("raw values under text keys are JSON")
     }
 
-    /// These lines went in, and this is what came of them.
+    /// Records that these lines were submitted, with the jobs created.
     pub(super) fn sent(&mut self, chosen: &[usize], jobs: &[Value]) {
         for (at, job) in chosen.iter().zip(jobs) {
             if let (Some(name), Some(id)) = (&self.lines[*at].name, job["id"].as_str()) {
@@ -143,20 +143,20 @@ impl Waiting {
         });
     }
 
-    /// A line was refused; gives its number.
+    /// Records that a line was rejected; returns its number.
     pub(super) fn refused(&mut self, at: usize) -> u64 {
         let line = self.lines.remove(at);
         self.lost.extend(line.name);
         line.number
     }
 
-    /// Takes out the lines that name one that was refused, each with why.
+    /// Removes the lines that refer to a rejected one, each with the reason.
     pub(super) fn without_hope(&mut self) -> Vec<(u64, String)> {
         let mut found = Vec::new();
         while let Some((at, name)) = self.lines.iter().enumerate().find_map(|(at, line)| {
             line.needs.iter().find(|name| self.lost.contains(*name)).map(|name| (at, name.clone()))
         }) {
-            found.push((self.refused(at), format!("it names `@{}`, which was refused", escaped(&name))));
+            found.push((self.refused(at), format!("it refers to `@{}`, which was rejected", escaped(&name))));
         }
         found
     }
@@ -182,7 +182,7 @@ mod tests {
             r#"{"type":"b","after":["@x","@y","real"],"payload":{"b": 1.0, "a":2}}"#,
             r#"{"type":"c","name":"y"}"#,
         ]);
-        assert_eq!(waiting.sendable(2), [0], "the second names what is not there yet");
+        assert_eq!(waiting.sendable(2), [0], "the second refers to a name that is not known yet");
         assert_eq!(waiting.sendable(3), [0, 1, 2]);
         waiting.sent(&[0], &[json!({"id": "id-x"})]);
         let text = waiting.text(0);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_names_a_line_that_was_refused_is_refused() {
+    fn a_line_that_refers_to_a_rejected_line_is_rejected() {
         let mut waiting = waiting(&[
             r#"{"name":"x"}"#,
             r#"{"name":"y","after":["@x"]}"#,

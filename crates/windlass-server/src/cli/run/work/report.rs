@@ -1,4 +1,4 @@
-//! How jobs ended, one line each: for a person on standard error, or for a program on standard output.
+//! Prints how jobs ended, one line each: for people on standard error, or for programs on standard output.
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use crate::cli::color::{Colour, Paint};
 use crate::cli::output::escaped;
 use crate::exec::{Exit, Summary};
 
-/// Characters of an id that are shown: up to these it is the moment of submission and some chance, which no two share.
+/// Characters of an id that are printed: the submission time and some random digits, which are unique in practice.
 const ID_CHARS: usize = 18;
-/// How wide the column of types may be; longer ones push the rest aside.
+/// Maximum width of the type column; longer types shift the rest.
 const TYPE_WIDTH_MAX: usize = 30;
 
-/// Says how jobs ended.
+/// Prints how jobs ended.
 pub(super) struct Reporter {
     style: Style,
-    /// How wide the types are, so that what follows stands in columns.
+    /// Width of the type column.
     type_width: usize,
 }
 
@@ -38,7 +38,7 @@ impl Reporter {
         Reporter { style, type_width }
     }
 
-    /// Says how an attempt ended. A reader that is gone is no reason to stop working.
+    /// Prints how an attempt ended. A closed output does not stop the worker.
     pub(super) fn say(&self, summary: &Summary) {
         let _read_or_not = match self.style {
             Style::Quiet => Ok(()),
@@ -86,7 +86,7 @@ fn text_line(summary: &Summary, type_width: usize, paint: Paint) -> String {
     [Some(line), attempt, error].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
-/// The beginning and the end of a message, which say most, with nothing in it that a terminal would obey.
+/// The beginning and the end of a message on one line, escaped for a terminal.
 fn on_one_line(message: &str) -> String {
     const SHOWN: usize = 160;
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -97,7 +97,7 @@ fn on_one_line(message: &str) -> String {
     if cut.len() < text.len() { cut + "…" } else { cut }
 }
 
-/// The text without what only sets colours.
+/// The text without colour sequences.
 fn without_colour(text: &str) -> String {
     let mut pieces = text.split("\x1b[");
     let mut plain = pieces.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What is shown above the lists: a question, all about one thing, or the help.
+//! Dialogs above the lists: a question, details, or the help.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Flex, Layout, Rect};
@@ -13,7 +13,7 @@ use crate::cli::top::format::cut;
 use crate::cli::top::key_bindings::HELP;
 use crate::cli::top::theme::Theme;
 
-/// Columns of the labels.
+/// Width of the labels.
 const LABEL: usize = 14;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
@@ -33,7 +33,7 @@ fn frame_of<'a>(title: &str, style: Style) -> Block<'a> {
         .title(Line::styled(format!(" {title} "), style))
 }
 
-/// The middle of an area, cleared of what is below.
+/// The middle of an area, cleared.
 fn middle(frame: &mut Frame<'_>, area: Rect, width: u16, height: u16) -> Rect {
     let [column] =
         Layout::horizontal([Constraint::Length(width.min(area.width))]).flex(Flex::Center).areas(area);
@@ -89,7 +89,7 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, details: &Details, theme: The
                 LineStyle::Heading => theme.strong(),
                 LineStyle::Text if line.label == "state" => theme.state(&line.text),
                 LineStyle::Text => Style::new(),
-                LineStyle::Trouble => theme.bad(),
+                LineStyle::Error => theme.bad(),
             };
             if line.weight == LineStyle::Heading {
                 return Line::styled(line.text.clone(), style);

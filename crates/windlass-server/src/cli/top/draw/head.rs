@@ -1,4 +1,4 @@
-//! The head: where one is looking, whether all is well, and how fast jobs come and go.
+//! The header: the server, its health, and the rates of jobs.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use crate::cli::top::model::{Plain, sum};
 use crate::cli::top::rates::Reading;
 use crate::cli::top::theme::Theme;
 
-/// Columns from which on the last hour is drawn beside the last minutes.
+/// Minimum columns to draw the last hour beside the last minutes.
 const WIDE: u16 = 100;
-/// How long a job may wait before that is remarkable.
+/// A job that waits longer than this is highlighted.
 pub(super) const LONG: Duration = Duration::from_secs(300);
-/// Columns of a rate with its name.
+/// Width of a rate with its name.
 const LABEL: u16 = 20;
 
-/// What is drawn, line by line.
+/// The rates drawn, one per line.
 const LINES: [(&str, Reading); 3] = [
     ("submitted", |counted| counted.submitted),
     ("completed", |counted| counted.completed),
     ("failed", |counted| counted.failed),
 ];
 
-/// How many rows the head takes on a screen.
+/// Rows of the header on a screen of this size.
 pub(super) fn height(screen: Rect) -> u16 {
     match screen.height {
         0..12 => 2,
         12..18 => 3,
-        // A line for the title, one for health, three rates, and two rows for each where there is plenty of room.
+        // One line for the title, one for health, three rates, and two rows for each on a large screen.
         18..45 => 5,
         45.. => 8,
     }
@@ -67,7 +67,7 @@ fn draw_title(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) 
         Connection::Up => (String::new(), theme.faint()),
         Connection::Lost { since, why } => {
             let silence = age(screen.now.since(*since));
-            (format!(" connection lost {silence} ago, trying again: {why}"), theme.bad())
+            (format!(" connection lost {silence} ago, retrying: {why}"), theme.bad())
         }
     };
     let name = format!(" windlass top  {} ", screen.place);
@@ -83,7 +83,7 @@ fn draw_title(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) 
     frame.render_widget(Line::from(pieces.to_vec()), area);
 }
 
-/// What somebody should know before anything else, the most urgent first.
+/// The most important facts, the most urgent first.
 fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
     let mut parts = vec![gate(screen, theme)];
     let paused = screen.queues.iter().filter(|queue| queue.paused.is_some()).count() as u64;
@@ -100,10 +100,10 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
     parts.push(match oldest {
         Some(span) => {
             let style = if span.0 >= LONG { theme.warning() } else { Style::new() };
-            (format!("oldest waits {}", age(span.0)), style)
+            (format!("oldest waiting {}", age(span.0)), style)
         }
         None if ready > 0 => ("only paused jobs wait".to_owned(), theme.faint()),
-        None => ("nothing waits".to_owned(), theme.faint()),
+        None => ("no jobs waiting".to_owned(), theme.faint()),
     });
     if let Some(workers) = &screen.workers {
         let alive = workers.iter().filter(|worker| worker.alive).count() as u64;
@@ -129,18 +129,18 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
 }
 
 fn gate(screen: &Screen, theme: Theme) -> (String, Style) {
-    let Some(gate) = &screen.gate else { return ("gate unknown".to_owned(), theme.faint()) };
+    let Some(gate) = &screen.gate else { return ("processing unknown".to_owned(), theme.faint()) };
     if !gate.online {
         let by = gate.by.as_ref().map_or("", Plain::as_str);
         let reason = gate.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-        return (cut(&format!("gate CLOSED by {by}{reason}"), 40), theme.bad());
+        return (cut(&format!("processing PAUSED by {by}{reason}"), 46), theme.bad());
     }
     if gate.scopes.is_empty() {
-        return ("gate open".to_owned(), theme.good());
+        return ("processing on".to_owned(), theme.good());
     }
     (
         format!(
-            "gate open, closed for {}",
+            "processing on, paused for {}",
             several(gate.scopes.len() as u64, "type or tenant", "types or tenants")
         ),
         theme.warning(),
@@ -184,7 +184,7 @@ fn draw_rate(
     }
 }
 
-/// The newest bars at the right; whatever happened at all is seen.
+/// Bars with the newest at the right; every value above zero is visible.
 fn draw_bars(frame: &mut Frame<'_>, area: Rect, rates: &[f64], style: Style) {
     let newest = &rates[rates.len().saturating_sub(usize::from(area.width))..];
     let highest = newest.iter().copied().fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! The lists of jobs: those that run with how far they are, those that failed with why, those that are held.
+//! The lists of jobs: running ones with their progress, failed ones with their errors, suspended ones.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -11,23 +11,23 @@ use crate::cli::top::format::{age, columns, cut, short};
 use crate::cli::top::model::{Job, Progress};
 use crate::cli::top::theme::Theme;
 
-/// Columns of a pane from which on ids, queues and workers are shown.
+/// Minimum columns of a pane to show ids, queues and workers.
 const NARROW: u16 = 76;
 const ROOMY: u16 = 96;
 const WIDE: u16 = 120;
 const WIDEST: u16 = 150;
-/// Columns of a bar that shows how far a job is.
+/// Width of a progress bar.
 const BAR: usize = 12;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pane, theme: Theme) {
     let jobs = screen.shown_jobs(pane);
     let is_roomy = area.width >= ROOMY;
-    // An error needs its words more than its tenant.
+    // The error is more useful than the tenant.
     let is_wide = area.width >= if pane == Pane::Failures { WIDEST } else { WIDE };
     let longest = jobs.iter().map(|job| columns(job.r#type.as_str())).max().unwrap_or(0);
     let kind_width = u16::try_from(longest).unwrap_or(u16::MAX).clamp(4, if is_roomy { 24 } else { 16 });
     let (when, what) = match pane {
-        Pane::Running => ("runs for", "progress"),
+        Pane::Running => ("running", "progress"),
         Pane::Suspended => ("since", "by"),
         Pane::Queues | Pane::Failures => ("ago", "error"),
     };
@@ -41,7 +41,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pan
         titles.push(Line::from(if pane == Pane::Running { "worker" } else { "tenant" }));
         widths.push(Constraint::Length(14));
     }
-    // On a narrow screen the error itself matters more than how often it came.
+    // On a narrow screen the error is more useful than the number of attempts.
     let has_tries = pane != Pane::Failures || area.width >= NARROW;
     if has_tries {
         titles.push(Line::from("try"));
@@ -81,7 +81,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pan
     draw_list(frame, area, (screen, pane, theme), (titles, widths), rows.collect());
 }
 
-/// Who else has to do with it.
+/// The other party: worker, queue or operator, depending on the pane.
 fn other<'a>(screen: &'a Screen, job: &'a Job, pane: Pane) -> &'a str {
     match (&job.lease, pane) {
         (Some(lease), Pane::Running) => screen.worker_name(&lease.worker).as_str(),
@@ -113,7 +113,7 @@ fn last(job: &Job, pane: Pane, theme: Theme) -> Line<'static> {
     }
 }
 
-/// How far a job is.
+/// A progress bar.
 fn bar(progress: &Progress, theme: Theme) -> Line<'static> {
     let percent = progress.percent.clamp(0.0, 100.0);
     #[allow(

@@ -1,4 +1,4 @@
-//! The list of queues: how deep, how old, how fast.
+//! The list of queues: depth, age, throughput.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
@@ -17,7 +17,7 @@ use crate::cli::top::theme::Theme;
 struct Column {
     title: &'static str,
     width: u16,
-    /// Columns of the screen from which on there is room for it.
+    /// Minimum columns of the screen to show it.
     from: u16,
     text: fn(&Queue) -> String,
     style: fn(&Queue, Theme) -> Style,
@@ -114,7 +114,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
     let columns_shown: Vec<&Column> = COLUMNS.iter().filter(|column| area.width >= column.from).collect();
     let taken: u16 = columns_shown.iter().map(|column| column.width + 1).sum();
     let left = area.width.saturating_sub(taken + 2);
-    // Names take what they need; what is left of the line says why a queue stands still.
+    // Names get the width they need; the rest of the line shows why a queue is paused.
     let longest = shown.iter().map(|queue| columns(queue.name.as_str())).max().unwrap_or(0).max(8);
     let name_width = u16::try_from(longest).unwrap_or(u16::MAX).saturating_add(2).min(left);
     let mut titles = vec![Line::from("  queue")];
@@ -139,7 +139,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
     draw_list(frame, area, (screen, Pane::Queues, theme), (titles, widths), rows.collect());
 }
 
-/// Why nothing of a queue starts.
+/// Why no job of a queue starts.
 fn stands_still(queue: &Queue) -> String {
     queue.paused.as_ref().map_or(String::new(), |pause| {
         let reason = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));

@@ -39,7 +39,7 @@ fn a_small_terminal_shows_one_list_and_the_tabs() {
         &small,
         &[
             "windlass top",
-            "gate open",
+            "processing on",
             "1 queue paused",
             "submitted",
             " 1 Queues ",
@@ -116,32 +116,29 @@ fn a_question_says_what_will_happen() {
     for (width, height) in [(60, 15), (120, 40)] {
         assert_shows(
             &lines(&screen, width, height),
-            &["Pause the queue mail?", "120 jobs wait", "y yes    n no"],
+            &["Pause queue mail?", "120 jobs wait", "y yes    n no"],
         );
     }
 }
 
 #[test]
-fn a_lost_connection_is_told_and_the_last_look_stays() {
+fn a_lost_connection_is_shown_and_the_last_data_stays() {
     let mut screen = screen();
     screen.now = now().plus(std::time::Duration::from_secs(7));
     screen.lose("no server at 127.0.0.1:7788");
-    assert_shows(
-        &lines(&screen, 120, 30),
-        &["connection lost 7.0s ago, trying again: no server", "⏸ billing"],
-    );
+    assert_shows(&lines(&screen, 120, 30), &["connection lost 7.0s ago, retrying: no server", "⏸ billing"]);
     screen.take(look());
     assert!(!lines(&screen, 120, 30).join("\n").contains("connection lost"));
 }
 
 #[test]
-fn a_closed_gate_is_the_first_thing_one_sees() {
+fn paused_processing_is_shown_first() {
     let mut screen = screen();
     let mut closed = look();
     let gate = closed.gate.as_mut().unwrap();
     (gate.online, gate.reason) = (false, Some(crate::cli::top::model::Plain::new("database move")));
     screen.take(closed);
-    assert_shows(&lines(&screen, 80, 24), &["gate CLOSED by : database move"]);
+    assert_shows(&lines(&screen, 80, 24), &["processing PAUSED by : database move"]);
 }
 
 #[test]
@@ -169,7 +166,7 @@ fn an_empty_server_says_so() {
     });
     assert_shows(
         &lines(&screen, 100, 40),
-        &["no queues yet", "nothing is running", "nothing has failed", "nothing waits"],
+        &["no queues yet", "no running jobs", "no failed jobs", "no jobs waiting"],
     );
 }
 

@@ -1,4 +1,4 @@
-//! What is done to one job: submit a held one, suspend, resume, cancel, priority, labels, redrive, signal.
+//! Actions on one job: submit a held one, suspend, resume, cancel, priority, labels, redrive, signal.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ async fn act(app: &App, caller: &Caller, id: JobId, act: JobAction, options: Act
     Ok(Tagged(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
 }
 
-/// Nothing is to be said.
+/// The request has no fields.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct EmptyBody {}
@@ -60,14 +60,14 @@ pub(crate) async fn submit(
     act(&app, &caller, id, JobAction::Submit, ActOptions { strict: false, if_match }).await
 }
 
-/// How to suspend.
+/// How to suspend a job.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SuspendBody {
     reason: Option<String>,
     /// What happens to a running attempt.
     mode: Option<SuspendWord>,
-    /// When it lifts itself.
+    /// When the job resumes automatically: a duration or a time.
     expires: Option<Expiry>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn suspend(
     act(&app, &caller, id, JobAction::Suspend(suspend), ActOptions { strict: query.strict, if_match }).await
 }
 
-/// Why.
+/// The reason for an action.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ReasonBody {
@@ -139,7 +139,7 @@ pub(crate) async fn cancel(
     act(&app, &caller, id, JobAction::Cancel { reason: body.reason }, options).await
 }
 
-/// How urgent a job is to be.
+/// The new priority.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PriorityBody {
@@ -157,12 +157,12 @@ pub(crate) async fn priority(
     act(&app, &caller, id, JobAction::Priority(body.value.0), ActOptions { strict: false, if_match }).await
 }
 
-/// What is to be changed; what is not named stays, and null clears.
+/// The changes; fields that are not given stay, null clears a field.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PatchBody {
     priority: Option<PriorityInput>,
-    /// All tags.
+    /// All tags; replaces the existing ones.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     tags: Field<Tags>,
     #[schemars(with = "Option<String>")]
@@ -171,8 +171,8 @@ pub(crate) struct PatchBody {
     callback_url: Field<String>,
 }
 
-/// What was given for a field: nothing, null, or a value.
-#[allow(clippy::option_option, reason = "the library tells the three apart this way")]
+/// Maps a field to: not given, null, or a value.
+#[allow(clippy::option_option, reason = "the library distinguishes the three this way")]
 fn given<T>(field: Field<T>) -> Option<Option<T>> {
     match field {
         Field::Keep => None,
@@ -198,13 +198,13 @@ pub(crate) async fn patch(
     act(&app, &caller, id, JobAction::Patch(patch), ActOptions { strict: false, if_match }).await
 }
 
-/// How to submit a final job again.
+/// How to retry a final job as a new job.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RedriveBody {
-    /// Run every step again instead of going on after the last one that was saved.
+    /// Run every step again instead of continuing after the last checkpoint.
     reset_checkpoints: bool,
-    /// Refuse if another job was submitted in its place already.
+    /// Fail if the job was redriven already.
     only_once: bool,
 }
 
@@ -231,7 +231,7 @@ pub(crate) struct SignalBody {
     value: Option<Json>,
 }
 
-/// A signal that was taken.
+/// The stored signal.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SignalTaken {
     id: Text<JobId>,

@@ -1,4 +1,4 @@
-//! One action on all jobs that fit a filter.
+//! An action on all jobs that match a filter.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -19,29 +19,29 @@ use crate::http::wire::filter::JobFilter;
 use crate::http::wire::priority::PriorityInput;
 use crate::limits::BULK_JOBS_MAX;
 
-/// What is to be done, and to which jobs.
+/// The action and the jobs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BulkBody {
     action: BulkWord,
-    /// Which jobs, as in the list of jobs; `{}` means all.
+    /// The jobs, as in the list of jobs; `{}` means all.
     filter: JobFilter,
-    /// The priority, for that action.
+    /// The new priority, for the action `priority`.
     value: Option<PriorityInput>,
     reason: Option<String>,
-    /// What happens to running attempts that are to be suspended.
+    /// What happens to running attempts, for the action `suspend`.
     mode: Option<SuspendWord>,
-    /// Whether only to count the jobs that fit.
+    /// Only count the matching jobs.
     #[serde(default)]
     dry_run: bool,
-    /// Act on so many at most, and say where to go on: 1 to 10000. All of them if it is not given.
+    /// Maximum number of jobs per request, 1 to 10000; all matching jobs if not given.
     #[schemars(range(min = 1, max = 10_000))]
     limit: Option<u64>,
-    /// Where to go on, as the call before said; everything else must be as it was then.
+    /// `next_cursor` of the previous request; the other fields must not change.
     cursor: Option<String>,
 }
 
-/// What can be done in bulk.
+/// The bulk actions.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum BulkWord {
@@ -53,19 +53,19 @@ enum BulkWord {
     Delete,
 }
 
-/// What a bulk action came to.
+/// The result of a bulk action.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BulkAnswer {
-    /// Jobs that fit the filter.
+    /// Number of matching jobs.
     matched: u64,
-    /// Jobs that were changed; the others could not be, or were so already.
+    /// Number of changed jobs; the others could not be changed or needed no change.
     changed: u64,
-    /// Jobs that fit but were refused, for example because of their state or because another job needs them. Left out if
-    /// there are none.
+    /// Number of matching jobs that could not be changed, for example because of their state or because another job needs
+    /// them. Left out if zero.
     #[serde(skip_serializing_if = "is_zero")]
     #[schemars(default)]
     skipped: u64,
-    /// Where to go on, if there is more and a limit was given.
+    /// Cursor for the next request, if a limit was given and there are more jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -76,7 +76,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl BulkBody {
-    /// Where to begin, and how many jobs to act on.
+    /// The start position and the number of jobs.
     fn part(&self) -> Result<(Option<BulkCursor>, u64), ApiError> {
         if let Some(limit) = self.limit.filter(|limit| !(1..=BULK_JOBS_MAX).contains(limit)) {
             return Err(ApiError::invalid("limit", format!("is {limit}, allowed is 1 to {BULK_JOBS_MAX}")));
@@ -90,7 +90,7 @@ impl BulkBody {
         let reason = self.reason.clone();
         let is_given = |field: &str, given: bool, wanted: bool| {
             if given && !wanted {
-                return Err(ApiError::invalid(field, "does not belong to this action"));
+                return Err(ApiError::invalid(field, "is not valid for this action"));
             }
             Ok(())
         };
@@ -130,7 +130,7 @@ pub(crate) async fn bulk(
         let matched = app.store().bulk_dry_run(&caller, &filter).await?;
         return Ok(JsonOk(BulkAnswer { matched, changed: 0, skipped: 0, next_cursor: None }));
     }
-    // In a task of its own: a caller that hangs up half-way must not leave half of it undone.
+    // Runs in its own task, so that the action completes even if the client disconnects.
     let store = app.store().clone();
     let done = tokio::spawn(async move { store.bulk_some(&caller, &filter, act, from, most).await }).await;
     let (done, next) = done.expect("a bulk action does not panic")?;

@@ -1,4 +1,4 @@
-//! What hangs on one job: attempts, checkpoints, events, children, logs, result, and why it does not run.
+//! Job data: attempts, checkpoints, events, children, logs, result, and why the job is not running.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -56,13 +56,13 @@ pub(crate) async fn checkpoints(
     Ok(JsonOk(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
 }
 
-/// Which events of a job.
+/// Which page of a job's events.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct EventsQuery {
-    /// How many at most, 1 to 1000.
+    /// Maximum number of events, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
-    /// Where to go on, as given by the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -82,10 +82,10 @@ pub(crate) async fn events(
     Ok(JsonOk(JobEvents { events: page.records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
-/// Which children.
+/// Filter for children.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct ChildrenQuery {
-    /// Only those of the group with this name.
+    /// Only children of the group with this name.
     group: Option<String>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn children(
 /// Which lines of a log.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct LogsQuery {
-    /// Only those after this number.
+    /// Only lines after this number.
     after: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The jobs around a job: what waits for what, by dependencies and as parents and children, as far as it can be drawn.
+//! The graph of related jobs: dependencies, parents and children, up to a maximum size.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,11 +33,11 @@ pub(crate) async fn graph(
     Ok(JsonOk(Graph { nodes, edges: walk.edges.into_iter().collect(), truncated: walk.is_cut }))
 }
 
-/// A walk through a graph, nearest jobs first.
+/// A breadth-first traversal of the graph.
 struct Walk {
     nodes: BTreeMap<JobId, JobRecord>,
     edges: BTreeSet<EdgeView>,
-    /// Whose neighbours were not looked at yet.
+    /// Jobs whose neighbours were not read yet.
     ahead: VecDeque<JobId>,
     is_cut: bool,
 }
@@ -48,7 +48,7 @@ impl Walk {
         Walk { nodes: BTreeMap::from([(job.id, job)]), edges: BTreeSet::new(), ahead, is_cut: false }
     }
 
-    /// Adds what is joined to a job by an edge, unless there is no room for it.
+    /// Adds an edge and its job, unless the graph is full.
     fn add(&mut self, edge: EdgeView, job: JobRecord) {
         if !self.nodes.contains_key(&job.id) {
             if self.nodes.len() >= GRAPH_JOBS_MAX {
@@ -61,7 +61,7 @@ impl Walk {
         self.edges.insert(edge);
     }
 
-    /// Adds everything around a job.
+    /// Adds all neighbours of a job.
     async fn follow(&mut self, app: &App, caller: &Caller, at: JobId) -> Result<(), ApiError> {
         let Some(found) = app.store().neighbours(caller, at).await? else { return Ok(()) };
         for (need, job) in found.dependencies {
@@ -84,7 +84,7 @@ impl Walk {
 
     async fn follow_children(&mut self, app: &App, caller: &Caller, at: JobId) -> Result<(), ApiError> {
         let filter = Filter { parent: Some(at), ..Filter::default() };
-        // One more than fits says that there are more.
+        // One more than the maximum shows whether there are more.
         let limit = (GRAPH_JOBS_MAX + 1).min(PAGE_JOBS_MAX);
         let page = ListRequest { filter, order: Order::Oldest, cursor: None, limit };
         for child in app.store().list(caller, page).await?.jobs {

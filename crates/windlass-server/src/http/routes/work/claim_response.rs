@@ -1,5 +1,5 @@
-//! Claimed jobs on their way to a worker. Whoever hangs up before they are handed over gets none: they go back at once
-//! instead of waiting for their leases to end.
+//! Claimed jobs in a response to a worker. If the client disconnects before they are sent, they are released at once
+//! instead of when their leases expire.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -24,18 +24,18 @@ use crate::http::reply::response::encoded;
 use crate::http::schema::{Reply, Shape};
 use crate::http::wire::claim::{ClaimView, ClaimedView};
 
-/// Claimed jobs that were not handed over yet; dropping it gives them back.
+/// Claimed jobs that were not sent yet; dropping it releases them.
 pub(crate) struct ClaimResponse {
     store: Store,
     caller: Caller,
     worker: WorkerId,
     leases: Vec<(JobId, Fence)>,
-    /// The answer, as it is sent.
+    /// The response body.
     bytes: Bytes,
 }
 
 impl ClaimResponse {
-    /// Claims jobs, waiting for some for up to `wait`.
+    /// Claims jobs, waiting for the first for up to `wait`.
     pub(super) async fn claim(
         app: App,
         caller: Caller,
@@ -43,8 +43,8 @@ impl ClaimResponse {
         wait: Duration,
     ) -> Result<ClaimResponse, WorkError> {
         let (mut responses, arrival) = oneshot::channel();
-        // In a task of its own: the request's future is dropped when its client hangs up, and a claim that is on its way
-        // to a commit would then hold jobs of which nobody knows.
+        // In its own task: the request's future is dropped when its client disconnects, and a claim that is being committed
+        // would then hold jobs that no worker knows of.
         let claiming = async move {
             let gone = async {
                 tokio::select! {
@@ -65,7 +65,7 @@ impl ClaimResponse {
                 }
                 Err(error) => Err(error),
             };
-            // If nobody waits for it any more it is dropped here.
+            // If the request is gone, the response is dropped here.
             let _ = responses.send(response);
         };
         tokio::spawn(claiming.in_current_span());
@@ -73,7 +73,7 @@ impl ClaimResponse {
     }
 }
 
-/// The answer as JSON.
+/// The response as JSON.
 async fn answered(answer: ClaimAnswer) -> Bytes {
     let ClaimAnswer { jobs, is_paused, .. } = answer;
     let payloads = jobs.iter().map(|claimed| claimed.spec.payload.bytes.len()).sum();
@@ -82,7 +82,7 @@ async fn answered(answer: ClaimAnswer) -> Bytes {
     encoded(payloads, view).await
 }
 
-/// The jobs count as handed over once they are on their way to the client.
+/// The jobs count as sent once the connection takes the body.
 impl IntoResponse for ClaimResponse {
     fn into_response(mut self) -> Response {
         let bytes = std::mem::take(&mut self.bytes);
@@ -108,13 +108,13 @@ impl Drop for ClaimResponse {
         tokio::spawn(async move {
             let released = leases.into_iter().map(|(job, fence)| Report::new(job, fence, Outcome::Released));
             if let Err(error) = store.finish(&caller, worker, released.collect()).await {
-                tracing::warn!(%error, "jobs of a client that hung up stay leased until their leases end");
+                tracing::warn!(%error, "jobs of a disconnected client stay leased until their leases expire");
             }
         });
     }
 }
 
-/// The body of the answer: taken by the connection, it is handed over.
+/// The body of the response: once the connection takes it, the jobs count as sent.
 struct ClaimBody {
     response: ClaimResponse,
     bytes: Option<Bytes>,
