@@ -181,7 +181,7 @@ async fn a_wrong_number_of_outcomes_fails_all_and_says_so(t: &TestClient) {
             );
             let returned = if too_many { 3 } else { 1 };
             assert!(
-                error.message.ends_with(&format!("given 2 jobs and returned {returned} outcomes")),
+                error.message.ends_with(&format!("got 2 jobs and returned {returned} outcomes")),
                 "{error:?}"
             );
             t.assert_state(job.id(), JobState::Retrying).await;
