@@ -36,7 +36,7 @@ async fn child() {
 /// Runs a move in a process of its own and kills it after so many commits; tells whether it has ended before.
 fn run_and_kill(from: &str, to: &str, after: usize) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "transfer::kill::child", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", "move_store::kill::child", "--nocapture", "--test-threads=1"]);
     command.env(VARIABLE, format!("{from} {to}")).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
