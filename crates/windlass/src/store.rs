@@ -46,9 +46,8 @@ use tx::read_tx::ReadTx;
 use tx::request::{Command, IsStoreError, Kind, Query};
 use tx::write_tx::WriteTx;
 
-/// Forwards a call to the server if the store is remote, and returns the server's answer: `ask_server!(self.get(id))`.
-/// Calls without this macro reach [`Store::read`] or [`Store::write`], which return [`StoreError::LocalOnly`] on a
-/// remote store.
+/// Forwards a call to the server if the store is remote: `ask_server!(self.get(id))`. Calls without this macro reach
+/// [`Store::read`] or [`Store::write`], which return [`StoreError::LocalOnly`] on a remote store.
 macro_rules! ask_server {
     ($store:ident.$verb:ident($($argument:expr),*)) => {
         #[cfg(feature = "remote")]
@@ -80,10 +79,9 @@ impl Store {
     /// Opens the store at an address: `sqlite:PATH`, `postgres://…`, `memory:`, or, with feature `remote`, a server's
     /// address such as `http://127.0.0.1:7788`.
     ///
-    /// The connection to a server is made on the first call. Its API key is taken from the options, else from the part
-    /// before an `@` in the address, else from the environment variable `WINDLASS_KEY`. The server acts as the owner of
-    /// that key, regardless of the [`Caller`] passed to a method. Operations that need the database itself return
-    /// [`StoreError::LocalOnly`].
+    /// A server is contacted on the first call. Its API key comes from the options, else from the part before an `@` in
+    /// the address, else from the variable `WINDLASS_KEY`; the server ignores the [`Caller`] passed to a method and acts
+    /// as the key's owner. Operations that need the database itself return [`StoreError::LocalOnly`].
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong with the address or the database. Nothing is served in that case.
@@ -136,9 +134,8 @@ impl Store {
         !matches!(self.backend, Backend::Local(_))
     }
 
-    /// This store as `caller` may use it. A server identifies callers by API key only, so on a remote store only the
-    /// caller that opened it may use it: calls by other callers are refused, because the server would attribute them to
-    /// the owner of the key.
+    /// This store as `caller` may use it. On a remote store all calls by other callers than the one that opened it are
+    /// refused: the server would attribute them to the owner of the API key.
     #[cfg_attr(
         not(feature = "remote"),
         allow(unused_variables, reason = "without feature `remote`, every store is local")
@@ -247,8 +244,7 @@ impl Store {
         engines::postgres::transactional_submit::call(schema, &self.env, caller, job, options)
     }
 
-    /// Submits a job inside the caller's own transaction on the same database and returns its id. The job's owner is
-    /// the database user.
+    /// Submits a job inside the caller's own transaction and returns its id. The job's owner is the database user.
     ///
     /// # Errors
     /// [`SubmitError`] as for [`submit`](Store::submit). Other changes of the transaction are kept.
@@ -282,8 +278,7 @@ impl Store {
     /// Like [`act`](Store::act), with options: strict, or only for given versions of the job.
     ///
     /// # Errors
-    /// [`ActError::Changed`] if the job has another version. The version is checked in the commit that applies the
-    /// action.
+    /// [`ActError::Changed`] if the job has another version in the commit that applies the action.
     pub async fn act_with(
         &self,
         caller: &Caller,
@@ -387,8 +382,7 @@ impl Store {
             let asking = caller.clone();
             let query = move |view: &mut ReadTx<'_>| snapshot::get_or_expect(view, &asking, id);
             let (found, is_expected) = match self.read::<_, StoreError>("wait", query).await {
-                // A caller that waits for thousands of jobs reads all of them on every notification. Reads refused for
-                // lack of capacity keep waiting.
+                // A caller that waits for thousands of jobs reads all of them on every notification.
                 Err(StoreError::TooManyReads { .. }) if has_read && !patience.is_over() => {
                     patience.wait_for(ends.notified(), self.env.timing.backstop_every).await;
                     continue;

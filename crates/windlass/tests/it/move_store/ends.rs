@@ -143,7 +143,7 @@ async fn a_move_that_has_ended_is_undone_only_by_force_and_never_leaves_two_stor
         open(&to).close();
         Move::undo(&end(&from), Some(&end(&to)), true).await.unwrap();
         open(&from).close();
-        assert!(refusal(&to).contains("given up"));
+        assert!(refusal(&to).contains("the move was undone"));
         assert_eq!(moved(&to, &from).await, Err(MoveError::NotWhole(to.clone())));
     }
 }
