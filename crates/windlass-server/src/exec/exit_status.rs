@@ -120,7 +120,7 @@ pub(super) fn judge(
             let failure = failure(Category::Temporary, &format!("exit_{code}"), exit.to_string());
             ExitOutcome::Failed(Failure { retry_after: words.retry_after, ..failure })
         }
-        // An external signal: the attempt crashed (M6).
+        // An external signal: the attempt crashed.
         (Exit::Signal(_), None) => ExitOutcome::Failed(failure(Category::System, "killed", exit.to_string())),
     }
 }
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// M6: a process killed by an external signal has crashed.
+    /// Model: crashes-and-poison. A process killed by an external signal has crashed.
     #[test]
     fn a_signal_that_was_not_ours_is_a_crash() {
         let failure = failed(Exit::Signal(9), None, &StderrTail::default());

@@ -97,7 +97,7 @@ impl Route {
         Route { is_at_root: true, ..self }
     }
 
-    /// Whether its path names a job: the store first checks whether the caller may see the job (M90).
+    /// Whether its path names a job: the store first checks whether the caller may see the job.
     fn names_job(&self) -> bool {
         self.path.starts_with("/jobs/{id}")
     }

@@ -1,5 +1,5 @@
 //! Callbacks: a worker in the server delivers them. The store submits a callback as a job when another job becomes final
-//! (M95). Retries, dead letters and pauses apply as to any job.
+//!. Retries, dead letters and pauses apply as to any job.
 
 use std::future::Future;
 

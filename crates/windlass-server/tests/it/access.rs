@@ -127,7 +127,7 @@ async fn an_expired_key_opens_nothing() {
     assert_eq!(ask(&t, ann, "GET", "/jobs", json!({})).await.status, 401);
 }
 
-/// M90: a job of another tenant does not exist, whatever the request is.
+/// Model: tenant-isolation. A job of another tenant does not exist, whatever the request is.
 #[tokio::test]
 async fn another_tenants_job_is_nowhere_to_be_found() {
     let t = Fixture::new().await;
@@ -187,7 +187,7 @@ async fn another_tenants_job_is_nowhere_to_be_found() {
     assert_eq!(trail["records"], json!([]));
 }
 
-/// M91: a worker's key cannot affect a job of another key's worker, though it can read the worker's id and knows the fence.
+/// Model: roles. A worker's key cannot affect a job of another key's worker, though it can read the worker's id and knows the fence.
 #[tokio::test]
 async fn a_worker_key_does_nothing_to_the_jobs_of_another_worker() {
     let t = Fixture::new().await;
@@ -448,7 +448,7 @@ async fn an_admins_key_names_no_tenant_and_the_last_one_stays() {
     assert_eq!(ask(&t, other["secret"].as_str().unwrap(), "GET", "/keys", json!({})).await.status, 200);
 }
 
-/// M95: a worker's key cannot claim callbacks.
+/// Model: callbacks. A worker's key cannot claim callbacks.
 #[tokio::test]
 async fn a_workers_key_does_not_get_the_systems_own_jobs() {
     let t = Fixture::new().await;

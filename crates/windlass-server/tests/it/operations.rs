@@ -429,7 +429,7 @@ async fn an_unknown_name_is_said_to_be_unknown() {
     assert_eq!(t.get_ok("/types/report").await["known"], true);
 }
 
-/// M93: the head of the audit chain can be stored outside the store.
+/// Model: audit-chain. The head of the audit chain can be stored outside the store.
 #[tokio::test]
 async fn the_head_of_the_audit_trail_is_its_newest_seal() {
     let t = Fixture::new().await;

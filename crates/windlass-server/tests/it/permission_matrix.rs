@@ -222,7 +222,7 @@ async fn every_route_lets_in_exactly_the_roles_that_have_its_permission() {
     }
 }
 
-/// M91: a submitter cannot manage another submitter's jobs.
+/// Model: roles. A submitter cannot manage another submitter's jobs.
 #[tokio::test]
 async fn no_route_lets_a_submitter_manage_the_job_of_another_one() {
     let tenants = Tenants::new().await;
@@ -238,7 +238,7 @@ async fn no_route_lets_a_submitter_manage_the_job_of_another_one() {
     assert!(count >= 9, "{count}");
 }
 
-/// M90: a request that names a job, a worker or a schedule of another tenant gets the same response as if it did not exist.
+/// Model: tenant-isolation. A request that names a job, a worker or a schedule of another tenant gets the same response as if it did not exist.
 #[tokio::test]
 async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
     let tenants = Tenants::new().await;
@@ -442,7 +442,7 @@ async fn every_answer_forbids_frames_and_embedding() {
     assert_eq!(strange.header("cross-origin-resource-policy"), Some("same-origin"));
 }
 
-/// M91: a worker belongs to the key that registered it. Requests in its name with another key of the tenant get the same
+/// Model: roles. A worker belongs to the key that registered it. Requests in its name with another key of the tenant get the same
 /// response as if it did not exist; only a key that may pause workers may remove one.
 #[tokio::test]
 async fn no_route_lets_a_key_work_as_the_worker_of_another_key() {

@@ -37,7 +37,7 @@ fn begin(cluster: &Cluster, sql: &str) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("psql runs")
 }
 
-/// M32: a read of a locked table is one statement that lasts as long as the lock; its clients disconnect one after the
+/// Model: answer-time. A read of a locked table is one statement that lasts as long as the lock; its clients disconnect one after the
 /// other, and each statement is cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_hangs_up_ends_its_statement() {

@@ -87,7 +87,7 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     assert_eq!(office.outcome(callback.id).await, (JobState::Completed, None));
 }
 
-/// M95: a caller who may choose callback addresses gets nothing signed that another receiver accepts.
+/// Model: callbacks. A caller who may choose callback addresses gets nothing signed that another receiver accepts.
 #[tokio::test]
 async fn a_message_for_one_receiver_is_not_believed_by_another() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;

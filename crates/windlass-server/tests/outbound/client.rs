@@ -113,7 +113,7 @@ async fn every_address_of_a_name_is_checked() {
     assert!(receiver.is_quiet());
 }
 
-/// M95: a name that changes between the check and the connection has no effect, since the connection does not resolve
+/// Model: callbacks. A name that changes between the check and the connection has no effect, since the connection does not resolve
 /// again.
 #[tokio::test]
 async fn a_name_that_flips_after_the_check_is_called_where_it_was_checked() {

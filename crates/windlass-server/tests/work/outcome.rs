@@ -54,7 +54,7 @@ async fn every_exit_code_has_its_meaning(bench: &Bench) {
     worker.stop().await;
 }
 
-/// M6: it was not stopped by the worker, so it counts as a crash, whatever the retry budget.
+/// Model: crashes-and-poison. It was not stopped by the worker, so it counts as a crash, whatever the retry budget.
 async fn a_program_that_is_killed_has_crashed_and_kills_no_more_than_three_times(bench: &Bench) {
     let mut worker = bench.work(&[], "kill -9 $$");
     let retry = json!({"strategy": "constant", "initial_delay": "1ms", "max_attempts": 10});

@@ -87,7 +87,7 @@ async fn a_program_that_ignores_termination_is_killed_with_all_it_started() {
     worker.stop().await;
 }
 
-/// M30: the store itself ends the attempt; the program receives the signal.
+/// Model: execution-timeout. The store itself ends the attempt; the program receives the signal.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_jobs_own_time_limit_ends_the_program() {
     let bench = Bench::on_sqlite().await;
@@ -101,7 +101,7 @@ async fn the_jobs_own_time_limit_ends_the_program() {
     worker.stop().await;
 }
 
-/// M50: aggressive suspension ends the attempt now and is not a failure; the job starts again when it is resumed.
+/// Model: suspend-modes. Aggressive suspension ends the attempt now and is not a failure; the job starts again when it is resumed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_job_has_its_program_told_with_the_signal_of_choice_and_runs_again_later() {
     let bench = Bench::on_sqlite().await;
@@ -122,7 +122,7 @@ async fn a_suspended_job_has_its_program_told_with_the_signal_of_choice_and_runs
     worker.stop().await;
 }
 
-/// M101: a program whose lease is lost is killed at once, since another worker may run the job already.
+/// Model: one-lease-at-a-time. A program whose lease is lost is killed at once, since another worker may run the job already.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_lease_kills_the_program_without_waiting_for_it() {
     let bench = Bench::on_sqlite().await;

@@ -76,7 +76,7 @@ pub(in crate::cli) fn report(results: &[VerifyReport], is_json: bool) -> anyhow:
                 || (*promise).to_owned(),
                 |room| cut_end(promise, room.saturating_sub(used).max(20)),
             );
-            output::line(&format!("{word}  {code:<5} {promise} {looked}"))?;
+            output::line(&format!("{word}  {code:<18} {promise} {looked}"))?;
             for finding in &result.findings {
                 output::line(&format!("          {}", output::escaped(finding)))?;
             }

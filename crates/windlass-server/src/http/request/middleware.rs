@@ -29,7 +29,7 @@ use crate::limits;
 use crate::server::Peer;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The store's time, the reference for all deadlines (M7): clients can use it instead of their own clock.
+/// The store's time, the reference for all deadlines: clients can use it instead of their own clock.
 static STORE_TIME: HeaderName = HeaderName::from_static("windlass-time");
 
 /// Other sites may not embed a response.
@@ -283,7 +283,7 @@ async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option
     Ok(Some(pass))
 }
 
-/// Returns 403 only for jobs that the caller may see, otherwise 404 (M90).
+/// Returns 403 only for jobs that the caller may see, otherwise 404.
 async fn must_exist(gate: &RouteGuard, id: Option<JobId>, caller: &Caller) -> Result<(), ApiError> {
     let id = id.ok_or_else(|| ApiError::not_found("no such job"))?;
     let found = gate.app.store().job(caller, id).await?;

@@ -110,7 +110,7 @@ pub(crate) async fn head(
 pub(crate) enum EventName {
     /// One of the standard events.
     Listed(AuditEvent),
-    /// A type's custom name for one of them (M92).
+    /// A type's custom name for one of them.
     Alias(AuditEvent, String),
 }
 

@@ -1,4 +1,4 @@
-//! Schedules: create, list, pause, resume, trigger, delete (M81).
+//! Schedules: create, list, pause, resume, trigger, delete.
 
 use std::sync::Arc;
 

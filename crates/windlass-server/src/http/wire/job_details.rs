@@ -21,7 +21,7 @@ pub(crate) struct Attempts {
     pub(crate) attempts: Vec<AttemptView>,
 }
 
-/// One attempt (M17).
+/// One attempt.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Attempt")]
 pub(crate) struct AttemptView {

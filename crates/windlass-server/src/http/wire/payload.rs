@@ -1,4 +1,4 @@
-//! Payloads in the API: JSON byte for byte as received, other bytes in base64 with their content type (M12).
+//! Payloads in the API: JSON byte for byte as received, other bytes in base64 with their content type.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Audit records in the API (M92).
+//! Audit records in the API.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -163,7 +163,7 @@ impl Retry {
     }
 }
 
-/// The number of attempts, from either spelling (M40).
+/// The number of attempts, from either spelling.
 fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, ApiError> {
     let refused = |message: String| Err(ApiError::invalid("retry.max_retries", message));
     if let Some(retries) = retries

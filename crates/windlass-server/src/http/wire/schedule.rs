@@ -36,7 +36,7 @@ pub(crate) struct ScheduleBody {
     job: Submission,
 }
 
-/// What happens to missed runs (M80).
+/// What happens to missed runs.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum MissedWord {

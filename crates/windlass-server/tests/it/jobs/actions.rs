@@ -165,7 +165,7 @@ async fn attempts_tell_what_happened() {
     assert_eq!(attempts["attempts"][1]["previous_attempt_id"], claimed["attempt_id"]);
 }
 
-/// M57: an expiry can be given as a duration or as a time.
+/// Model: pause-reason-and-expiry. An expiry can be given as a duration or as a time.
 #[tokio::test]
 async fn an_end_is_given_as_a_length_of_time_or_as_a_moment() {
     let t = Fixture::new().await;

@@ -33,7 +33,7 @@ fn reached() -> (Client, Serving) {
     (Client::from_store(Store::open(&server.url, StoreOptions::default()).unwrap()), server)
 }
 
-/// M17: a handler sees the labels of its job, with a remote store as well.
+/// Model: attempt-records. A handler sees the labels of its job, with a remote store as well.
 #[tokio::test]
 async fn a_claim_brings_the_labels_of_its_job() {
     let (queue, _server) = reached();
@@ -60,7 +60,7 @@ async fn a_claim_brings_the_labels_of_its_job() {
     working.await.unwrap();
 }
 
-/// M91: a request that one caller may not make is not made with another caller's key.
+/// Model: roles. A request that one caller may not make is not made with another caller's key.
 #[tokio::test]
 async fn a_queue_does_not_speak_to_a_server_for_somebody_whose_key_it_does_not_have() {
     let (queue, _server) = reached();
