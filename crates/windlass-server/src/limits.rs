@@ -39,7 +39,7 @@ pub const GUESSING_ADDRESSES_MAX: usize = 10_000;
 pub const SIGN_IN_BYTES_MAX: usize = 4 << 10;
 /// Time for that form to arrive.
 pub const SIGN_IN_TIME_MAX: Duration = Duration::from_secs(5);
-/// Time to send a request's body: together with the store's time well below the 30 s of M32.
+/// Time to send a request's body: together with the store's time well below the default lease of 30 s.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 /// A client that takes less than [`WRITE_BYTES_MIN`] of a pending response in this time is disconnected.
 pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);

@@ -193,7 +193,7 @@ async fn a_caller_who_leaves_stops_its_query(t: &Fixture) {
     let store = t.store.clone();
     let asking = tokio::spawn(async move {
         let now = Timestamp::from_millis(0);
-        // Whoever tells waits until the caller has left, so that the first page is the last.
+        // The notifying task waits until the caller has left, so that the first page is the last.
         store
             .verify_with_progress(move |_| {
                 let _sent = sender.send(now);

@@ -191,16 +191,7 @@ pub(in crate::cli) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> 
         stop.cancel();
     };
     let serving = Box::pin(server.run(stop.cancelled()));
-    // Webhook calls are drained like requests: an unreachable store must not delay the shutdown.
-    let calling = Box::pin(webhooks::run(store.clone(), WebhookClient::new(targets), stop.cancelled()));
-    let calling = async {
-        tokio::select! {
-            () = calling => {}
-            () = async { stop.cancelled().await; tokio::time::sleep(limits::DRAIN_MAX).await } => {
-                tracing::warn!("some webhook calls did not finish in time and are aborted");
-            }
-        }
-    };
+    let calling = call_webhooks(store.clone(), WebhookClient::new(targets), &stop);
     supervisor.ready();
     // Maintenance continues while requests and webhook calls finish.
     let working = maintenance::run(&store, async {
@@ -216,6 +207,19 @@ pub(in crate::cli) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> 
     tracing::info!("stopped");
     // No signal arrived: the store stopped, for a reason that was logged. The exit code tells the supervisor.
     Ok(if stopped_by.get().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Delivers webhooks until the server stops. Their calls are drained like requests: an unreachable store must not delay the
+/// shutdown.
+async fn call_webhooks(store: Store, client: WebhookClient, stop: &CancellationToken) {
+    let late = async {
+        stop.cancelled().await;
+        tokio::time::sleep(limits::DRAIN_MAX).await;
+    };
+    tokio::select! {
+        () = Box::pin(webhooks::run(store, client, stop.cancelled())) => {}
+        () = late => tracing::warn!("some webhook calls did not finish in time and are aborted"),
+    }
 }
 
 /// The signals that stop a server.

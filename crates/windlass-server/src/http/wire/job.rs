@@ -1,4 +1,4 @@
-//! A job in the API: all fields of M15 and M16, and what it waits for. Fields without a value are null, so that the shape
+//! A job in the API: all submitted and computed fields, and what it waits for. Fields without a value are null, so that the shape
 //! is always the same.
 
 use std::collections::BTreeMap;

@@ -74,7 +74,7 @@ async fn a_small_step_of_the_wall_clock_is_followed(on: On) {
     let began = t.store.clock().now;
     t.pass(10).await;
     let passed = t.store.clock().now.since(began).as_secs();
-    // Whoever looks at the time just before the first reading sees it go on as before.
+    // A read of the time just before the first reading shows the time as before.
     assert!((19..=20).contains(&passed), "twice as fast: {passed} s");
     t.pass(30).await;
     let report = t.store.clock();

@@ -103,7 +103,7 @@ async fn lifetimes_and_pruning_wait_after_a_start_with_a_jump(on: On) {
     t.pass(290).await;
     assert_eq!(t.store.prune().await.unwrap(), 0);
     assert_eq!(t.states().await, [(JobState::Scheduled, 4), (JobState::Cancelled, 1)]);
-    // Whoever can run them meanwhile does.
+    // Another worker runs them meanwhile.
     let worker = t.worker().await;
     assert_eq!(t.claim(worker, 1).await.len(), 1);
     t.pass(20).await;

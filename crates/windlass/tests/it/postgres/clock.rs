@@ -178,7 +178,7 @@ async fn a_clock_that_jumps_does_not_cut_short_the_wait_for_a_turn() {
     nodes[0].tick().await.unwrap();
     let (client, schema) = stranger(&address).await;
     hold(&client, &schema, true).await;
-    // Whoever looks at the clock within a wait sees the right time: the clock jumps ahead while the server waits.
+    // A read of the clock within a wait shows the right time: the clock jumps ahead while the server waits.
     faketime::set(&clock, -DAY);
     let submitting = nodes.clone().map(|node| tokio::spawn(async move { submit(&node, 1).await }));
     waiting(&client, &schema, 2).await;

@@ -151,7 +151,7 @@ async fn fences_differ_after_a_restore_that_nobody_noticed() {
     node.close();
     cluster.put_back("backup");
     assert_eq!(another_worker_runs_it(&address, &before, 1).await, Vec::<String>::new());
-    // Whoever put it back says so.
+    // The operator who restored it says so.
     let node = open(&address);
     submit(&node, 1).await;
     let worker = register(&node).await;

@@ -49,7 +49,7 @@ async fn weather(
         let number = next.fetch_add(1, Ordering::Relaxed);
         let telling = tell(&store, numbered(number));
         tokio::pin!(back, telling);
-        // Whoever is refused while another node has the lock asks for no commit, and nothing is cut.
+        // A caller that is refused while another node has the lock asks for no commit, and nothing is cut.
         let mut is_back = false;
         let answer = tokio::select! {
             answer = &mut telling => answer,

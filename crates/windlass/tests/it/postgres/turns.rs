@@ -103,7 +103,7 @@ async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
         async move { submit(&store, 1).await }
     });
     waiting(&first, &schema, 1).await;
-    // Whoever is next has its turn as soon as the commit is made, before anybody can look it up.
+    // The next node has its turn as soon as the commit is made, before anybody can look it up.
     let queued = tokio::spawn({
         let schema = schema.clone();
         async move {
