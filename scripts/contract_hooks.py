@@ -19,7 +19,7 @@ calls = 0
 
 
 def ask(method, path, body=None):
-    """As the admin, a caller that is being tested; nothing if it is refused."""
+    """A request as the admin; None if it is refused."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {ADMIN}"}
     request = urllib.request.Request(f"{URL}/api/v1{path}", data, headers, method=method)

@@ -291,7 +291,7 @@ impl Worker {
         }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
         let heartbeats = tokio::spawn(heartbeat::run(shared.clone(), over.clone()));
-        let releases = tokio::spawn(shutdown::release_when_paused(shared.clone(), over.clone()));
+        let pauses = tokio::spawn(shutdown::release_when_paused(shared.clone(), over.clone()));
         let notices = tokio::spawn(shutdown::report_pauses(shared.clone(), over.clone()));
         let completer = tokio::spawn(completer::run(shared.clone(), inbox, closing.clone()));
         let error = tokio::select! {
@@ -304,7 +304,7 @@ impl Worker {
         let released = shutdown::leave(&shared, completer, &closing).await;
         // Before deregistration: a later heartbeat would come from an unknown worker.
         over.cancel();
-        let _ = tokio::join!(heartbeats, releases, notices);
+        let _ = tokio::join!(heartbeats, pauses, notices);
         let report = shutdown::deregister(&shared, released).await;
         error.map_or(Ok(report), Err)
     }

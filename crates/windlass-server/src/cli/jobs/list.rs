@@ -75,7 +75,7 @@ pub(in crate::cli) async fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         match (count, &cursor) {
             (0, _) => output::note("no matching jobs; `windlass submit TYPE` submits one"),
             (_, Some(_)) => {
-                output::note(&format!("showing the first {count}; use --all or --limit for more"))
+                output::note(&format!("showing the first {count}; use --all or --limit for more"));
             }
             _ => {}
         }

@@ -43,7 +43,7 @@ pub(in crate::dashboard) struct StatCards<'a> {
     pub(in crate::dashboard) config: &'a Config,
     /// The last hour.
     pub(in crate::dashboard) hour: &'a Minute,
-    /// Dead dead_letters that were not redriven.
+    /// Dead letters that were not redriven.
     pub(in crate::dashboard) dead: CountResult,
     /// When retrying jobs run next; empty if there are too many to read.
     pub(in crate::dashboard) retries: String,
