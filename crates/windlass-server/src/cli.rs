@@ -82,6 +82,7 @@ enum Command {
     /// Change the priority of jobs
     Priority(Box<jobs::actions::PriorityArgs>),
     /// Retry final jobs as new jobs
+    #[command(visible_alias = "retry")]
     Redrive(Box<jobs::actions::RedriveArgs>),
     /// Delete final jobs
     Delete(Box<jobs::actions::ActArgs>),

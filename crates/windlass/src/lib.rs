@@ -61,7 +61,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `sqlite` | yes | `sqlite:PATH`, with SQLite compiled in; `Client::submit_in_tx` |
-//! | `postgres` | | `postgres://…`, for many machines; `Submit::within_postgres` |
+//! | `postgres` | | `postgres://…`, for many machines; `Submit::in_postgres_tx` |
 //! | `remote` | | `http://…` and `https://…`, a store served by a Windlass server |
 //! | `bench` | | the workloads of `windlass bench`; not covered by semantic versioning |
 //!

@@ -142,7 +142,7 @@ async fn ids_may_be_cut_and_ambiguous_ones_list_candidates() {
         assert_eq!(site.run(&["show", none]).await.code, 3, "{none}");
     }
     let said = site.run(&["show", "fffff"]).await.err;
-    assert!(said.contains("begins with `fffff`") && said.contains("none of all jobs"), "{said}");
+    assert!(said.contains("starts with `fffff`") && said.contains("none of all jobs"), "{said}");
     // However many jobs are newer, and however many were submitted in the same moment.
     let lines: String = (0..8_000).map(|_| "{\"type\":\"many\",\"hold\":true}\n").collect();
     run_with(&site.url, &["batch", "-"], &[], &lines).await.well();

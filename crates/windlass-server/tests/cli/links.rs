@@ -22,7 +22,7 @@ async fn the_whole_graph_around_a_job_is_drawn() {
             assert!(drawn.contains(other.as_str()), "{other} is missing for {id}: {drawn}");
         }
         assert!(
-            drawn.lines().any(|line| line.contains(id.as_str()) && line.ends_with("this one")),
+            drawn.lines().any(|line| line.contains(id.as_str()) && line.ends_with("this job")),
             "{drawn}"
         );
     }

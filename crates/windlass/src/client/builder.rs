@@ -252,7 +252,7 @@ impl<J: Job> Submit<J> {
     ///
     /// # Errors
     /// [`SubmitError`] names the field, value and limit. Your other changes in the transaction stay.
-    pub async fn within_postgres(
+    pub async fn in_postgres_tx(
         self,
         transaction: &tokio_postgres::Transaction<'_>,
     ) -> Result<Handle<J>, SubmitError> {

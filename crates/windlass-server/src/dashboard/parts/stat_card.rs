@@ -75,7 +75,7 @@ pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
         value: at_least(numbers.dead),
         exact: at_least(numbers.dead),
         ..StatCard::new(
-            "Dead dead_letters",
+            "Dead letters",
             0,
             if numbers.dead.jobs > 0 { "need attention" } else { "none, or all redriven" },
             if numbers.dead.jobs > 0 { "dead_letter" } else { "quiet" },

@@ -115,7 +115,7 @@ async fn what_is_confirmed_counts_only_what_can_be_done() {
     let ask =
         async |body: String| site.ask("POST", "/jobs/act", &headers, &format!("{body}&token={token}")).await;
     let two = ask(format!("action=cancel&id_selected={foreign}&id_selected={foreign}")).await;
-    assert_eq!(title(&two), "Nothing to cancel");
+    assert_eq!(title(&two), "No jobs for this action");
     let all = ask("action=cancel&all=1".into()).await;
     assert_eq!(title(&all), "Cancel 1 job?");
     let ended =
@@ -123,7 +123,7 @@ async fn what_is_confirmed_counts_only_what_can_be_done() {
     assert_eq!(title(&ended), "Cancel 1 job?");
     assert!(ended.body.contains("2 of the selected jobs are skipped"));
     let none = ask("action=cancel&all=1&state=cancelled".into()).await;
-    assert_eq!(title(&none), "Nothing to cancel");
+    assert_eq!(title(&none), "No jobs for this action");
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_group_of_dead_letters_is_redriven_as_it_was_shown() {
     let done = site.ask("POST", "/dead/redrive", &[OWN], &form).await;
     assert!(done.header("location").unwrap().contains("n=2&"), "{}", done.head);
     let page = site.ask("GET", "/dead", &[], "").await;
-    assert!(page.body.contains("1 open · 3 kept"), "the one that died since is left");
+    assert!(page.body.contains("1 open · 3 stored"), "the one that died since is left");
     // A second click on the old page finds nothing of what it showed.
     let again = site.ask("POST", "/dead/redrive", &[OWN], &form).await;
     assert!(again.header("location").unwrap().contains("n=0&"), "{}", again.head);

@@ -12,7 +12,7 @@ use crate::store::engine::InboxEntry;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The error code of a job that was refused after its caller had received its id.
-pub const REFUSED: &str = "refused_at_door";
+pub const REFUSED: &str = "rejected_in_inbox";
 
 /// Creates the job of an inbox entry.
 pub(crate) fn deliver(tx: &mut WriteTx<'_>, entry: &InboxEntry) -> Result<(), StoreError> {

@@ -11,6 +11,7 @@ use crate::store::documents::config::{RETENTION_KEY, encode};
 use crate::store::documents::settings::Retention;
 use crate::store::documents::settings::patch::RetentionPatch;
 use crate::store::engine::DocumentKind;
+use crate::store::environment::StoreOptions;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The result of changing the retention.
@@ -28,9 +29,12 @@ pub(crate) fn seed(tx: &mut WriteTx<'_>) -> Result<Retention, StoreError> {
     let retention = stored.or(tx.env.options.retention());
     if stored != retention {
         keep(tx, retention)?;
-        let context = json!({"retention": retention, "before": stored});
-        let cause = RecordActor::system();
-        tx.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &cause, &context);
+        // The defaults are not a choice of anybody's: every store would begin with a record of them.
+        if retention != StoreOptions::default().retention() {
+            let context = json!({"retention": retention, "before": stored});
+            let actor = RecordActor::system();
+            tx.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &actor, &context);
+        }
     }
     Ok(retention)
 }

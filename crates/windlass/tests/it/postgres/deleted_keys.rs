@@ -21,11 +21,11 @@ async fn a_deleted_job_answers_for_its_key_in_sql() {
     first.cancel().await.unwrap();
     jobs.store().delete(jobs.caller(), first.id()).await.unwrap();
     let transaction = client.transaction().await.unwrap();
-    let again = jobs.submit(greet("a")).key("k").within_postgres(&transaction).await.unwrap();
+    let again = jobs.submit(greet("a")).key("k").in_postgres_tx(&transaction).await.unwrap();
     assert_eq!(again.id(), first.id());
-    let again = jobs.submit(greet("a")).key("k").strict().within_postgres(&transaction).await.unwrap();
+    let again = jobs.submit(greet("a")).key("k").strict().in_postgres_tx(&transaction).await.unwrap();
     assert_eq!(again.id(), first.id(), "the payload is the same");
-    let differs = jobs.submit(greet("b")).key("k").strict().within_postgres(&transaction).await.err();
+    let differs = jobs.submit(greet("b")).key("k").strict().in_postgres_tx(&transaction).await.err();
     assert_eq!(differs, Some(SubmitError::PayloadDiffers { index: 0, existing: first.id() }));
     transaction.commit().await.unwrap();
     assert_eq!(super::numbers_of_jobs(jobs.store()).await, 0, "nothing was submitted");

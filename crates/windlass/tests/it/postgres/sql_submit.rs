@@ -336,10 +336,10 @@ async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
         let running = tokio::spawn(Worker::new(&jobs).handle(hello).run_until(async { drop(stopped.await) }));
         let transaction = client.transaction().await.unwrap();
         transaction.execute("INSERT INTO orders VALUES (1)", &[]).await.unwrap();
-        let first = jobs.submit(greet("a")).key("once").within_postgres(&transaction).await.unwrap();
-        let again = jobs.submit(greet("a")).key("once").within_postgres(&transaction).await.unwrap();
+        let first = jobs.submit(greet("a")).key("once").in_postgres_tx(&transaction).await.unwrap();
+        let again = jobs.submit(greet("a")).key("once").in_postgres_tx(&transaction).await.unwrap();
         assert_eq!(again.id(), first.id());
-        let second = jobs.submit(greet("b")).after(&first).within_postgres(&transaction).await.unwrap();
+        let second = jobs.submit(greet("b")).after(&first).in_postgres_tx(&transaction).await.unwrap();
         assert_eq!(first.state().await.unwrap(), None, "nobody sees it before the commit");
         transaction.commit().await.unwrap();
         assert_eq!(first.result(LONG).await.unwrap(), "hello, a");
@@ -362,17 +362,17 @@ async fn a_rolled_back_transaction_leaves_nothing_and_a_refusal_leaves_the_rest(
     let jobs = Client::open(&address).await.unwrap();
     let (mut client, schema) = stranger(&address).await;
     let transaction = client.transaction().await.unwrap();
-    let gone = jobs.submit(greet("a")).key("k").within_postgres(&transaction).await.unwrap();
+    let gone = jobs.submit(greet("a")).key("k").in_postgres_tx(&transaction).await.unwrap();
     transaction.rollback().await.unwrap();
     let holder = jobs.submit(greet("b")).key("k").unique("u").await.unwrap();
     assert_ne!(holder.id(), gone.id(), "the key was never used");
     let transaction = client.transaction().await.unwrap();
-    let taken = jobs.submit(greet("c")).unique("u").within_postgres(&transaction).await.err();
+    let taken = jobs.submit(greet("c")).unique("u").in_postgres_tx(&transaction).await.err();
     let expected = SubmitError::UniqueKeyTaken { index: 0, key: "u".into(), holder: holder.id() };
     assert_eq!(taken, Some(expected));
-    let differs = jobs.submit(greet("c")).key("k").strict().within_postgres(&transaction).await.err();
+    let differs = jobs.submit(greet("c")).key("k").strict().in_postgres_tx(&transaction).await.err();
     assert_eq!(differs, Some(SubmitError::PayloadDiffers { index: 0, existing: holder.id() }));
-    let kept = jobs.submit(greet("d")).within_postgres(&transaction).await.unwrap();
+    let kept = jobs.submit(greet("d")).in_postgres_tx(&transaction).await.unwrap();
     transaction.commit().await.unwrap();
     taken_in(jobs.store(), kept.id()).await;
     assert_eq!(jobs.store().get(jobs.caller(), gone.id()).await.unwrap(), None);
@@ -402,7 +402,7 @@ async fn many_transactions_with_one_key_make_one_job() {
             }
             let (mut client, _) = stranger(&address).await;
             let transaction = client.transaction().await.unwrap();
-            let id = jobs.submit(greet("a")).key("one").within_postgres(&transaction).await.unwrap().id();
+            let id = jobs.submit(greet("a")).key("one").in_postgres_tx(&transaction).await.unwrap().id();
             transaction.commit().await.unwrap();
             id
         }));
@@ -457,7 +457,7 @@ async fn a_transaction_that_stays_open_stops_nobody_else() {
     let jobs = Client::open(&address).await.unwrap();
     let (mut client, _) = stranger(&address).await;
     let transaction = client.transaction().await.unwrap();
-    let open = jobs.submit(greet("a")).key("mine").unique("too").within_postgres(&transaction).await.unwrap();
+    let open = jobs.submit(greet("a")).key("mine").unique("too").in_postgres_tx(&transaction).await.unwrap();
     let busy = jobs.submit(greet("a")).key("mine");
     let also_busy = jobs.submit(greet("a")).unique("too");
     let others =

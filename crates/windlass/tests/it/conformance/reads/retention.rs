@@ -87,11 +87,14 @@ async fn the_retention_of_a_store_can_be_changed(t: &Fixture) {
     assert_eq!(t.records(query).await.len(), 2);
 }
 
-/// Model: audit-trail, retention. What the first process was started with becomes the store's, in one commit with its record.
+/// Model: audit-trail, retention. What the first process was started with becomes the store's, in one commit with its record;
+/// the defaults need none.
 async fn the_first_retention_of_a_store_is_recorded(t: &Fixture) {
     let query =
         RecordQuery { event: Some(AuditEvent::RetentionConfigured), limit: 10, ..RecordQuery::default() };
+    t.store.prune().await.unwrap();
     assert_eq!(t.records(query.clone()).await, []);
+    let t = t.another(StoreOptions { retention: secs(30 * DAY), ..StoreOptions::default() });
     for _ in 0..2 {
         t.store.prune().await.unwrap();
         let records = t.records(query.clone()).await;
