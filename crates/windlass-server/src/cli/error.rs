@@ -115,11 +115,9 @@ fn describe(refusal: &ErrorResponse) -> String {
     let message = escaped(message);
     match (*status, code.as_str()) {
         (401, _) if !had_key => {
-            format!(
-                "{message}: the server requires an API key; set WINDLASS_KEY, or put the key in a profile"
-            )
+            "the server requires an API key: set WINDLASS_KEY, or put the key in a profile".to_owned()
         }
-        (401, _) => format!("{message}: the key that was sent is wrong, revoked or expired"),
+        (401, _) => "invalid API key (wrong, revoked or expired)".to_owned(),
         (403, "forbidden") => format!("{message}; ask an admin for a key with this permission"),
         (429 | 503, _) => match retry_after {
             Some(after) => format!("{message} ({code}); retry in {} s", after.as_secs().max(1)),

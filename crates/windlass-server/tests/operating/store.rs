@@ -45,7 +45,7 @@ async fn a_store_is_moved_and_the_old_one_says_where_it_went() {
     assert_eq!(report["parts"][2]["part"], "jobs");
     assert_eq!(report["parts"][2]["rows"], 3);
     assert_eq!(report["parts"][2]["sha256"].as_str().unwrap().len(), 64);
-    assert!(said(&done.stderr).contains("is moved to"));
+    assert!(said(&done.stderr).contains("was moved to"));
     let old = run(&["stats", "--store", &from]).await;
     assert!(!old.status.success());
     assert!(said(&old.stderr).contains("was moved to"), "{}", said(&old.stderr));
@@ -95,7 +95,7 @@ async fn a_backup_is_restored_to_a_new_file_only() {
     let copy = folder.path().join("copy.db").display().to_string();
     assert!(run(&["backup", "--store", &store, &copy]).await.status.success());
     let refused = run(&["restore", &copy, "--store", &store]).await;
-    assert!(said(&refused.stderr).contains("nothing is overwritten"), "{}", said(&refused.stderr));
+    assert!(said(&refused.stderr).contains("is not overwritten"), "{}", said(&refused.stderr));
     let new = format!("sqlite:{}", folder.path().join("new.db").display());
     let done = run(&["restore", &copy, "--store", &new, "--json"]).await;
     assert!(done.status.success(), "{}", said(&done.stderr));

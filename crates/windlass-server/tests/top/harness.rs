@@ -87,7 +87,7 @@ async fn a_server_that_is_not_there_or_not_open_has_its_exit_code() {
     let program = binary();
     let top = format!("env WINDLASS_KEY={} {} top --url {url}", wrong.reveal(), program.display());
     terminal.run(&top).await;
-    terminal.shows(&["not valid"]).await;
+    terminal.shows(&["invalid API key"]).await;
     terminal.is_left_clean(5).await;
     server.stop().await;
 }
