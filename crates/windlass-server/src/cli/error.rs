@@ -172,7 +172,7 @@ mod tests {
     fn a_refusal_says_what_to_do() {
         assert!(refused(401, "unauthorized").to_string().contains("WINDLASS_KEY"));
         assert!(refused(403, "forbidden").to_string().contains("admin"));
-        assert!(refused(503, "draining").to_string().contains("try again"));
+        assert!(refused(503, "draining").to_string().contains("retry later"));
         assert_eq!(refused(409, "state_conflict").to_string(), "so it is (state_conflict)");
     }
 }

@@ -44,7 +44,7 @@ async fn a_worker_that_is_told_to_stop_lets_its_programs_end(bench: &Bench) {
     assert_eq!(worker.next_end().await["outcome"], "completed");
     let (code, said) = worker.ended().await;
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("takes t from default, 1 at once; stop with Ctrl-C"), "{said}");
+    assert!(said.contains("runs t from default, 1 at once; stop with Ctrl-C"), "{said}");
     assert_eq!(bench.get(&format!("/jobs/{id}")).await["state"], "completed");
     assert_eq!(bench.get(&format!("/jobs/{next}")).await["state"], "scheduled");
 }
@@ -59,7 +59,7 @@ async fn programs_that_do_not_end_in_time_are_terminated_and_their_jobs_given_ba
     assert_eq!(worker.next_end().await["outcome"], "released");
     let (code, said) = worker.ended().await;
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("1 job may continue for 100ms") && said.contains("gave back 1 job"), "{said}");
+    assert!(said.contains("1 job may continue for 100ms") && said.contains("released 1 job"), "{said}");
     assert!(!bench.process("self").is_alive());
     let job = bench.get(&format!("/jobs/{id}")).await;
     assert_eq!((&job["failures"], &job["error"]), (&json!(0), &json!(null)), "{job:#}");

@@ -217,9 +217,18 @@ mod tests {
             "edges": [edge("z", "a", "after"), edge("a", "b", "after"), edge("a", "c", "after"),
                 edge("b", "d", "after"), edge("c", "d", "after_any"), edge("y", "d", "after")],
         }));
-        let expected = "z  t  pending\n  └─ a  t  pending  ← this job\n     ├─ b  t  pending\n     │  └─ d \
-            t  pending\n     └─ c  t  pending\n        └─ d  t  pending  after any  (above)\n  y  t  \
-            pending\n  └─ d  t  pending  (above)\n";
+        let expected = [
+            "  z  t  pending",
+            "  └─ a  t  pending  ← this job",
+            "     ├─ b  t  pending",
+            "     │  └─ d  t  pending",
+            "     └─ c  t  pending",
+            "        └─ d  t  pending  after any  (above)",
+            "  y  t  pending",
+            "  └─ d  t  pending  (above)",
+            "",
+        ]
+        .join("\n");
         assert_eq!(tree.drawn("a", Paint::plain()), expected);
     }
 
@@ -234,8 +243,14 @@ mod tests {
         let edges =
             json!([{"from": "d", "to": "b", "need": "child"}, {"from": "b", "to": "a", "need": "child"}]);
         tree.take_graph(&json!({"nodes": [job("d", "running")], "edges": edges}));
-        let expected = "a  t  waiting\n  ├─ b  t  waiting  child  ← this job\n  │  └─ d  t  running  \
-            child\n  └─ c  t  running  child\n";
+        let expected = [
+            "  a  t  waiting",
+            "  ├─ b  t  waiting  child  ← this job",
+            "  │  └─ d  t  running  child",
+            "  └─ c  t  running  child",
+            "",
+        ]
+        .join("\n");
         assert_eq!(tree.drawn("b", Paint::plain()), expected);
     }
 

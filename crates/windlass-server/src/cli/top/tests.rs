@@ -132,7 +132,7 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
         panic!("nothing was ordered")
     };
     assert_eq!((order.verb, order.path()), (Verb::PauseQueue, ["queues", "mail", "pause"]));
-    assert_eq!(order.done(&json!({"changed": true})), "the queue mail is paused");
+    assert_eq!(order.done(&json!({"changed": true})), "queue mail is paused");
     assert_eq!(order.done(&json!({"changed": false})), "mail was already in that state");
 }
 
