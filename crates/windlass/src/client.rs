@@ -69,8 +69,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens the store at an address and starts its maintenance: `sqlite:PATH`, `memory:` for tests, or, with feature
-    /// `remote`, a server such as `http://127.0.0.1:7788`, which runs the maintenance itself (see [`Store::open`]).
+    /// Opens the store at an address and starts its maintenance: `sqlite:PATH`, `postgres://…` with feature `postgres`,
+    /// `memory:` for tests, or, with feature `remote`, a server such as `http://127.0.0.1:7788`, which runs the maintenance itself (see [`Store::open`]).
     ///
     /// # Errors
     /// [`OpenError`] if the address is invalid or the store there cannot be opened.

@@ -205,7 +205,7 @@ impl Cx {
     }
 
     /// The job's tags, correlation id and callback URL at the time of the claim.
-    pub fn labels(&self) -> &JobMetadata {
+    pub fn metadata(&self) -> &JobMetadata {
         &self.0.claimed.spec.labels
     }
 
@@ -245,7 +245,7 @@ impl Cx {
         self.0.claimed.job.lease.map_or(Timestamp::MAX, |lease| lease.deadline_at)
     }
 
-    /// A number that grows with every start. Use it in conditional writes to other systems, so that a stale attempt
+    /// A number that grows with every claim, and when a running job is suspended or cancelled. Use it in conditional writes to other systems, so that a stale attempt
     /// fails there as well.
     pub fn fence(&self) -> Fence {
         self.0.claimed.job.fence

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use invalid::{FieldProblem, Invalid};
 
-use crate::job::{Action, JobId, JobState, NeededBy, ScheduleName, Version, WorkerId};
+use crate::job::{JobAction, JobId, JobState, NeededBy, ScheduleName, Version, WorkerId};
 use crate::key::KeyId;
 
 /// The store failed; nothing changed.
@@ -407,12 +407,12 @@ pub enum ScheduleError {
 
 /// The state machine has no such transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("cannot {action} a job that is {state}")]
+#[error("cannot {} a job that is {state}", .action.verb())]
 pub struct InvalidTransition {
     /// The job's state.
     pub state: JobState,
     /// The action.
-    pub action: Action,
+    pub action: JobAction,
 }
 
 /// The caller's role or tenant does not allow this.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{Action, AttemptOutcome, Event};
+pub use event::{AttemptOutcome, Event, JobAction};
 pub(crate) use failure::Token;
 pub use failure::{Category, ErrorCause, ErrorRecord, Failure, Origin};
 pub(crate) use failure::{cut, described};
@@ -66,7 +66,7 @@ pub struct JobRecord {
     pub state: JobState,
     /// The job's own priority.
     pub priority: Priority,
-    /// The highest effective priority among the jobs that wait for it.
+    /// The highest effective priority among the jobs that it waits for.
     pub inherited: Priority,
     /// Number of starts.
     pub attempt: u32,

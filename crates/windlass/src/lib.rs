@@ -5,7 +5,7 @@
 //! ```
 //! use std::time::Duration;
 //! use serde::{Deserialize, Serialize};
-//! use windlass::{Cx, Failure, Job, Client, State, Worker};
+//! use windlass::{Client, Cx, Failure, Job, State, Worker};
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Order { cents: u32 }
@@ -20,9 +20,9 @@
 //!     if order.cents == 0 {
 //!         return Err(Failure::permanent("empty", "there is nothing to pay").into());
 //!     }
-//! // Runs once, even across crashes: later attempts get the saved value.
+//!     // Runs once, even across crashes: later attempts get the saved value.
 //!     let receipt = cx.step("pay", async { anyhow::Ok(format!("{} cents", order.cents)) }).await?;
-//! // Holds no slot, thread or process while it sleeps; survives a restart.
+//!     // Holds no slot, thread or process while it sleeps; survives a restart.
 //!     cx.sleep(Duration::from_millis(10)).await?;
 //!     Ok(format!("{shop}: {receipt}"))
 //! }
@@ -35,7 +35,7 @@
 //!     let client = Client::open(address).await?; // for example "sqlite:jobs.db"
 //!     let job = client.submit(Order { cents: 1200 }).priority(80).key("order-7").await?; // on disk
 //!
-//! // In this process, or in any other process that opens the same file.
+//!     // In this process, or in any other process that opens the same file.
 //!     let worker = Worker::new(&client).with("the shop").queue("default", 10).handle(order);
 //!     tokio::spawn(worker.run_until(tokio::signal::ctrl_c()));
 //!
@@ -98,11 +98,13 @@ pub mod ticket;
 pub mod webhook_url;
 pub mod worker;
 
-pub use client::{ActionResult, Client, Handle, Job, JobBuilder, Pause, Suspend};
+pub use client::{
+    ActionResult, Client, Handle, Job, JobBuilder, JobHandle, Pause, Redrive, Suspend, Trigger,
+};
 pub use clock::Timestamp;
 pub use context::Cx;
 pub use handler::{BatchOptions, Snooze, State};
-pub use job::{Failure, GroupStrategy, JobId, RetryPolicy};
+pub use job::{Failure, GroupStrategy, JobId, JobState, Priority, RetryPolicy};
 pub use store::Store;
 pub use store::documents::config::PauseMode;
 pub use worker::{Worker, WorkerControl};

@@ -33,7 +33,7 @@ use crate::job::{JobId, JobRecord, NewJob};
 use crate::limits;
 use asker::ReadSource;
 use caller::Caller;
-use command::actions::{self, ActionReport, JobAction};
+use command::actions::{self, ActionReport, ActionRequest};
 use command::precondition::{ActOptions, IfMatch};
 use command::redrive::{self, Redrive};
 use command::submit::{self, Receipt, SubmitOptions};
@@ -218,7 +218,7 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
         let theirs = transaction.path().map(std::path::Path::new).and_then(|path| path.canonicalize().ok());
-        let ours = self.engine("submit_within")?.file().and_then(|path| path.canonicalize().ok());
+        let ours = self.engine("submit_in_tx")?.file().and_then(|path| path.canonicalize().ok());
         if ours.is_none() || theirs != ours {
             let message = "the transaction is on another file than this store".to_owned();
             return Err(StoreError::Database(message).into());
@@ -261,7 +261,12 @@ impl Store {
     }
 
     /// Applies an action to a job. The report says whether the job changed.
-    pub async fn act(&self, caller: &Caller, id: JobId, act: JobAction) -> Result<ActionReport, ActError> {
+    pub async fn act(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        act: ActionRequest,
+    ) -> Result<ActionReport, ActError> {
         self.act_with(caller, id, act, ActOptions::default()).await
     }
 
@@ -270,7 +275,7 @@ impl Store {
         &self,
         caller: &Caller,
         id: JobId,
-        act: JobAction,
+        act: ActionRequest,
     ) -> Result<ActionReport, ActError> {
         self.act_with(caller, id, act, ActOptions { strict: true, ..ActOptions::default() }).await
     }
@@ -283,7 +288,7 @@ impl Store {
         &self,
         caller: &Caller,
         id: JobId,
-        act: JobAction,
+        act: ActionRequest,
         options: ActOptions,
     ) -> Result<ActionReport, ActError> {
         ask_server!(self.act(id, act, options));

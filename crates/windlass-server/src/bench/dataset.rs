@@ -12,7 +12,7 @@ use windlass::job::{
     WorkerId,
 };
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
@@ -49,7 +49,7 @@ pub(super) async fn fill(address: &str, jobs: usize) -> anyhow::Result<()> {
         store.tick().await?;
     }
     let held = Filter { tag: Some(("hold".to_owned(), "yes".to_owned())), ..Filter::default() };
-    store.bulk(&me, &held, BulkAction::JobAction(JobAction::Suspend(Suspend::default()))).await?;
+    store.bulk(&me, &held, BulkAction::Act(ActionRequest::Suspend(Suspend::default()))).await?;
     store.close();
     Ok(())
 }

@@ -51,7 +51,7 @@ fn facts(cx: &Cx) -> Vec<(&'static str, String)> {
     ];
     facts.extend(cx.previous_attempt().map(|attempt| ("PREVIOUS_ATTEMPT_ID", attempt.to_string())));
     facts.extend(cx.submitted_key().map(|key| ("IDEMPOTENCY_KEY", key.to_owned())));
-    facts.extend(cx.labels().correlation_id.clone().map(|id| ("CORRELATION_ID", id)));
+    facts.extend(cx.metadata().correlation_id.clone().map(|id| ("CORRELATION_ID", id)));
     facts
 }
 

@@ -75,7 +75,7 @@ struct CallbackWorker {
 impl CallbackWorker {
     /// Delivers one callback; retries have the same message id.
     async fn deliver(&self, cx: &Cx) -> anyhow::Result<()> {
-        let Some(url) = cx.labels().callback_url.as_deref() else {
+        let Some(url) = cx.metadata().callback_url.as_deref() else {
             let problem = "this callback has no URL: it cannot be delivered";
             return Err(Failure::permanent("callback_without_address", problem).into());
         };

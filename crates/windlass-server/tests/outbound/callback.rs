@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use windlass::callback;
 use windlass::job::{Category, JobId, JobMetadata, JobRecord, JobState, NewJob, Tenant};
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::webhook_url::TargetPolicy;
@@ -27,7 +27,7 @@ impl Office {
     /// Ends a job.
     pub(crate) async fn end(&self, new: NewJob) -> JobId {
         let id = self.submit(new).await;
-        self.store.act(&self.me, id, JobAction::Cancel { reason: None }).await.unwrap();
+        self.store.act(&self.me, id, ActionRequest::Cancel { reason: None }).await.unwrap();
         id
     }
 

@@ -179,7 +179,7 @@ options! {
     fn lifetime(self, lifetime: Duration) => |builder, lifetime| builder.with(|new| new.lifetime = Some(lifetime));
     /// Longest time from when the job becomes ready to its first start; the job fails if it is not started in time.
     fn start_within(self, time: Duration) => |builder, time| builder.with(|new| new.start_timeout = Some(time));
-    /// Keeps the job pending until [`JobHandle::submit`](super::JobHandle::submit) is called.
+    /// Keeps the job in state `created` until [`JobHandle::submit`](super::JobHandle::submit) is called.
     fn hold(self) => |builder| builder.with(|new| new.hold = true);
     /// The tenant that owns the job.
     fn tenant(self, tenant: Tenant) => |builder, tenant| builder.with(|new| new.tenant = Some(tenant));
@@ -199,7 +199,7 @@ impl<J: Job> JobBuilder<J> {
 
     /// Earliest start: a [`Timestamp`], or a [`SystemTime`](std::time::SystemTime).
     #[must_use]
-    pub fn at(self, at: impl Into<Timestamp>) -> JobBuilder<J> {
+    pub fn run_at(self, at: impl Into<Timestamp>) -> JobBuilder<J> {
         let at = at.into();
         self.with(|new| new.run_at = Some(at))
     }
@@ -230,8 +230,8 @@ impl<J: Job> Submit<J> {
     }
 
     /// Earliest start: a [`Timestamp`], or a [`SystemTime`](std::time::SystemTime).
-    pub fn at(mut self, at: impl Into<Timestamp>) -> Submit<J> {
-        self.builder = self.builder.at(at);
+    pub fn run_at(mut self, at: impl Into<Timestamp>) -> Submit<J> {
+        self.builder = self.builder.run_at(at);
         self
     }
 

@@ -10,7 +10,7 @@ use crate::audit::Record;
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{ErrorRecord, JobId, JobState, Priority, Version};
 use crate::limits;
-use crate::store::command::actions::{JobAction, Patch, Suspend};
+use crate::store::command::actions::{ActionRequest, Patch, Suspend};
 use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::Receipt;
@@ -136,53 +136,53 @@ impl JobHandle {
         }
     }
 
-    async fn act_with(&self, act: JobAction, strict: bool) -> Result<ActionResult, ActError> {
+    async fn act_with(&self, act: ActionRequest, strict: bool) -> Result<ActionResult, ActError> {
         let options = ActOptions { strict, if_match: self.if_match.clone() };
         let acted = self.client.store().act_with(self.client.caller(), self.id, act, options).await?;
         Ok(outcome(acted.is_changed))
     }
 
-    async fn act(&self, act: JobAction) -> Result<ActionResult, ActError> {
+    async fn act(&self, act: ActionRequest) -> Result<ActionResult, ActError> {
         self.act_with(act, false).await
     }
 
-    async fn act_strictly(&self, act: JobAction) -> Result<(), ActError> {
+    async fn act_strictly(&self, act: ActionRequest) -> Result<(), ActError> {
         self.act_with(act, true).await.map(drop)
     }
 
-    /// Releases a pending job so that it can run.
+    /// Submits a job that was created with `hold`.
     pub async fn submit(&self) -> Result<ActionResult, ActError> {
-        self.act(JobAction::Submit).await
+        self.act(ActionRequest::Submit).await
     }
 
     /// Suspends the job.
     pub async fn suspend(&self, how: Suspend) -> Result<ActionResult, ActError> {
-        self.act(JobAction::Suspend(how)).await
+        self.act(ActionRequest::Suspend(how)).await
     }
 
     /// Suspends the job; fails if it is already suspended.
     pub async fn suspend_strictly(&self, how: Suspend) -> Result<(), ActError> {
-        self.act_strictly(JobAction::Suspend(how)).await
+        self.act_strictly(ActionRequest::Suspend(how)).await
     }
 
     /// Resumes the job. To record a reason in the audit trail, see [`Store::act`](crate::Store::act).
     pub async fn resume(&self) -> Result<ActionResult, ActError> {
-        self.act(JobAction::Resume { reason: None }).await
+        self.act(ActionRequest::Resume { reason: None }).await
     }
 
     /// Resumes the job; fails if it is not suspended.
     pub async fn resume_strictly(&self) -> Result<(), ActError> {
-        self.act_strictly(JobAction::Resume { reason: None }).await
+        self.act_strictly(ActionRequest::Resume { reason: None }).await
     }
 
     /// Cancels the job and its children.
     pub async fn cancel(&self) -> Result<ActionResult, ActError> {
-        self.act(JobAction::Cancel { reason: None }).await
+        self.act(ActionRequest::Cancel { reason: None }).await
     }
 
     /// Cancels the job with a reason, stored in the job's error and the audit trail.
     pub async fn cancel_because(&self, reason: &str) -> Result<ActionResult, ActError> {
-        self.act(JobAction::Cancel { reason: Some(reason.to_owned()) }).await
+        self.act(ActionRequest::Cancel { reason: Some(reason.to_owned()) }).await
     }
 
     /// Changes the priority: a number from 0 to 100, a name such as `"high"`, or a [`Priority`].
@@ -191,12 +191,12 @@ impl JobHandle {
         value: impl TryInto<Priority, Error: Into<FieldProblem>>,
     ) -> Result<ActionResult, ActError> {
         let priority = value.try_into().map_err(|problem| Invalid::new("priority", problem.into()))?;
-        self.act(JobAction::Priority(priority)).await
+        self.act(ActionRequest::Priority(priority)).await
     }
 
     /// Changes tags, correlation id or callback URL.
     pub async fn patch(&self, patch: Patch) -> Result<ActionResult, ActError> {
-        self.act(JobAction::Patch(patch)).await
+        self.act(ActionRequest::Patch(patch)).await
     }
 
     /// The job's attempts, oldest first, including a running one; `None` if the job does not exist.

@@ -1,10 +1,12 @@
 //! The events of a job. `transition.rs` decides what they lead to.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, JobState, Need, Suspension, Wait, WorkerId};
+use crate::error::FieldProblem;
 
 /// An event of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,11 +86,11 @@ pub enum Event {
     Expire,
 }
 
-/// The name of an event, for errors and documents.
+/// What happens to a job: actions of people and programs, and events of the lifecycle. The same word on every surface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is named for its event")]
-pub enum Action {
+pub enum JobAction {
     Submit,
     DependencyEnded,
     Due,
@@ -104,66 +106,100 @@ pub enum Action {
     Resume,
     Cancel,
     Expire,
-    Prioritise,
+    Priority,
     Patch,
     Signal,
     Delete,
     Redrive,
 }
 
-impl Action {
+impl JobAction {
     /// All actions.
-    pub const ALL: [Action; 20] = [
-        Action::Submit,
-        Action::DependencyEnded,
-        Action::Due,
-        Action::Claim,
-        Action::Refuse,
-        Action::Succeed,
-        Action::Fail,
-        Action::LeaseExpired,
-        Action::Release,
-        Action::Park,
-        Action::Wake,
-        Action::Suspend,
-        Action::Resume,
-        Action::Cancel,
-        Action::Expire,
-        Action::Prioritise,
-        Action::Patch,
-        Action::Signal,
-        Action::Delete,
-        Action::Redrive,
+    pub const ALL: [JobAction; 20] = [
+        JobAction::Submit,
+        JobAction::DependencyEnded,
+        JobAction::Due,
+        JobAction::Claim,
+        JobAction::Refuse,
+        JobAction::Succeed,
+        JobAction::Fail,
+        JobAction::LeaseExpired,
+        JobAction::Release,
+        JobAction::Park,
+        JobAction::Wake,
+        JobAction::Suspend,
+        JobAction::Resume,
+        JobAction::Cancel,
+        JobAction::Expire,
+        JobAction::Priority,
+        JobAction::Patch,
+        JobAction::Signal,
+        JobAction::Delete,
+        JobAction::Redrive,
     ];
 
     /// The text form.
     pub fn as_str(self) -> &'static str {
         match self {
-            Action::Submit => "submit",
-            Action::DependencyEnded => "dependency_ended",
-            Action::Due => "due",
-            Action::Claim => "claim",
-            Action::Refuse => "refuse",
-            Action::Succeed => "succeed",
-            Action::Fail => "fail",
-            Action::LeaseExpired => "lease_expired",
-            Action::Release => "release",
-            Action::Park => "park",
-            Action::Wake => "wake",
-            Action::Suspend => "suspend",
-            Action::Resume => "resume",
-            Action::Cancel => "cancel",
-            Action::Expire => "expire",
-            Action::Prioritise => "prioritise",
-            Action::Patch => "patch",
-            Action::Signal => "signal",
-            Action::Delete => "delete",
-            Action::Redrive => "redrive",
+            JobAction::Submit => "submit",
+            JobAction::DependencyEnded => "dependency_ended",
+            JobAction::Due => "due",
+            JobAction::Claim => "claim",
+            JobAction::Refuse => "refuse",
+            JobAction::Succeed => "succeed",
+            JobAction::Fail => "fail",
+            JobAction::LeaseExpired => "lease_expired",
+            JobAction::Release => "release",
+            JobAction::Park => "park",
+            JobAction::Wake => "wake",
+            JobAction::Suspend => "suspend",
+            JobAction::Resume => "resume",
+            JobAction::Cancel => "cancel",
+            JobAction::Expire => "expire",
+            JobAction::Priority => "priority",
+            JobAction::Patch => "patch",
+            JobAction::Signal => "signal",
+            JobAction::Delete => "delete",
+            JobAction::Redrive => "redrive",
         }
     }
 }
 
-impl fmt::Display for Action {
+impl JobAction {
+    /// Actions on all jobs that match a filter.
+    pub const BULK: [JobAction; 6] = [
+        JobAction::Suspend,
+        JobAction::Resume,
+        JobAction::Cancel,
+        JobAction::Priority,
+        JobAction::Redrive,
+        JobAction::Delete,
+    ];
+
+    /// The verb in a sentence whose object is a job: `cannot … a job`.
+    pub fn verb(self) -> &'static str {
+        match self {
+            JobAction::Priority => "change the priority of",
+            JobAction::Patch => "change",
+            other => other.as_str(),
+        }
+    }
+}
+
+impl FromStr for JobAction {
+    type Err = FieldProblem;
+
+    fn from_str(text: &str) -> Result<JobAction, FieldProblem> {
+        JobAction::ALL.into_iter().find(|action| action.as_str() == text).ok_or_else(|| {
+            FieldProblem::Unknown {
+                value: text.to_owned(),
+                allowed: "submit, suspend, resume, cancel, priority, signal, redrive, delete",
+            }
+        })
+    }
+}
+
+impl fmt::Display for JobAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -171,23 +207,23 @@ impl fmt::Display for Action {
 
 impl Event {
     /// The event's name.
-    pub fn action(&self) -> Action {
+    pub fn action(&self) -> JobAction {
         match self {
-            Event::Submit => Action::Submit,
-            Event::DependencyEnded { .. } => Action::DependencyEnded,
-            Event::Due => Action::Due,
-            Event::Claim { .. } | Event::ClaimAhead { .. } => Action::Claim,
-            Event::Refuse { .. } => Action::Refuse,
-            Event::Succeed => Action::Succeed,
-            Event::Fail { .. } => Action::Fail,
-            Event::LeaseExpired { .. } => Action::LeaseExpired,
-            Event::Release => Action::Release,
-            Event::Park { .. } => Action::Park,
-            Event::Wake => Action::Wake,
-            Event::Suspend { .. } => Action::Suspend,
-            Event::Resume => Action::Resume,
-            Event::Cancel { .. } => Action::Cancel,
-            Event::Expire => Action::Expire,
+            Event::Submit => JobAction::Submit,
+            Event::DependencyEnded { .. } => JobAction::DependencyEnded,
+            Event::Due => JobAction::Due,
+            Event::Claim { .. } | Event::ClaimAhead { .. } => JobAction::Claim,
+            Event::Refuse { .. } => JobAction::Refuse,
+            Event::Succeed => JobAction::Succeed,
+            Event::Fail { .. } => JobAction::Fail,
+            Event::LeaseExpired { .. } => JobAction::LeaseExpired,
+            Event::Release => JobAction::Release,
+            Event::Park { .. } => JobAction::Park,
+            Event::Wake => JobAction::Wake,
+            Event::Suspend { .. } => JobAction::Suspend,
+            Event::Resume => JobAction::Resume,
+            Event::Cancel { .. } => JobAction::Cancel,
+            Event::Expire => JobAction::Expire,
         }
     }
 }

@@ -319,7 +319,7 @@ impl ChildGroup {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RareFields {
-    /// Pending submission by its creator: `created` until submitted, also across a suspension.
+    /// Created on hold: stays `created` until it is submitted, also across a suspension.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_held: bool,
     /// What it is parked on.

@@ -1,7 +1,7 @@
 //! The state machine: `transition(&JobRecord, &Event, now)`. Every change of state in the system is decided here.
 //! It reads no clock, uses no randomness and does no I/O.
 
-use super::event::{Action, AttemptOutcome, Event};
+use super::event::{AttemptOutcome, Event, JobAction};
 use super::{
     Category, ErrorCause, ErrorRecord, Failure, Fence, JobRecord, JobState, Lease, Need, SuspendMode,
     Suspension, Wait, WorkerId, cut,
@@ -30,34 +30,61 @@ pub enum Transition {
 
 /// The lifecycle as data: event, states in which it is allowed, states it may lead to. `docs/concepts.md` is generated
 /// from it, and a test compares it with [`transition`] for every pair.
-pub const LIFECYCLE: &[(Action, &[JobState], &[JobState])] = {
+pub const LIFECYCLE: &[(JobAction, &[JobState], &[JobState])] = {
     use JobState::{
         Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled,
         Suspended, Waiting,
     };
     &[
-        (Action::Submit, &[Created], &[Pending, Delayed, Scheduled]),
-        (Action::DependencyEnded, &[Pending], &[Delayed, Scheduled, Failed, DeadLetter, Cancelled]),
-        (Action::DependencyEnded, &[Created, Suspended], &[Failed, DeadLetter, Cancelled]),
-        (Action::Due, &[Delayed, Retrying], &[Scheduled]),
-        (Action::Claim, &[Scheduled], &[Running]),
-        (Action::Refuse, &[Scheduled], &[Failed]),
-        (Action::Succeed, &[Running], &[Completed]),
-        (Action::Fail, &[Running], &[Failed, Retrying, DeadLetter, Suspended]),
-        (Action::LeaseExpired, &[Running], &[Failed, Retrying, DeadLetter, Suspended]),
-        (Action::Release, &[Running], &[Retrying, Suspended]),
-        (Action::Park, &[Running], &[Waiting, Suspended]),
-        (Action::Wake, &[Waiting], &[Scheduled]),
-        (Action::Suspend, &[Created, Pending, Delayed, Scheduled, Retrying, Waiting, Running], &[Suspended]),
-        (Action::Resume, &[Suspended], &[Created, Pending, Waiting, Delayed, Scheduled]),
+        (JobAction::Submit, &[Created], &[Pending, Delayed, Scheduled]),
+        (JobAction::DependencyEnded, &[Pending], &[Delayed, Scheduled, Failed, DeadLetter, Cancelled]),
+        (JobAction::DependencyEnded, &[Created, Suspended], &[Failed, DeadLetter, Cancelled]),
+        (JobAction::Due, &[Delayed, Retrying], &[Scheduled]),
+        (JobAction::Claim, &[Scheduled], &[Running]),
+        (JobAction::Refuse, &[Scheduled], &[Failed]),
+        (JobAction::Succeed, &[Running], &[Completed]),
+        (JobAction::Fail, &[Running], &[Failed, Retrying, DeadLetter, Suspended]),
+        (JobAction::LeaseExpired, &[Running], &[Failed, Retrying, DeadLetter, Suspended]),
+        (JobAction::Release, &[Running], &[Retrying, Suspended]),
+        (JobAction::Park, &[Running], &[Waiting, Suspended]),
+        (JobAction::Wake, &[Waiting], &[Scheduled]),
         (
-            Action::Cancel,
+            JobAction::Suspend,
+            &[Created, Pending, Delayed, Scheduled, Retrying, Waiting, Running],
+            &[Suspended],
+        ),
+        (JobAction::Resume, &[Suspended], &[Created, Pending, Waiting, Delayed, Scheduled]),
+        (
+            JobAction::Cancel,
             &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying, Suspended],
             &[Cancelled],
         ),
-        (Action::Expire, &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying], &[DeadLetter]),
+        (
+            JobAction::Expire,
+            &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying],
+            &[DeadLetter],
+        ),
     ]
 };
+
+impl JobAction {
+    /// Whether the action can change a job in this state. Every surface that offers actions uses this rule.
+    pub fn is_allowed_in(self, state: JobState) -> bool {
+        match self {
+            JobAction::Priority | JobAction::Patch | JobAction::Signal => !state.is_final(),
+            JobAction::Redrive | JobAction::Delete => state.is_final(),
+            event => LIFECYCLE.iter().any(|(action, from, _)| *action == event && from.contains(&state)),
+        }
+    }
+
+    /// Refuses the action in states that do not allow it.
+    ///
+    /// # Errors
+    /// [`InvalidTransition`] names state and action.
+    pub fn check(self, state: JobState) -> Result<(), InvalidTransition> {
+        if self.is_allowed_in(state) { Ok(()) } else { Err(InvalidTransition { state, action: self }) }
+    }
+}
 
 /// Decides the effect of `event` on `job` at `now`.
 ///

@@ -9,7 +9,7 @@ use windlass::clock::{Stopwatch, Timestamp};
 use windlass::error::ActError;
 use windlass::job::{JobId, JobState, NeededBy, NewJob};
 use windlass::limits;
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 
 use crate::fixture::{Fixture, On, after, new_job, priority, queue};
@@ -58,7 +58,7 @@ async fn many_dependents_stop_nobody(t: &Fixture) {
     let (worker, running) = t.running(new_job("beating")).await;
     let root = held_with_dependents(t, count).await;
     let began = resident_bytes();
-    t.act(root, JobAction::Priority(priority(90))).await;
+    t.act(root, ActionRequest::Priority(priority(90))).await;
     let mut commits = 2;
     while t.store.tick().await.unwrap().has_more {
         commits += 1;

@@ -22,7 +22,7 @@ use windlass::job::{
 };
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionReport, JobAction, Suspend};
+use windlass::store::command::actions::{ActionReport, ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::LeaseRef;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
@@ -151,20 +151,20 @@ impl Fixture {
         self.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Completed { result: None }).await
     }
 
-    pub(crate) async fn act(&self, id: JobId, act: JobAction) -> ActionReport {
+    pub(crate) async fn act(&self, id: JobId, act: ActionRequest) -> ActionReport {
         self.store.act(&self.me, id, act).await.expect("the action is allowed")
     }
 
     pub(crate) async fn suspend(&self, id: JobId) -> ActionReport {
-        self.act(id, JobAction::Suspend(Suspend::default())).await
+        self.act(id, ActionRequest::Suspend(Suspend::default())).await
     }
 
     pub(crate) async fn resume(&self, id: JobId) -> ActionReport {
-        self.act(id, JobAction::Resume { reason: None }).await
+        self.act(id, ActionRequest::Resume { reason: None }).await
     }
 
     pub(crate) async fn cancel(&self, id: JobId) -> ActionReport {
-        self.act(id, JobAction::Cancel { reason: None }).await
+        self.act(id, ActionRequest::Cancel { reason: None }).await
     }
 
     pub(crate) async fn get(&self, id: JobId) -> Snapshot {

@@ -2,6 +2,7 @@
 //! queue, so that it is not affected when lists change meanwhile.
 
 use serde_json::{Value, json};
+use windlass::job::JobAction;
 
 use super::format::{several, short};
 use super::model::{Job, Plain, Queue, sum};
@@ -22,10 +23,7 @@ pub(super) struct Command {
 pub(super) enum Verb {
     PauseQueue,
     ResumeQueue,
-    Suspend,
-    Resume,
-    Cancel,
-    Redrive,
+    Job(JobAction),
 }
 
 impl Command {
@@ -77,13 +75,13 @@ impl Command {
             "running" => "The running attempt finishes; the job does not start again until it is resumed.",
             _ => "It does not start until it is resumed.",
         };
-        Command::on_job(job, Verb::Suspend, "Suspend", consequence.to_owned())
+        Command::on_job(job, Verb::Job(JobAction::Suspend), "Suspend", consequence.to_owned())
     }
 
     fn resume(job: &Job) -> Command {
         Command::on_job(
             job,
-            Verb::Resume,
+            Verb::Job(JobAction::Resume),
             "Resume",
             "It returns to its previous state and may start at once.".to_owned(),
         )
@@ -95,7 +93,7 @@ impl Command {
             "running" => "Its worker is asked to stop, and later reports are ignored. This cannot be undone.",
             _ => "It will never run. This cannot be undone.",
         };
-        Command::on_job(job, Verb::Cancel, "Cancel", consequence.to_owned())
+        Command::on_job(job, Verb::Job(JobAction::Cancel), "Cancel", consequence.to_owned())
     }
 
     /// Resumes a suspended job, or redrives a final one.
@@ -104,7 +102,7 @@ impl Command {
             return Command::resume(job);
         }
         let consequence = "Submits a new job with the same payload and a fresh set of attempts.";
-        Command::on_job(job, Verb::Redrive, "Redrive", consequence.to_owned())
+        Command::on_job(job, Verb::Job(JobAction::Redrive), "Redrive", consequence.to_owned())
     }
 
     fn on_job(job: &Job, verb: Verb, word: &str, consequence: String) -> Command {
@@ -118,17 +116,14 @@ impl Command {
         match self.verb {
             Verb::PauseQueue => ["queues", target, "pause"],
             Verb::ResumeQueue => ["queues", target, "resume"],
-            Verb::Suspend => ["jobs", target, "suspend"],
-            Verb::Resume => ["jobs", target, "resume"],
-            Verb::Cancel => ["jobs", target, "cancel"],
-            Verb::Redrive => ["jobs", target, "redrive"],
+            Verb::Job(action) => ["jobs", target, action.as_str()],
         }
     }
 
     /// The body of the request.
     pub(super) fn body(&self) -> Value {
         match self.verb {
-            Verb::Redrive => json!({}),
+            Verb::Job(JobAction::Redrive) => json!({}),
             _ => json!({"reason": "from windlass top"}),
         }
     }
@@ -146,10 +141,10 @@ impl Command {
         match self.verb {
             Verb::PauseQueue => format!("queue {target} is paused"),
             Verb::ResumeQueue => format!("queue {target} is resumed"),
-            Verb::Suspend => format!("{id} is suspended"),
-            Verb::Resume => format!("{id} is resumed"),
-            Verb::Cancel => format!("{id} is cancelled"),
-            Verb::Redrive => {
+            Verb::Job(JobAction::Suspend) => format!("{id} is suspended"),
+            Verb::Job(JobAction::Resume) => format!("{id} is resumed"),
+            Verb::Job(JobAction::Cancel) => format!("{id} is cancelled"),
+            Verb::Job(_) => {
                 let new = Plain::new(answer.get("id").and_then(Value::as_str).unwrap_or_default());
                 format!("{id} is redriven as {}", short(new.as_str()))
             }

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use windlass::clock::Timestamp;
+use windlass::job::JobAction;
 
 use crate::cli::output::escaped;
 use crate::http::{Moment, Span};
@@ -179,11 +180,16 @@ impl Job {
 
     /// Whether its state is final.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self.state.as_str(), "completed" | "failed" | "dead_letter" | "cancelled")
+        self.allows(JobAction::Redrive)
     }
 
     pub(super) fn is_suspended(&self) -> bool {
-        self.state.as_str() == "suspended"
+        self.allows(JobAction::Resume)
+    }
+
+    /// Whether its state allows the action; false for a state that only a newer server knows.
+    pub(super) fn allows(&self, action: JobAction) -> bool {
+        self.state.as_str().parse().is_ok_and(|state| action.is_allowed_in(state))
     }
 }
 

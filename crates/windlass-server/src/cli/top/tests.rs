@@ -4,6 +4,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 use windlass::clock::Timestamp;
 
+use windlass::job::JobAction;
+
 use super::app::{Connection, Mode, Pane, Screen, Snapshot};
 use super::command::Verb;
 use super::details::JobDetails;
@@ -156,12 +158,12 @@ fn no_is_an_answer_and_other_keys_are_none() {
 fn each_key_means_what_the_job_it_acts_on_allows() {
     let mut screen = screen();
     for (pane, key, verb) in [
-        ('2', 'c', Verb::Cancel),
-        ('2', 'p', Verb::Suspend),
-        ('3', 'r', Verb::Redrive),
-        ('3', 'c', Verb::Cancel),
-        ('4', 'r', Verb::Resume),
-        ('4', 'p', Verb::Resume),
+        ('2', 'c', Verb::Job(JobAction::Cancel)),
+        ('2', 'p', Verb::Job(JobAction::Suspend)),
+        ('3', 'r', Verb::Job(JobAction::Redrive)),
+        ('3', 'c', Verb::Job(JobAction::Cancel)),
+        ('4', 'r', Verb::Job(JobAction::Resume)),
+        ('4', 'p', Verb::Job(JobAction::Resume)),
         ('1', 'r', Verb::ResumeQueue),
     ] {
         press(&mut screen, KeyCode::Char(pane));
@@ -267,7 +269,11 @@ fn details_tell_why_and_what_was_tried() {
     let Mode::Details(details) = &screen.mode else { panic!("{:?}", screen.mode) };
     assert_eq!(details.skipped, details.lines.len() - 1);
     press(&mut screen, KeyCode::Char('r'));
-    assert!(matches!(&screen.mode, Mode::Confirm(order) if order.verb == Verb::Redrive), "{:?}", screen.mode);
+    assert!(
+        matches!(&screen.mode, Mode::Confirm(order) if order.verb == Verb::Job(JobAction::Redrive)),
+        "{:?}",
+        screen.mode
+    );
 }
 
 #[test]

@@ -8,9 +8,9 @@ use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::error::ActError;
-use windlass::job::{JobId, SuspendMode};
+use windlass::job::{JobAction, JobId, SuspendMode};
 use windlass::store::caller::{Caller, Permission};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::filter::Filter;
@@ -53,7 +53,7 @@ impl Confirm {
     }
 
     fn is(&self, action: &str) -> bool {
-        self.choice.as_str() == action
+        self.choice.0.as_str() == action
     }
 }
 
@@ -119,20 +119,20 @@ fn selected(form: &Fields) -> Result<Vec<JobId>, PageError> {
 /// The action that the form describes.
 fn act_of(choice: BulkChoice, form: &Fields) -> Result<BulkAction, PageError> {
     let reason = form.text("reason");
-    Ok(match choice {
-        BulkChoice::Suspend => {
+    Ok(match choice.0 {
+        JobAction::Suspend => {
             let mode = form.get("mode").map_or(Ok(SuspendMode::IdleOnly), mode)?;
-            BulkAction::JobAction(JobAction::Suspend(Suspend {
+            BulkAction::Act(ActionRequest::Suspend(Suspend {
                 mode,
                 reason,
                 expires: form.duration("expires")?,
             }))
         }
-        BulkChoice::Resume => BulkAction::JobAction(JobAction::Resume { reason }),
-        BulkChoice::Cancel => BulkAction::JobAction(JobAction::Cancel { reason }),
-        BulkChoice::Priority => BulkAction::JobAction(JobAction::Priority(priority(form)?)),
-        BulkChoice::Redrive => BulkAction::Redrive(Redrive { only_once: true, ..Redrive::default() }),
-        BulkChoice::Delete => BulkAction::Delete,
+        JobAction::Resume => BulkAction::Act(ActionRequest::Resume { reason }),
+        JobAction::Cancel => BulkAction::Act(ActionRequest::Cancel { reason }),
+        JobAction::Priority => BulkAction::Act(ActionRequest::Priority(priority(form)?)),
+        JobAction::Redrive => BulkAction::Redrive(Redrive { only_once: true, ..Redrive::default() }),
+        _ => BulkAction::Delete,
     })
 }
 
@@ -190,7 +190,7 @@ async fn act_on_job(
     action: &BulkAction,
 ) -> Result<Option<bool>, ActError> {
     let done = match action {
-        BulkAction::JobAction(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
+        BulkAction::Act(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
         BulkAction::Redrive(how) => store.redrive(caller, id, *how).await.map(|_| true),
         BulkAction::Delete => store.delete(caller, id).await.map(|()| true),
     };

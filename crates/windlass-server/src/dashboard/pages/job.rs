@@ -188,7 +188,7 @@ pub(in crate::dashboard) async fn page(
         logs,
         logs_hidden,
         trail: job_audit::of_job(&board, &visitor, &config, job.id).await?,
-        allowed: Allowed::in_state_of(job, now),
+        allowed: Allowed::in_state_of(job),
         may_manage: visitor.caller.require_manage(job, spec).is_ok(),
         priority: job.priority.value(),
         priority_name: priority_name(job.priority),

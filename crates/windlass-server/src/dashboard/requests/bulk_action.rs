@@ -5,24 +5,13 @@ use std::str::FromStr;
 
 use windlass::Store;
 use windlass::error::StoreError;
-use windlass::job::{JobId, JobState};
+use windlass::job::{JobAction, JobId, JobState};
 use windlass::store::caller::Caller;
 use windlass::store::filter::Filter;
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::pages::limits;
 use crate::dashboard::parts::format::count;
-
-/// A bulk action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::dashboard) enum BulkChoice {
-    Suspend,
-    Resume,
-    Cancel,
-    Priority,
-    Redrive,
-    Delete,
-}
 
 /// The jobs that an action would affect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,70 +27,45 @@ pub(in crate::dashboard) struct BulkTarget {
     pub(in crate::dashboard) remarks: Vec<String>,
 }
 
+/// An action on many jobs: one of [`JobAction::BULK`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::dashboard) struct BulkChoice(pub(in crate::dashboard) JobAction);
+
 impl FromStr for BulkChoice {
     type Err = PageError;
 
     fn from_str(word: &str) -> Result<BulkChoice, PageError> {
-        Ok(match word {
-            "suspend" => BulkChoice::Suspend,
-            "resume" => BulkChoice::Resume,
-            "cancel" => BulkChoice::Cancel,
-            "priority" => BulkChoice::Priority,
-            "redrive" => BulkChoice::Redrive,
-            "delete" => BulkChoice::Delete,
-            _ => return Err(PageError::invalid("unknown action")),
-        })
+        let action = word.parse().ok().filter(|action| JobAction::BULK.contains(action));
+        action.map(BulkChoice).ok_or_else(|| PageError::invalid("unknown action"))
     }
 }
 
 impl BulkChoice {
-    /// The value in forms.
-    pub(in crate::dashboard) fn as_str(self) -> &'static str {
-        match self {
-            BulkChoice::Suspend => "suspend",
-            BulkChoice::Resume => "resume",
-            BulkChoice::Cancel => "cancel",
-            BulkChoice::Priority => "priority",
-            BulkChoice::Redrive => "redrive",
-            BulkChoice::Delete => "delete",
-        }
-    }
-
     pub(in crate::dashboard) fn verb(self) -> &'static str {
-        match self {
-            BulkChoice::Suspend => "Suspend",
-            BulkChoice::Resume => "Resume",
-            BulkChoice::Cancel => "Cancel",
-            BulkChoice::Priority => "Change the priority of",
-            BulkChoice::Redrive => "Retry",
-            BulkChoice::Delete => "Delete",
+        match self.0 {
+            JobAction::Suspend => "Suspend",
+            JobAction::Resume => "Resume",
+            JobAction::Cancel => "Cancel",
+            JobAction::Priority => "Change the priority of",
+            JobAction::Redrive => "Retry",
+            _ => "Delete",
         }
     }
 
     /// The past participle, for messages.
     pub(in crate::dashboard) fn done(self) -> &'static str {
-        match self {
-            BulkChoice::Suspend => "suspended",
-            BulkChoice::Resume => "resumed",
-            BulkChoice::Cancel => "cancelled",
-            BulkChoice::Priority => "priority",
-            BulkChoice::Redrive => "redriven",
-            BulkChoice::Delete => "deleted",
+        match self.0 {
+            JobAction::Suspend => "suspended",
+            JobAction::Resume => "resumed",
+            JobAction::Cancel => "cancelled",
+            JobAction::Priority => "priority",
+            JobAction::Redrive => "redriven",
+            _ => "deleted",
         }
     }
 
     pub(in crate::dashboard) fn is_grave(self) -> bool {
-        matches!(self, BulkChoice::Cancel | BulkChoice::Delete)
-    }
-
-    /// Whether it is possible in this state.
-    fn is_for(self, state: JobState) -> bool {
-        match self {
-            BulkChoice::Suspend => !state.is_final() && state != JobState::Suspended,
-            BulkChoice::Resume => state == JobState::Suspended,
-            BulkChoice::Cancel | BulkChoice::Priority => !state.is_final(),
-            BulkChoice::Redrive | BulkChoice::Delete => state.is_final(),
-        }
+        matches!(self.0, JobAction::Cancel | JobAction::Delete)
     }
 
     /// Narrows a filter to jobs in suitable states; None if there are none. Redriven jobs are not redriven again in bulk;
@@ -109,9 +73,9 @@ impl BulkChoice {
     pub(in crate::dashboard) fn narrowed(self, filter: &Filter) -> Option<Filter> {
         let is_asked = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
         let states: Vec<JobState> =
-            JobState::ALL.into_iter().filter(|state| self.is_for(*state)).filter(is_asked).collect();
+            JobState::ALL.into_iter().filter(|state| self.0.is_allowed_in(*state)).filter(is_asked).collect();
         let mut narrowed = Filter { states, ..filter.clone() };
-        if self == BulkChoice::Redrive && narrowed.is_redriven.replace(false) == Some(true) {
+        if self.0 == JobAction::Redrive && narrowed.is_redriven.replace(false) == Some(true) {
             return None;
         }
         (!narrowed.states.is_empty()).then_some(narrowed)
@@ -137,7 +101,7 @@ impl BulkChoice {
             let counted = store.count_up_to(caller, &filter, limits::COUNTED_MAX).await?;
             (scope.count, scope.is_more) = (counted.jobs, !counted.is_all);
         }
-        if self == BulkChoice::Redrive {
+        if self.0 == JobAction::Redrive {
             let redriven = Filter { is_redriven: Some(true), ..filter };
             let counted = store.count_up_to(caller, &redriven, limits::COUNTED_MAX).await?;
             scope.leave_redriven(counted.jobs, !counted.is_all);
@@ -156,8 +120,8 @@ impl BulkChoice {
         for id in ids {
             let found = store.get(caller, *id).await?;
             match found.filter(|found| caller.require_manage(&found.job, &found.spec).is_ok()) {
-                Some(found) if self.is_for(found.job.state) => {
-                    if self == BulkChoice::Redrive && found.job.details.superseded_by.is_some() {
+                Some(found) if self.0.is_allowed_in(found.job.state) => {
+                    if self.0 == JobAction::Redrive && found.job.details.superseded_by.is_some() {
                         redriven += 1;
                     } else {
                         scope.take(found.job.state, 1);
@@ -217,13 +181,7 @@ fn is_counted(filter: &Filter) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use windlass::clock::Timestamp;
-    use windlass::job::{JobRecord, JobType, Lane, QueueName, Seq, Tenant};
-
     use super::*;
-    use crate::dashboard::requests::job_actions::Allowed;
 
     #[test]
     fn an_action_is_for_jobs_whose_state_allows_it() {
@@ -231,45 +189,23 @@ mod tests {
             let filter = Filter { states: states.to_vec(), ..Filter::default() };
             choice.narrowed(&filter).map(|filter| filter.states)
         };
-        assert_eq!(narrowed(BulkChoice::Cancel, &[JobState::Cancelled]), None);
+        assert_eq!(narrowed(BulkChoice(JobAction::Cancel), &[JobState::Cancelled]), None);
         assert_eq!(
-            narrowed(BulkChoice::Cancel, &[JobState::Cancelled, JobState::Running]),
+            narrowed(BulkChoice(JobAction::Cancel), &[JobState::Cancelled, JobState::Running]),
             Some(vec![JobState::Running])
         );
-        assert_eq!(narrowed(BulkChoice::Delete, &[]), Some(JobState::FINAL.to_vec()));
-        assert_eq!(narrowed(BulkChoice::Resume, &[]), Some(vec![JobState::Suspended]));
-    }
-
-    #[test]
-    fn an_action_on_many_is_for_the_states_in_which_a_job_s_page_offers_it() {
-        let now = Timestamp::MIN;
-        let lane = Lane {
-            tenant: Tenant::new("default").unwrap(),
-            queue: QueueName::new("default").unwrap(),
-            job_type: JobType::new("mail").unwrap(),
-        };
-        for state in JobState::ALL {
-            let new = JobRecord::new(Seq(1), JobId::new(now, 1), Arc::new(lane.clone()), Arc::default(), now);
-            let allowed = Allowed::in_state_of(&JobRecord { state, ..new }, now);
-            let offered = [
-                (BulkChoice::Suspend, allowed.suspend),
-                (BulkChoice::Resume, allowed.resume),
-                (BulkChoice::Cancel, allowed.cancel),
-                (BulkChoice::Priority, allowed.prioritise),
-                (BulkChoice::Redrive, allowed.redrive),
-                (BulkChoice::Delete, allowed.delete),
-            ];
-            for (choice, is_offered) in offered {
-                assert_eq!(choice.is_for(state), is_offered, "{choice:?} in {state}");
-            }
-        }
+        assert_eq!(narrowed(BulkChoice(JobAction::Delete), &[]), Some(JobState::FINAL.to_vec()));
+        assert_eq!(narrowed(BulkChoice(JobAction::Resume), &[]), Some(vec![JobState::Suspended]));
     }
 
     #[test]
     fn what_was_redriven_is_not_redriven_in_bulk() {
         let filter = Filter::default();
-        assert_eq!(BulkChoice::Redrive.narrowed(&filter).unwrap().is_redriven, Some(false));
-        assert_eq!(BulkChoice::Delete.narrowed(&filter).unwrap().is_redriven, None);
-        assert_eq!(BulkChoice::Redrive.narrowed(&Filter { is_redriven: Some(true), ..filter }), None);
+        assert_eq!(BulkChoice(JobAction::Redrive).narrowed(&filter).unwrap().is_redriven, Some(false));
+        assert_eq!(BulkChoice(JobAction::Delete).narrowed(&filter).unwrap().is_redriven, None);
+        assert_eq!(
+            BulkChoice(JobAction::Redrive).narrowed(&Filter { is_redriven: Some(true), ..filter }),
+            None
+        );
     }
 }

@@ -2,9 +2,8 @@
 
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
-use windlass::clock::Timestamp;
-use windlass::job::{Event, JobId, JobRecord, JobState, Priority, SuspendMode, Suspension, transition};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::job::{JobAction, JobId, JobRecord, JobState, Priority, SuspendMode};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::redrive::Redrive;
 
 use crate::dashboard::Dashboard;
@@ -34,25 +33,20 @@ pub(in crate::dashboard) struct Allowed {
 
 impl Allowed {
     /// The actions that the state allows.
-    pub(in crate::dashboard) fn in_state_of(job: &JobRecord, now: Timestamp) -> Allowed {
-        let is_allowed = |event: &Event| transition(job, event, now).is_ok();
-        let is_final = job.state.is_final();
-        let mode = SuspendMode::Graceful;
-        let (by, by_pause) = (String::new(), false);
-        let suspension = Suspension { by, reason: None, mode, at: now, expires_at: None, by_pause };
-        let suspend = Event::Suspend { suspension };
+    pub(in crate::dashboard) fn in_state_of(job: &JobRecord) -> Allowed {
+        let is_allowed = |action: JobAction| action.is_allowed_in(job.state);
         Allowed {
             is_repeat: job.state == JobState::Completed,
-            submit: is_allowed(&Event::Submit),
-            suspend: !is_final && job.state != JobState::Suspended && is_allowed(&suspend),
+            submit: is_allowed(JobAction::Submit),
+            suspend: is_allowed(JobAction::Suspend),
             is_running: job.state == JobState::Running,
-            resume: job.state == JobState::Suspended,
+            resume: is_allowed(JobAction::Resume),
             withdraw: job.details.suspend_requested.is_some(),
-            cancel: !is_final && is_allowed(&Event::Cancel { message: String::new() }),
-            prioritise: !is_final,
-            signal: !is_final,
-            redrive: is_final,
-            delete: is_final,
+            cancel: is_allowed(JobAction::Cancel),
+            prioritise: is_allowed(JobAction::Priority),
+            signal: is_allowed(JobAction::Signal),
+            redrive: is_allowed(JobAction::Redrive),
+            delete: is_allowed(JobAction::Delete),
         }
     }
 
@@ -86,14 +80,17 @@ pub(in crate::dashboard) async fn act(
     let id: JobId = id.parse().map_err(|_| PageError::not_found(format!("no job {id}")))?;
     let (store, caller, reason) = (board.store(), &visitor.caller, form.text("reason"));
     let (act, done) = match form.need("action")? {
-        "submit" => (JobAction::Submit, "submitted"),
+        "submit" => (ActionRequest::Submit, "submitted"),
         "suspend" => {
             let mode = form.get("mode").map_or(Ok(SuspendMode::IdleOnly), mode)?;
-            (JobAction::Suspend(Suspend { mode, reason, expires: form.duration("expires")? }), "suspended")
+            (
+                ActionRequest::Suspend(Suspend { mode, reason, expires: form.duration("expires")? }),
+                "suspended",
+            )
         }
-        "resume" => (JobAction::Resume { reason }, "resumed"),
-        "cancel" => (JobAction::Cancel { reason }, "cancelled"),
-        "priority" => (JobAction::Priority(priority(&form)?), "priority"),
+        "resume" => (ActionRequest::Resume { reason }, "resumed"),
+        "cancel" => (ActionRequest::Cancel { reason }, "cancelled"),
+        "priority" => (ActionRequest::Priority(priority(&form)?), "priority"),
         "signal" => return signal(&board, &visitor, id, &form).await,
         "redrive" => {
             // Each redrive creates another copy: a second one must be intended.

@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 use windlass::error::{
     ActError, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError, WorkError,
 };
-use windlass::job::Action;
 use windlass::limits::OVERLOADED_RETRY_AFTER;
 
 /// An error response.
@@ -227,15 +226,7 @@ impl From<InvalidTransition> for ApiError {
     fn from(refused: InvalidTransition) -> ApiError {
         ApiError::conflict("state_conflict", refused.to_string())
             .with("state", refused.state.as_str())
-            .with("action", action_word(refused.action))
-    }
-}
-
-/// The name of an action in paths and bulk requests.
-fn action_word(action: Action) -> &'static str {
-    match action {
-        Action::Prioritise => "priority",
-        other => other.as_str(),
+            .with("action", refused.action.as_str())
     }
 }
 

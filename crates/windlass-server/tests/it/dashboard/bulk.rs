@@ -3,7 +3,7 @@
 use serde_json::json;
 use windlass::job::{Failure, JobId, JobState, NewJob, RetryPolicy};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
@@ -90,7 +90,7 @@ async fn no_more_jobs_are_acted_on_than_were_confirmed() {
     let asked = post(&site, "/jobs/act", "action=delete&all=1&state=cancelled").await;
     assert_eq!(title(&asked), "Delete 3 jobs?");
     assert!(asked.body.contains("This cannot be undone."));
-    let cancel = BulkAction::JobAction(JobAction::Cancel { reason: None });
+    let cancel = BulkAction::Act(ActionRequest::Cancel { reason: None });
     site.store.bulk(&Caller::local(), &Filter::default(), cancel).await.unwrap();
     site.ask("POST", "/jobs/act", &[OWN], &fields(&asked.body, "/jobs/act")).await;
     assert_eq!(number(&site, JobState::Cancelled).await, 20);
@@ -108,7 +108,7 @@ async fn what_is_confirmed_counts_only_what_can_be_done() {
     let own = site.store.submit(&shop, vec![new("mail")], SubmitOptions::default()).await.unwrap()[0].job.id;
     let foreign = site.job("mail").await;
     let ended = site.job("mail").await;
-    site.store.act(&Caller::local(), ended, JobAction::Cancel { reason: None }).await.unwrap();
+    site.store.act(&Caller::local(), ended, ActionRequest::Cancel { reason: None }).await.unwrap();
     let cookie = cookie(&site, &secret).await;
     let headers = [("cookie", cookie.as_str()), OWN];
     let token = site.ask("GET", "/jobs", &headers, "").await.token();
@@ -179,7 +179,7 @@ async fn open_dead_letters_show_however_many_newer_ones_were_redriven() {
         let claimed = site.claim().await;
         claimed.fail(Failure::temporary("refused")).await;
         let redriven = site.store.redrive(&local, claimed.job.id, Redrive::default()).await.unwrap();
-        site.store.act(&local, redriven.id, JobAction::Cancel { reason: None }).await.unwrap();
+        site.store.act(&local, redriven.id, ActionRequest::Cancel { reason: None }).await.unwrap();
     }
     let page = site.ask("GET", "/dead", &[], "").await.body;
     assert!(page.contains("the oldest") && page.contains("1 open · 301 stored") && !page.contains("refused"));

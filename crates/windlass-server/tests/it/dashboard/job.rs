@@ -2,7 +2,7 @@
 
 use windlass::job::{Dependency, ErrorCause, Failure};
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::pause::{Pause, Target};
 
@@ -70,7 +70,7 @@ async fn a_suspension_that_waits_for_the_attempt_and_the_causes_of_an_error_are_
     let site = Site::start().await;
     let id = site.job("mail").await;
     let claimed = site.claim().await;
-    let suspend = JobAction::Suspend(Suspend::graceful().reason("the printer is moved"));
+    let suspend = ActionRequest::Suspend(Suspend::graceful().reason("the printer is moved"));
     site.store.act(&Caller::local(), id, suspend).await.unwrap();
     let page = site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
     for text in ["What happens next", "suspend_requested", "the printer is moved", "Withdraw suspension"] {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::pause::{Pause, Target};
 
 use super::actions::{assert_not_reloaded, mark};
@@ -222,7 +222,7 @@ async fn a_row_in_use_that_no_longer_matches_is_marked() {
     window.open(&site.at("/jobs?state=scheduled")).await;
     mark(&window).await;
     window.click("tbody tr input").await;
-    site.store.act(&Caller::local(), id, JobAction::Cancel { reason: None }).await.unwrap();
+    site.store.act(&Caller::local(), id, ActionRequest::Cancel { reason: None }).await.unwrap();
     window.until("document.querySelector('#held-back')?.innerText === '1 held back: untick and show'").await;
     assert_eq!(window.eval("document.querySelector('tbody tr.old input').checked").await, true);
     window.click("#held-back").await;

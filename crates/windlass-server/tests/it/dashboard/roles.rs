@@ -7,7 +7,7 @@ use serde_json::json;
 use windlass::job::{Failure, JobId, JobType, NewJob, Payload, RetryPolicy, ScheduleName, Tenant};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::documents::schedules::NewSchedule;
@@ -134,7 +134,7 @@ async fn every_page_and_action_is_for_those_it_is_meant_for() {
         named.fresh = site.job("mail").await;
         named.held = site.submit(NewJob { hold: true, ..new("mail") }).await.id;
         named.ended = site.job("mail").await;
-        site.store.act(&Caller::local(), named.ended, JobAction::Cancel { reason: None }).await.unwrap();
+        site.store.act(&Caller::local(), named.ended, ActionRequest::Cancel { reason: None }).await.unwrap();
         let browser = Browser::start();
         let window = browser.window().await;
         sign_in(&site, &window, &secret).await;

@@ -5,7 +5,7 @@ use windlass::job::{
     ErrorCause, Failure, JitterMode, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode,
 };
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::settings::Settings;
@@ -55,7 +55,7 @@ async fn what_the_server_shows_is_read_back_whole() {
     let claimed = remote.claim(&me, &request, secs(0)).await.unwrap().jobs.remove(0);
     let suspend =
         Suspend { mode: SuspendMode::Graceful, reason: Some("deploy".into()), expires: Some(secs(60)) };
-    remote.act(&me, id, JobAction::Suspend(suspend)).await.unwrap();
+    remote.act(&me, id, ActionRequest::Suspend(suspend)).await.unwrap();
     same(&kept, &remote, id).await;
     let cause = ErrorCause::new("no space").with_code("ENOSPC");
     let failure = Failure::temporary("cannot write").with_cause("cannot open").with_cause(cause);

@@ -14,7 +14,7 @@ use windlass::context::Cx;
 use windlass::error::{ActError, OpenError, StoreError, SubmitError, WorkError};
 use windlass::job::{JobState, JobType, NewJob, Payload, Tenant};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::pause::Pause;
@@ -215,10 +215,10 @@ async fn refusals_are_the_same_values_here_and_there() {
         assert_eq!(submit(&there).await, submit(here).await);
     }
     let job = there.submit(&me, vec![new("a")], SubmitOptions::default()).await.unwrap()[0].job.id;
-    let resume = || JobAction::Resume { reason: None };
+    let resume = || ActionRequest::Resume { reason: None };
     let errors = [
         (there.act_strictly(&me, job, resume()).await, here.act_strictly(&me, job, resume()).await),
-        (there.act(&me, job, JobAction::Submit).await, here.act(&me, job, JobAction::Submit).await),
+        (there.act(&me, job, ActionRequest::Submit).await, here.act(&me, job, ActionRequest::Submit).await),
     ];
     for (there, here) in errors {
         assert_eq!(there.unwrap_err(), here.unwrap_err());
@@ -247,7 +247,7 @@ async fn operators_see_and_do_the_same_through_a_server() {
     assert_eq!(there.explain(&me, jobs[0].id()).await, here.explain(&me, jobs[0].id()).await);
     assert_eq!(there.stats(&me).await.unwrap().states, here.stats(&me).await.unwrap().states);
     assert_eq!(client.pauses().await.unwrap(), kept.pauses().await.unwrap());
-    let suspend = BulkAction::JobAction(JobAction::Suspend(Suspend::default()));
+    let suspend = BulkAction::Act(ActionRequest::Suspend(Suspend::default()));
     assert_eq!(there.bulk_dry_run(&me, &Filter::default()).await.unwrap(), 5);
     assert_eq!(there.bulk(&me, &Filter::default(), suspend).await.unwrap().changed, 5);
     let page = there.list(&me, windlass::store::query::list::ListRequest::default()).await.unwrap();

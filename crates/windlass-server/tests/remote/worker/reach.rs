@@ -41,7 +41,7 @@ async fn a_claim_brings_the_labels_of_its_job() {
     let handler = move |job: Greet, cx: Cx| {
         let seen = seen.clone();
         async move {
-            seen.send(cx.labels().clone()).await?;
+            seen.send(cx.metadata().clone()).await?;
             anyhow::Ok(job.name)
         }
     };

@@ -40,7 +40,7 @@ fn diagram() -> String {
     let mut arrows: BTreeMap<(JobState, JobState), Vec<&str>> = BTreeMap::new();
     for (action, froms, tos) in LIFECYCLE {
         // They lead from every state that is not final to the same end; their arrows would cover all others.
-        if matches!(action, Action::Cancel | Action::Expire) {
+        if matches!(action, JobAction::Cancel | JobAction::Expire) {
             continue;
         }
         for from in *froms {

@@ -6,7 +6,7 @@ use super::*;
 use crate::error::InvalidTransition;
 
 /// Event, state before, state after.
-type Step = (Action, JobState, JobState);
+type Step = (JobAction, JobState, JobState);
 
 /// The lifecycle as the model defines it, row by row. A change of the rule must be repeated here by hand.
 const MODEL: &str = "
@@ -280,5 +280,29 @@ fn a_changed_job_is_of_one_piece() {
             let has_ended = job.state == JobState::Running && next.state != JobState::Running;
             assert_eq!(change.attempt.is_some(), has_ended, "{what}");
         }
+    }
+}
+
+/// Model: one-state-machine. What a surface offers is what the state machine accepts.
+#[test]
+fn an_action_is_allowed_where_the_lifecycle_has_it() {
+    for state in JobState::ALL {
+        let is_live = !state.is_final();
+        assert_eq!(JobAction::Submit.is_allowed_in(state), state == JobState::Created, "{state}");
+        assert_eq!(JobAction::Resume.is_allowed_in(state), state == JobState::Suspended, "{state}");
+        assert_eq!(
+            JobAction::Suspend.is_allowed_in(state),
+            is_live && state != JobState::Suspended,
+            "{state}"
+        );
+        for action in [JobAction::Cancel, JobAction::Priority, JobAction::Patch, JobAction::Signal] {
+            assert_eq!(action.is_allowed_in(state), is_live, "{action} in {state}");
+        }
+        for action in [JobAction::Redrive, JobAction::Delete] {
+            assert_eq!(action.is_allowed_in(state), !is_live, "{action} in {state}");
+        }
+    }
+    for action in JobAction::ALL {
+        assert_eq!(action.as_str().parse(), Ok(action));
     }
 }

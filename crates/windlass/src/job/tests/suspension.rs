@@ -7,7 +7,7 @@ use crate::error::InvalidTransition;
 #[test]
 fn an_idle_only_suspension_leaves_a_running_job_alone() {
     let refused = transition(&running(), &suspend(SuspendMode::IdleOnly), at(1)).unwrap_err();
-    assert_eq!((refused.state, refused.action), (JobState::Running, Action::Suspend));
+    assert_eq!((refused.state, refused.action), (JobState::Running, JobAction::Suspend));
     assert_eq!(applied(&job(), &suspend(SuspendMode::IdleOnly), at(1)).state, JobState::Suspended);
 }
 
@@ -71,7 +71,7 @@ fn suspending_a_final_job_is_refused_in_every_mode() {
     let never_ran = applied(&job(), &cancel(), at(1));
     for mode in [SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive] {
         for job in [&done, &never_ran] {
-            let refused = InvalidTransition { state: job.state, action: Action::Suspend };
+            let refused = InvalidTransition { state: job.state, action: JobAction::Suspend };
             assert_eq!(transition(job, &suspend(mode), at(2)), Err(refused), "{mode:?}");
         }
     }

@@ -8,7 +8,7 @@ fn expired() -> Timestamp {
 }
 
 /// The name of what time brings now.
-fn action(job: &JobRecord, now: Timestamp) -> Option<Action> {
+fn action(job: &JobRecord, now: Timestamp) -> Option<JobAction> {
     timer(job, now, &Grace::default(), 0.5).map(|event| event.action())
 }
 
@@ -27,12 +27,12 @@ fn a_timer_fires_at_its_moment_and_not_before() {
     let retrying = applied(&under(running(), patient()), &fail(Category::Temporary), at(0));
     let parked = applied(&running(), &Event::Park { wait: Wait::Timer { until: at(10) } }, at(1));
     for (job, expected) in [
-        (delayed, Action::Due),
-        (retrying, Action::Due),
-        (parked, Action::Wake),
-        (leased(10, 20, 30), Action::LeaseExpired),
-        (leased(20, 10, 30), Action::Fail),
-        (leased(30, 20, 10), Action::Expire),
+        (delayed, JobAction::Due),
+        (retrying, JobAction::Due),
+        (parked, JobAction::Wake),
+        (leased(10, 20, 30), JobAction::LeaseExpired),
+        (leased(20, 10, 30), JobAction::Fail),
+        (leased(30, 20, 10), JobAction::Expire),
     ] {
         assert_eq!(acts_at(&job), Some(at(10)), "{expected}");
         assert_eq!(
@@ -59,24 +59,24 @@ fn a_deadline_is_a_timeout() {
 #[test]
 fn of_lease_deadline_and_lifetime_the_first_counts_however_late_it_is_seen() {
     let late = at(1000);
-    assert_eq!(action(&leased(10, 20, 30), late), Some(Action::LeaseExpired));
-    assert_eq!(action(&leased(20, 10, 30), late), Some(Action::Fail));
-    assert_eq!(action(&leased(20, 30, 10), late), Some(Action::Expire));
-    assert_eq!(action(&leased(10, 30, 20), late), Some(Action::LeaseExpired));
+    assert_eq!(action(&leased(10, 20, 30), late), Some(JobAction::LeaseExpired));
+    assert_eq!(action(&leased(20, 10, 30), late), Some(JobAction::Fail));
+    assert_eq!(action(&leased(20, 30, 10), late), Some(JobAction::Expire));
+    assert_eq!(action(&leased(10, 30, 20), late), Some(JobAction::LeaseExpired));
     // At the same moment: the deadline before the lease, both before the lifetime.
-    assert_eq!(action(&leased(10, 10, 30), late), Some(Action::Fail));
-    assert_eq!(action(&leased(10, 10, 10), late), Some(Action::Fail));
-    assert_eq!(action(&leased(10, 20, 10), late), Some(Action::LeaseExpired));
+    assert_eq!(action(&leased(10, 10, 30), late), Some(JobAction::Fail));
+    assert_eq!(action(&leased(10, 10, 10), late), Some(JobAction::Fail));
+    assert_eq!(action(&leased(10, 20, 10), late), Some(JobAction::LeaseExpired));
 }
 
 /// Model: lifetime. A job that could only run when its lifetime is over does not run.
 #[test]
 fn a_lifetime_that_ends_with_the_delay_wins() {
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = expired());
-    assert_eq!((acts_at(&delayed), action(&delayed, expired())), (Some(expired()), Some(Action::Expire)));
+    assert_eq!((acts_at(&delayed), action(&delayed, expired())), (Some(expired()), Some(JobAction::Expire)));
     let wait = Wait::Signal { name: "go".into(), step: "go".into(), until: Some(expired()) };
     let parked = applied(&running(), &Event::Park { wait }, at(1));
-    assert_eq!(action(&parked, expired()), Some(Action::Expire));
+    assert_eq!(action(&parked, expired()), Some(JobAction::Expire));
 }
 
 /// Model: lifetime. Every state but suspended and the final ones ends with the lifetime.
@@ -85,7 +85,7 @@ fn a_lifetime_ends_every_job_that_is_not_suspended_or_final() {
     for state in JobState::ALL {
         let job = with(idle(state), |job| job.run_at = expired().plus(HOUR));
         let ends = !state.is_final() && state != JobState::Suspended;
-        assert_eq!(action(&job, expired()), ends.then_some(Action::Expire), "{state}");
+        assert_eq!(action(&job, expired()), ends.then_some(JobAction::Expire), "{state}");
         assert_eq!(acts_at(&job), ends.then_some(expired()), "{state}");
         if ends {
             let dead = applied(&job, &Event::Expire, expired());
@@ -143,7 +143,7 @@ fn a_job_that_is_not_started_in_time_fails() {
         (Category::Resource, Some("start_deadline_exceeded"))
     );
     let short_lived = with(job, |job| job.expires_at = at(30));
-    assert_eq!(action(&short_lived, at(100)), Some(Action::Expire));
+    assert_eq!(action(&short_lived, at(100)), Some(JobAction::Expire));
 }
 
 /// The limit is for the first start alone, and counts from when the job can be claimed.

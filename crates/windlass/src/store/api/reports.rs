@@ -5,7 +5,7 @@ use crate::error::{ActError, StoreError, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob, Seq, Spec};
 use crate::store::Store;
 use crate::store::caller::Caller;
-use crate::store::command::actions::{self, JobAction};
+use crate::store::command::actions::{self, ActionRequest};
 use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::{self, Redrive};
 use crate::store::command::submit::{self, Receipt, SubmitOptions};
@@ -78,7 +78,7 @@ impl Store {
         &self,
         caller: &Caller,
         id: JobId,
-        act: JobAction,
+        act: ActionRequest,
         options: ActOptions,
     ) -> Result<ActionSnapshot, ActError> {
         let caller = caller.clone();

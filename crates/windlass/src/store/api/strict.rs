@@ -4,7 +4,7 @@ use crate::error::ActError;
 use crate::job::{JobState, QueueName};
 use crate::store::Store;
 use crate::store::caller::Caller;
-use crate::store::command::actions::JobAction;
+use crate::store::command::actions::ActionRequest;
 use crate::store::command::bulk::{BulkAction, BulkReport};
 use crate::store::command::pause::{Pause, Target};
 use crate::store::filter::Filter;
@@ -54,6 +54,6 @@ impl Store {
             is_suspended_by_pause: Some(true),
             ..Filter::default()
         };
-        self.bulk(caller, &filter, BulkAction::JobAction(JobAction::Resume { reason })).await
+        self.bulk(caller, &filter, BulkAction::Act(ActionRequest::Resume { reason })).await
     }
 }

@@ -10,9 +10,9 @@ use super::audit::RecordActor;
 use super::needed::needed_by;
 use super::precondition::{ActOptions, IfMatch};
 use crate::audit::AuditEvent;
-use crate::error::{ActError, InvalidTransition};
+use crate::error::ActError;
 use crate::job::{
-    Action, Event, JobId, JobMetadata, JobRecord, Priority, Seq, Spec, SuspendMode, Suspension, check_text,
+    Event, JobAction, JobId, JobMetadata, JobRecord, Priority, Seq, Spec, SuspendMode, Suspension, check_text,
 };
 use crate::limits;
 use crate::store::caller::Caller;
@@ -65,8 +65,8 @@ impl Suspend {
 
 /// An action on a job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum JobAction {
-    /// Release a held job.
+pub enum ActionRequest {
+    /// Submit a job that was created on hold.
     Submit,
     /// Suspend the job.
     Suspend(Suspend),
@@ -104,7 +104,7 @@ pub(crate) fn act(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
-    act: &JobAction,
+    act: &ActionRequest,
 ) -> Result<ActionReport, ActError> {
     act_with(tx, caller, id, act, &ActOptions::default())
 }
@@ -114,7 +114,7 @@ pub(crate) fn act_with(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
-    act: &JobAction,
+    act: &ActionRequest,
     options: &ActOptions,
 ) -> Result<ActionReport, ActError> {
     let acted = do_if_matched(tx, caller, id, act, &options.if_match)?;
@@ -128,7 +128,7 @@ fn do_if_matched(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
-    act: &JobAction,
+    act: &ActionRequest,
     if_match: &IfMatch,
 ) -> Result<ActionReport, ActError> {
     check(act)?;
@@ -139,11 +139,11 @@ fn do_if_matched(
     Ok(ActionReport { job, is_changed })
 }
 
-fn check(act: &JobAction) -> Result<(), ActError> {
+fn check(act: &ActionRequest) -> Result<(), ActError> {
     let reason = match act {
-        JobAction::Suspend(suspend) => suspend.reason.as_deref(),
-        JobAction::Resume { reason } | JobAction::Cancel { reason } => reason.as_deref(),
-        JobAction::Submit | JobAction::Priority(_) | JobAction::Patch(_) => None,
+        ActionRequest::Suspend(suspend) => suspend.reason.as_deref(),
+        ActionRequest::Resume { reason } | ActionRequest::Cancel { reason } => reason.as_deref(),
+        ActionRequest::Submit | ActionRequest::Priority(_) | ActionRequest::Patch(_) => None,
     };
     Ok(check_text("reason", reason, limits::REASON_CHARS_MAX)?)
 }
@@ -153,12 +153,12 @@ pub(crate) fn do_to(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     job: &JobRecord,
-    act: &JobAction,
+    act: &ActionRequest,
 ) -> Result<bool, ActError> {
     let (seq, now) = (job.seq, tx.now);
     match act {
-        JobAction::Submit => Ok(tx.apply(seq, &Event::Submit, &RecordActor::caller(caller, None))??),
-        JobAction::Suspend(suspend) => {
+        ActionRequest::Submit => Ok(tx.apply(seq, &Event::Submit, &RecordActor::caller(caller, None))??),
+        ActionRequest::Suspend(suspend) => {
             let suspension = Suspension {
                 by: caller.id.clone(),
                 reason: suspend.reason.clone(),
@@ -170,14 +170,14 @@ pub(crate) fn do_to(
             let cause = RecordActor::caller(caller, suspend.reason.as_deref());
             Ok(tx.apply(seq, &Event::Suspend { suspension }, &cause)??)
         }
-        JobAction::Resume { reason } => {
+        ActionRequest::Resume { reason } => {
             let is_changed =
                 tx.apply(seq, &Event::Resume, &RecordActor::caller(caller, reason.as_deref()))??;
             tx.deliver_signal(seq)?;
             tx.apply_due_timers(seq)?;
             Ok(is_changed)
         }
-        JobAction::Cancel { reason } => {
+        ActionRequest::Cancel { reason } => {
             let message = match reason {
                 Some(reason) => format!("cancelled by {}: {reason}", caller.id),
                 None => format!("cancelled by {}", caller.id),
@@ -185,8 +185,8 @@ pub(crate) fn do_to(
             let cause = RecordActor::caller(caller, reason.as_deref());
             Ok(tx.apply(seq, &Event::Cancel { message }, &cause)??)
         }
-        JobAction::Priority(priority) => set_priority(tx, caller, seq, *priority),
-        JobAction::Patch(patch) => self::patch(tx, caller, job, patch),
+        ActionRequest::Priority(priority) => set_priority(tx, caller, seq, *priority),
+        ActionRequest::Patch(patch) => self::patch(tx, caller, job, patch),
     }
 }
 
@@ -197,9 +197,7 @@ fn set_priority(
     priority: Priority,
 ) -> Result<bool, ActError> {
     let Some(before) = tx.job(seq)?.cloned() else { return Ok(false) };
-    if before.state.is_final() {
-        return Err(InvalidTransition { state: before.state, action: Action::Prioritise }.into());
-    }
+    JobAction::Priority.check(before.state)?;
     if before.priority == priority {
         return Ok(false);
     }
@@ -226,9 +224,7 @@ fn set_priority(
 }
 
 fn patch(tx: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) -> Result<bool, ActError> {
-    if job.state.is_final() {
-        return Err(InvalidTransition { state: job.state, action: Action::Patch }.into());
-    }
+    JobAction::Patch.check(job.state)?;
     let Some(spec) = tx.spec(job.seq)? else { return Err(ActError::NotFound(job.id)) };
     let labels = JobMetadata {
         tags: patch.tags.clone().unwrap_or_else(|| spec.labels.tags.clone()),
@@ -267,9 +263,7 @@ pub(crate) fn delete(
 ) -> Result<(), ActError> {
     let job = tx.managed(caller, id)?;
     if_match.check(tx, &job)?;
-    if !job.state.is_final() {
-        return Err(InvalidTransition { state: job.state, action: Action::Delete }.into());
-    }
+    JobAction::Delete.check(job.state)?;
     // Timer effects on the job are kept, whether or not it may be deleted.
     tx.begin();
     if let Some(by) = needed_by(tx, &job)? {
@@ -300,12 +294,12 @@ impl WriteTx<'_> {
 }
 
 /// Returns an error if a suspend or resume found the job already in the requested state; for strict callers.
-pub fn require_change(acted: &ActionReport, act: &JobAction) -> Result<(), ActError> {
+pub fn require_change(acted: &ActionReport, act: &ActionRequest) -> Result<(), ActError> {
     match act {
-        JobAction::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
+        ActionRequest::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
             Err(ActError::AlreadySuspended(acted.job.id))
         }
-        JobAction::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),
+        ActionRequest::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::actions::{self, JobAction};
+use super::actions::{self, ActionRequest};
 use super::needed::has_looked_at_enough;
 use super::precondition::IfMatch;
 use super::redrive::{self, Redrive};
@@ -20,7 +20,7 @@ use crate::store::tx::write_tx::WriteTx;
 #[derive(Debug, Clone, PartialEq)]
 pub enum BulkAction {
     /// An action on a single job.
-    JobAction(JobAction),
+    Act(ActionRequest),
     /// Submit a copy as a new job.
     Redrive(Redrive),
     /// Delete the job.
@@ -150,7 +150,7 @@ fn act_on_job(
     action: &BulkAction,
 ) -> Result<Option<bool>, StoreError> {
     let result = match action {
-        BulkAction::JobAction(act) => actions::act(tx, caller, id, act).map(|acted| acted.is_changed),
+        BulkAction::Act(act) => actions::act(tx, caller, id, act).map(|acted| acted.is_changed),
         BulkAction::Redrive(how) => redrive::redrive(tx, caller, id, *how, &IfMatch::any()).map(|_| true),
         BulkAction::Delete => actions::delete(tx, caller, id, &IfMatch::any()).map(|()| true),
     };

@@ -94,8 +94,8 @@ impl Claimed {
         self.spec.payload.bytes.len() + saved.sum::<usize>()
     }
 
-    /// The job's ticket, if tickets are enabled. The store has already verified it; workers can verify it themselves
-    ///.
+    /// The job's ticket, if tickets are enabled. The store has already verified it; workers can verify it
+    /// themselves.
     pub fn ticket(&self) -> Option<&Ticket> {
         self.job.details.ticket.as_deref()
     }

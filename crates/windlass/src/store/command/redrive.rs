@@ -10,7 +10,9 @@ use super::precondition::IfMatch;
 use super::submit::{TooDeep, too_deep, unique_holder};
 use crate::audit::AuditEvent;
 use crate::error::{ActError, InvalidTransition, StoreError};
-use crate::job::{Action, Event, JobFlags, JobId, JobRecord, RareFields, Seq, Spec, Transition, transition};
+use crate::job::{
+    Event, JobAction, JobFlags, JobId, JobRecord, RareFields, Seq, Spec, Transition, transition,
+};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind};
@@ -35,9 +37,7 @@ pub(crate) fn redrive(
 ) -> Result<JobRecord, ActError> {
     let old = tx.managed(caller, id)?;
     if_match.check(tx, &old)?;
-    if !old.state.is_final() {
-        return Err(InvalidTransition { state: old.state, action: Action::Redrive }.into());
-    }
+    JobAction::Redrive.check(old.state)?;
     if let Some(successor) = old.details.superseded_by.filter(|_| how.only_once) {
         return Err(ActError::AlreadyRedriven { id, successor });
     }
@@ -56,7 +56,7 @@ pub(crate) fn redrive(
         copy_checkpoints(tx, &old, &mut held)?;
     }
     let Ok(Transition::Changed(change)) = transition(&held, &Event::Submit, tx.now) else {
-        return Err(InvalidTransition { state: held.state, action: Action::Redrive }.into());
+        return Err(InvalidTransition { state: held.state, action: JobAction::Redrive }.into());
     };
     let new = change.job;
     let cause = RecordActor::caller(caller, None);

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::audit::RecordActor;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, FieldProblem, Invalid, InvalidTransition, StoreError, WorkError};
-use crate::job::{Action, Event, JobId, JobRecord, JobState, Seq, Wait};
+use crate::error::{ActError, FieldProblem, Invalid, StoreError, WorkError};
+use crate::job::{Event, JobAction, JobId, JobRecord, JobState, Seq, Wait};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite};
@@ -26,9 +26,7 @@ pub(crate) fn signal(
         return Err(Invalid::new("value", problem).into());
     }
     let mut job = tx.managed(caller, id)?;
-    if job.state.is_final() {
-        return Err(InvalidTransition { state: job.state, action: Action::Signal }.into());
-    }
+    JobAction::Signal.check(job.state)?;
     let limit = limits::SIGNALS_KEPT_MAX;
     let kept = JobDataQuery { seq: job.seq, kind: JobDataKind::Signal, name: None, above: None, limit };
     if job.details.signals > 0 && tx.db()?.job_data(kept)?.len() >= limit {

@@ -44,8 +44,8 @@ impl PartialTimeouts {
     }
 }
 
-/// How long jobs are kept after they ended, by final state. Values that are not set follow the queue, then the server
-///.
+/// How long jobs are kept after they ended, by final state. Values that are not set follow the queue,
+/// then the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {

@@ -13,7 +13,7 @@ use super::submission::Submission;
 use super::text::{Span, encoded};
 use crate::error::{ActError, FieldProblem, Invalid, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob};
-use crate::store::command::actions::{ActionReport, JobAction, Patch, Suspend};
+use crate::store::command::actions::{ActionReport, ActionRequest, Patch, Suspend};
 use crate::store::command::attempt_writes::check_step;
 use crate::store::command::bulk::{BulkAction, BulkReport};
 use crate::store::command::precondition::{ActOptions, IfMatch};
@@ -87,12 +87,12 @@ impl Remote {
     pub(crate) async fn act(
         &self,
         id: JobId,
-        act: JobAction,
+        act: ActionRequest,
         options: ActOptions,
     ) -> Result<ActionReport, ActError> {
         let call = to_call(id, &act).if_match(&options.if_match);
         // Only these two have a strict variant.
-        let has_strict_form = matches!(act, JobAction::Suspend(_) | JobAction::Resume { .. });
+        let has_strict_form = matches!(act, ActionRequest::Suspend(_) | ActionRequest::Resume { .. });
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
         let shown: ShownJob =
             self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
@@ -150,17 +150,17 @@ impl Remote {
     }
 }
 
-fn to_call(id: JobId, act: &JobAction) -> Call {
+fn to_call(id: JobId, act: &ActionRequest) -> Call {
     let post = |verb: &str, body: Value| Call::post(format!("/jobs/{id}/{verb}")).json(&body);
     match act {
-        JobAction::Submit => post("submit", json!({})),
-        JobAction::Suspend(Suspend { mode, reason, expires }) => {
+        ActionRequest::Submit => post("submit", json!({})),
+        ActionRequest::Suspend(Suspend { mode, reason, expires }) => {
             post("suspend", given(json!({"mode": mode, "reason": reason, "expires": expires.map(Span)})))
         }
-        JobAction::Resume { reason } => post("resume", given(json!({"reason": reason}))),
-        JobAction::Cancel { reason } => post("cancel", given(json!({"reason": reason}))),
-        JobAction::Priority(priority) => post("priority", json!({"value": priority})),
-        JobAction::Patch(patch) => Call::patch(format!("/jobs/{id}")).json(&patch_body(patch)),
+        ActionRequest::Resume { reason } => post("resume", given(json!({"reason": reason}))),
+        ActionRequest::Cancel { reason } => post("cancel", given(json!({"reason": reason}))),
+        ActionRequest::Priority(priority) => post("priority", json!({"value": priority})),
+        ActionRequest::Patch(patch) => Call::patch(format!("/jobs/{id}")).json(&patch_body(patch)),
     }
 }
 
@@ -193,21 +193,21 @@ fn bulk_body(action: &BulkAction) -> Result<Map<String, Value>, ActError> {
         ActError::Invalid(Invalid::new("action", problem))
     };
     let body = match action {
-        BulkAction::JobAction(JobAction::Suspend(Suspend { mode, reason, expires: None })) => {
+        BulkAction::Act(ActionRequest::Suspend(Suspend { mode, reason, expires: None })) => {
             json!({"action": "suspend", "mode": mode, "reason": reason})
         }
-        BulkAction::JobAction(JobAction::Resume { reason }) => json!({"action": "resume", "reason": reason}),
-        BulkAction::JobAction(JobAction::Cancel { reason }) => json!({"action": "cancel", "reason": reason}),
-        BulkAction::JobAction(JobAction::Priority(priority)) => {
+        BulkAction::Act(ActionRequest::Resume { reason }) => json!({"action": "resume", "reason": reason}),
+        BulkAction::Act(ActionRequest::Cancel { reason }) => json!({"action": "cancel", "reason": reason}),
+        BulkAction::Act(ActionRequest::Priority(priority)) => {
             json!({"action": "priority", "value": priority})
         }
         BulkAction::Redrive(Redrive { reset_checkpoints: false, only_once: false }) => {
             json!({"action": "redrive"})
         }
         BulkAction::Delete => json!({"action": "delete"}),
-        BulkAction::JobAction(JobAction::Suspend(_)) => return Err(unknown("suspending for a time")),
-        BulkAction::JobAction(JobAction::Submit) => return Err(unknown("submitting held jobs")),
-        BulkAction::JobAction(JobAction::Patch(_)) => return Err(unknown("changing labels")),
+        BulkAction::Act(ActionRequest::Suspend(_)) => return Err(unknown("suspending for a time")),
+        BulkAction::Act(ActionRequest::Submit) => return Err(unknown("submitting held jobs")),
+        BulkAction::Act(ActionRequest::Patch(_)) => return Err(unknown("changing labels")),
         BulkAction::Redrive(_) => return Err(unknown("redriving from the first step, or only once")),
     };
     match given(body) {

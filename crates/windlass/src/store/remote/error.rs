@@ -12,7 +12,7 @@ use crate::error::{
     ActError, FieldProblem, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError,
     WorkError,
 };
-use crate::job::{Action, JobId, JobState, NeededBy, ScheduleName, WorkerId};
+use crate::job::{JobId, JobState, NeededBy, ScheduleName, WorkerId};
 use crate::limits;
 use crate::store::caller::{Permission, Role};
 
@@ -207,12 +207,10 @@ impl ErrorResponse {
         if self.code != "state_conflict" {
             return None;
         }
-        let action = match self.text("action")? {
-            // Its name in paths and bulk actions.
-            "priority" => Action::Prioritise,
-            word => Action::ALL.into_iter().find(|action| action.as_str() == word)?,
-        };
-        Some(InvalidTransition { state: self.text("state")?.parse::<JobState>().ok()?, action })
+        Some(InvalidTransition {
+            state: self.text("state")?.parse().ok()?,
+            action: self.text("action")?.parse().ok()?,
+        })
     }
 }
 

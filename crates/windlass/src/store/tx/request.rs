@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     Urgent,
     /// Claims up to this many jobs.
     Claim(usize),
-    /// Reads these jobs.
+    /// Names these jobs, so that the engine can read them ahead.
     About(Vec<JobId>),
     /// Anything else.
     Ordinary,

@@ -94,7 +94,7 @@ async fn lifetimes_and_pruning_wait_after_a_start_with_a_jump(on: On) {
     let t = Node::new(on);
     let queued = t.submit(vec![new_job("email.send"); 5]).await;
     t.store
-        .act(&t.me, queued[0], windlass::store::command::actions::JobAction::Cancel { reason: None })
+        .act(&t.me, queued[0], windlass::store::command::actions::ActionRequest::Cancel { reason: None })
         .await
         .unwrap();
     t.step(8 * DAY_MS);

@@ -230,7 +230,7 @@ async fn a_key_does_not_own_what_another_of_its_name_submitted(t: &Fixture) {
     let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     t.store.revoke_key(&t.me, old).await.unwrap();
     let after = enter(t, &secret).await.expect("the key is good");
-    let cancel = windlass::store::command::actions::JobAction::Cancel { reason: None };
+    let cancel = windlass::store::command::actions::ActionRequest::Cancel { reason: None };
     let refused = t.store.act(&after, receipts[0].job.id, cancel.clone()).await.unwrap_err();
     assert!(matches!(refused, ActError::Forbidden(_)), "{refused}");
     assert!(t.store.act(&before, receipts[0].job.id, cancel).await.unwrap().is_changed);

@@ -9,7 +9,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{Failure, JobState, JobType, NewJob, Priority, SuspendMode};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::documents::config::{QueueSettings, TypeSettings};
@@ -103,7 +103,7 @@ async fn each_queue_keeps_as_much_as_its_level_says(t: &Fixture) {
         t.advance(secs(2));
         t.claim_one(worker).await;
         let aggressive = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-        t.act(id, JobAction::Suspend(aggressive)).await;
+        t.act(id, ActionRequest::Suspend(aggressive)).await;
         t.resume(id).await;
         let claimed = t.claim_one(worker).await;
         t.complete(worker, &claimed).await;
@@ -130,8 +130,8 @@ async fn every_final_state_is_kept_once_by_default(t: &Fixture) {
 async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
     let placed = t.placed(JobState::Delayed).await;
     let reason = Some("too early".to_owned());
-    t.act(placed.id, JobAction::Suspend(Suspend { reason, ..Suspend::default() })).await;
-    t.act(placed.id, JobAction::Resume { reason: Some("now".into()) }).await;
+    t.act(placed.id, ActionRequest::Suspend(Suspend { reason, ..Suspend::default() })).await;
+    t.act(placed.id, ActionRequest::Resume { reason: Some("now".into()) }).await;
     t.suspend(placed.id).await;
     t.resume(placed.id).await;
     // The new state is recorded beside what the model names: without it the audit trail of a job could not be replayed
@@ -158,8 +158,8 @@ async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
 /// Model: audit-trail, changing-priority
 async fn a_change_of_priority_says_who_and_from_what_to_what(t: &Fixture) {
     let job = t.submit(new_job("report")).await;
-    t.act(job.id, JobAction::Priority(Priority::CRITICAL)).await;
-    t.act(job.id, JobAction::Priority(Priority::CRITICAL)).await;
+    t.act(job.id, ActionRequest::Priority(Priority::CRITICAL)).await;
+    t.act(job.id, ActionRequest::Priority(Priority::CRITICAL)).await;
     let contexts: Vec<Value> = t.trail().await.iter().map(context).collect();
     let job_id = job.id.to_string();
     let expected =
@@ -173,7 +173,7 @@ async fn a_record_names_its_actor_tenant_and_trace(t: &Fixture) {
     let id =
         t.store.submit(&olga, vec![new_job("report")], SubmitOptions::default()).await.unwrap()[0].job.id;
     t.store
-        .act(&olga, id, JobAction::Suspend(Suspend { expires: Some(secs(5)), ..Suspend::default() }))
+        .act(&olga, id, ActionRequest::Suspend(Suspend { expires: Some(secs(5)), ..Suspend::default() }))
         .await
         .unwrap();
     t.advance(secs(5));
@@ -195,7 +195,7 @@ async fn records_are_numbered_without_gaps_and_read_in_pages(t: &Fixture) {
     let many = limits::PAGE_RECORDS_MAX + 5;
     let jobs = t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
     let all = windlass::store::filter::Filter::default();
-    let cancel = windlass::store::command::bulk::BulkAction::JobAction(JobAction::Cancel { reason: None });
+    let cancel = windlass::store::command::bulk::BulkAction::Act(ActionRequest::Cancel { reason: None });
     t.store.bulk(&t.me, &all, cancel).await.unwrap();
     let trail = t.trail().await;
     let numbers: Vec<u64> = trail.iter().map(|record| record.seq).collect();
@@ -221,9 +221,9 @@ async fn each_filter_finds_its_records_and_all_of_them_together_too(t: &Fixture)
     for who in [&ann, &bob] {
         let id =
             t.store.submit(who, vec![new_job("report")], SubmitOptions::default()).await.unwrap()[0].job.id;
-        t.store.act(who, id, JobAction::Suspend(Suspend::default())).await.unwrap();
+        t.store.act(who, id, ActionRequest::Suspend(Suspend::default())).await.unwrap();
         t.advance(secs(10));
-        t.store.act(&t.me, id, JobAction::Resume { reason: None }).await.unwrap();
+        t.store.act(&t.me, id, ActionRequest::Resume { reason: None }).await.unwrap();
         jobs.push(id);
     }
     let trail = t.trail().await;

@@ -99,7 +99,7 @@ async fn a_feed_hears_of_other_processes() {
         let job =
             other.submit(&me, vec![new_job("email.send")], SubmitOptions::default()).await.unwrap().remove(0);
         other
-            .act(&me, job.job.id, windlass::store::command::actions::JobAction::Cancel { reason: None })
+            .act(&me, job.job.id, windlass::store::command::actions::ActionRequest::Cancel { reason: None })
             .await
             .unwrap();
         let heard = tokio::time::timeout(Duration::from_secs(20), feed.next()).await;

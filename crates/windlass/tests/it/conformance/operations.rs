@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use windlass::audit::AuditEvent;
 use windlass::error::{ActError, InvalidTransition};
-use windlass::job::{Action, AttemptOutcome, JobId, JobState, NewJob, Priority};
+use windlass::job::{AttemptOutcome, JobAction, JobId, JobState, NewJob, Priority};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::redrive::Redrive;
@@ -36,12 +36,12 @@ on_every_engine!(
     a_submitter_manages_its_own_jobs_only,
 );
 
-fn cancel() -> JobAction {
-    JobAction::Cancel { reason: Some("not needed".into()) }
+fn cancel() -> ActionRequest {
+    ActionRequest::Cancel { reason: Some("not needed".into()) }
 }
 
 /// Asserts that an action is refused by the state machine and leaves no trace.
-async fn is_refused(t: &Fixture, id: JobId, act: JobAction, action: Action) {
+async fn is_refused(t: &Fixture, id: JobId, act: ActionRequest, action: JobAction) {
     let before = t.picture(id).await;
     let state = t.state(id).await;
     let refused = t.store.act(&t.me, id, act).await;
@@ -51,7 +51,7 @@ async fn is_refused(t: &Fixture, id: JobId, act: JobAction, action: Action) {
 }
 
 /// Asserts that an action finds the job as asked and leaves no trace.
-async fn is_unchanged(t: &Fixture, id: JobId, act: JobAction) {
+async fn is_unchanged(t: &Fixture, id: JobId, act: ActionRequest) {
     let before = t.picture(id).await;
     assert!(!t.act(id, act.clone()).await.is_changed, "{act:?}");
     assert_eq!(t.picture(id).await, before);
@@ -79,7 +79,7 @@ async fn cancelling_twice_changes_nothing_and_other_ends_are_refused(t: &Fixture
     let cancelled = t.placed(JobState::Cancelled).await.id;
     is_unchanged(t, cancelled, cancel()).await;
     for state in [JobState::Completed, JobState::Failed, JobState::DeadLetter] {
-        is_refused(t, t.placed(state).await.id, cancel(), Action::Cancel).await;
+        is_refused(t, t.placed(state).await.id, cancel(), JobAction::Cancel).await;
     }
 }
 
@@ -100,29 +100,29 @@ async fn cancelling_a_running_job_fences_its_worker_off(t: &Fixture) {
 async fn a_held_job_is_submitted_once(t: &Fixture) {
     let placed = t.placed(JobState::Created).await;
     assert!(t.claim(placed.worker, 1).await.is_empty());
-    assert_eq!(t.act(placed.id, JobAction::Submit).await.job.state, JobState::Scheduled);
-    is_refused(t, placed.id, JobAction::Submit, Action::Submit).await;
+    assert_eq!(t.act(placed.id, ActionRequest::Submit).await.job.state, JobState::Scheduled);
+    is_refused(t, placed.id, ActionRequest::Submit, JobAction::Submit).await;
     assert_eq!(t.claim_one(placed.worker).await.job.id, placed.id);
     let delayed = t.submit(NewJob { hold: true, delay: Some(secs(60)), ..new_job("report") }).await;
-    assert_eq!(t.act(delayed.id, JobAction::Submit).await.job.state, JobState::Delayed);
+    assert_eq!(t.act(delayed.id, ActionRequest::Submit).await.job.state, JobState::Delayed);
 }
 
 /// Model: changing-priority
 async fn a_priority_counts_for_the_next_claim_and_the_same_one_is_no_change(t: &Fixture) {
     let jobs = t.submit_all(vec![new_job("report"), new_job("report")]).await;
     let second = jobs[1].job.id;
-    let acted = t.act(second, JobAction::Priority(Priority::HIGH)).await;
+    let acted = t.act(second, ActionRequest::Priority(Priority::HIGH)).await;
     assert!(acted.is_changed);
     assert_eq!(acted.job.details.priority_updated_at, Some(t.now()));
-    is_unchanged(t, second, JobAction::Priority(Priority::HIGH)).await;
+    is_unchanged(t, second, ActionRequest::Priority(Priority::HIGH)).await;
     assert_eq!(t.events_of(second).await, [AuditEvent::PriorityUpdated]);
     let worker = t.worker().await;
     assert_eq!(t.claim_one(worker).await.job.id, second);
     for state in JobState::ALL {
         let placed = t.placed(state).await;
-        let act = JobAction::Priority(Priority::CRITICAL);
+        let act = ActionRequest::Priority(Priority::CRITICAL);
         if state.is_final() {
-            is_refused(t, placed.id, act, Action::Prioritise).await;
+            is_refused(t, placed.id, act, JobAction::Priority).await;
         } else {
             let acted = t.act(placed.id, act).await;
             assert_eq!((acted.job.priority, acted.job.state), (Priority::CRITICAL, state));
@@ -142,16 +142,16 @@ async fn labels_can_be_changed_until_the_end(t: &Fixture) {
         correlation_id: Some(Some("order-7".into())),
         callback_url: Some(Some("https://example.com/done".into())),
     };
-    assert!(t.act(id, JobAction::Patch(patch.clone())).await.is_changed);
+    assert!(t.act(id, ActionRequest::Patch(patch.clone())).await.is_changed);
     let found = t.get(id).await;
     assert_eq!((found.spec.labels.tags, found.job.priority), (tags, Priority::LOW));
     assert_eq!(found.spec.labels.correlation_id.as_deref(), Some("order-7"));
     assert!(found.job.has.callback);
     assert_eq!(t.events_of(id).await, [AuditEvent::Patched, AuditEvent::PriorityUpdated]);
-    is_unchanged(t, id, JobAction::Patch(patch.clone())).await;
-    is_unchanged(t, id, JobAction::Patch(Patch::default())).await;
+    is_unchanged(t, id, ActionRequest::Patch(patch.clone())).await;
+    is_unchanged(t, id, ActionRequest::Patch(Patch::default())).await;
     // What is not named stays; what is named as nothing is cleared.
-    t.act(id, JobAction::Patch(Patch { callback_url: Some(None), ..Patch::default() })).await;
+    t.act(id, ActionRequest::Patch(Patch { callback_url: Some(None), ..Patch::default() })).await;
     let labels = t.get(id).await.spec.labels;
     assert_eq!((labels.callback_url, labels.correlation_id.as_deref()), (None, Some("order-7")));
     let with_tag = async |value: &str| {
@@ -160,7 +160,7 @@ async fn labels_can_be_changed_until_the_end(t: &Fixture) {
     };
     assert_eq!((with_tag("blue").await, with_tag("red").await), (0, 1));
     for state in JobState::FINAL {
-        is_refused(t, t.placed(state).await.id, JobAction::Patch(patch.clone()), Action::Patch).await;
+        is_refused(t, t.placed(state).await.id, ActionRequest::Patch(patch.clone()), JobAction::Patch).await;
     }
 }
 
@@ -181,12 +181,15 @@ async fn labels_beyond_their_limits_change_nothing(t: &Fixture) {
         Patch { callback_url: Some(Some(long(limits::CALLBACK_URL_CHARS_MAX))), ..Patch::default() },
     ];
     for patch in bad {
-        let refused = t.store.act(&t.me, id, JobAction::Patch(patch)).await;
+        let refused = t.store.act(&t.me, id, ActionRequest::Patch(patch)).await;
         assert!(matches!(refused, Err(ActError::Invalid(_))), "{refused:?}");
     }
     for act in [
-        JobAction::Cancel { reason: Some(long(limits::REASON_CHARS_MAX)) },
-        JobAction::Suspend(Suspend { reason: Some(long(limits::REASON_CHARS_MAX)), ..Suspend::default() }),
+        ActionRequest::Cancel { reason: Some(long(limits::REASON_CHARS_MAX)) },
+        ActionRequest::Suspend(Suspend {
+            reason: Some(long(limits::REASON_CHARS_MAX)),
+            ..Suspend::default()
+        }),
     ] {
         assert!(matches!(t.store.act(&t.me, id, act).await, Err(ActError::Invalid(_))));
     }
@@ -200,7 +203,10 @@ async fn only_a_final_job_is_deleted_and_its_audit_stays(t: &Fixture) {
         let before = t.picture(placed.id).await;
         let deleted = t.store.delete(&t.me, placed.id).await;
         if !state.is_final() {
-            assert_eq!(deleted, Err(ActError::Refused(InvalidTransition { state, action: Action::Delete })));
+            assert_eq!(
+                deleted,
+                Err(ActError::Refused(InvalidTransition { state, action: JobAction::Delete }))
+            );
             assert_eq!(t.picture(placed.id).await, before);
             continue;
         }
@@ -230,12 +236,12 @@ async fn of_many_deletions_of_one_job_one_succeeds(t: &Fixture) {
 async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
     let nobody = JobId::from_bytes([7; 16]);
     let acts = [
-        JobAction::Submit,
-        JobAction::Suspend(Suspend::default()),
-        JobAction::Resume { reason: None },
+        ActionRequest::Submit,
+        ActionRequest::Suspend(Suspend::default()),
+        ActionRequest::Resume { reason: None },
         cancel(),
-        JobAction::Priority(Priority::HIGH),
-        JobAction::Patch(Patch::default()),
+        ActionRequest::Priority(Priority::HIGH),
+        ActionRequest::Patch(Patch::default()),
     ];
     for act in acts {
         assert_eq!(t.store.act(&t.me, nobody, act).await, Err(ActError::NotFound(nobody)));
@@ -252,13 +258,14 @@ async fn a_submitter_manages_its_own_jobs_only(t: &Fixture) {
     let id = submitted[0].job.id;
     assert_eq!(submitted[0].job.lane.tenant, tenant("blue"));
     let before = t.picture(id).await;
-    for act in [cancel(), JobAction::Suspend(Suspend::default()), JobAction::Priority(Priority::HIGH)] {
+    for act in [cancel(), ActionRequest::Suspend(Suspend::default()), ActionRequest::Priority(Priority::HIGH)]
+    {
         let refused = t.store.act(&bob, id, act).await;
         assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
     }
     assert!(matches!(t.store.signal(&bob, id, "go", b"1".to_vec()).await, Err(ActError::Forbidden(_))));
     assert_eq!(t.picture(id).await, before);
-    assert!(t.store.act(&ann, id, JobAction::Priority(Priority::HIGH)).await.unwrap().is_changed);
+    assert!(t.store.act(&ann, id, ActionRequest::Priority(Priority::HIGH)).await.unwrap().is_changed);
     t.store.act(&ann, id, cancel()).await.unwrap();
     assert!(matches!(t.store.delete(&bob, id).await, Err(ActError::Forbidden(_))));
     assert!(matches!(t.store.redrive(&bob, id, Redrive::default()).await, Err(ActError::Forbidden(_))));

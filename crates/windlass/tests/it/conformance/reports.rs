@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::job::{Dependency, JobMetadata, JobState, NewJob};
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
@@ -43,7 +43,7 @@ fn strict() -> ActOptions {
 /// Model: repeated-actions, writable-fields, final-states
 async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     let id = t.submit(new_job("email.send")).await.id;
-    let suspend = || JobAction::Suspend(Suspend::default());
+    let suspend = || ActionRequest::Suspend(Suspend::default());
     let done = t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap();
     assert!(done.is_changed);
     assert_eq!(
@@ -53,7 +53,8 @@ async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     assert!(!t.store.act_shown(&t.me, id, suspend(), ActOptions::default()).await.unwrap().is_changed);
     t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap_err();
     let patch = Patch { correlation_id: Some(Some("new".into())), ..Patch::default() };
-    let patched = t.store.act_shown(&t.me, id, JobAction::Patch(patch), ActOptions::default()).await.unwrap();
+    let patched =
+        t.store.act_shown(&t.me, id, ActionRequest::Patch(patch), ActOptions::default()).await.unwrap();
     assert_eq!(patched.snapshot.spec.labels.correlation_id.as_deref(), Some("new"));
     t.cancel(id).await;
     let again = t.store.redrive_shown(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();

@@ -13,7 +13,7 @@ use windlass::job::{JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
@@ -184,7 +184,7 @@ async fn end_all(
 async fn delete_all(store: &Store, jobs: &Kept) {
     for (id, _) in jobs {
         store
-            .act(&Caller::local(), *id, JobAction::Cancel { reason: None })
+            .act(&Caller::local(), *id, ActionRequest::Cancel { reason: None })
             .await
             .expect("a cancellation fits");
         store.delete(&Caller::local(), *id).await.expect("a deletion fits");

@@ -9,7 +9,7 @@ use windlass::job::{Dependency, Failure, GroupStrategy, JobId, NewJob, Payload, 
 use windlass::schedule::ScheduleSpec;
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
@@ -107,7 +107,7 @@ async fn work(store: &Store, worker: WorkerId) -> (Claimed, JobId) {
     ];
     store.note(&me, hand(&claimed), notes).await.unwrap();
     finish(store, worker, &claimed, Outcome::Failed(Failure::temporary("busy"))).await;
-    store.act(&me, first, JobAction::Suspend(Suspend::default())).await.unwrap();
+    store.act(&me, first, ActionRequest::Suspend(Suspend::default())).await.unwrap();
     let parent = submit(store, new_job("parent")).await;
     let claimed = claim(store, worker).await;
     let jobs = (0..3).map(|_| new_job("child")).collect();
@@ -172,7 +172,7 @@ pub(super) async fn fill(address: &str) -> Known {
     let month = Some(secs(30 * 86_400));
     let gone = NewJob { idempotency_key: Some("gone".into()), idempotency_window: month, ..new_job("gone") };
     let gone = submit(&store, gone).await;
-    store.act(&me, gone, JobAction::Cancel { reason: None }).await.unwrap();
+    store.act(&me, gone, ActionRequest::Cancel { reason: None }).await.unwrap();
     store.delete(&me, gone).await.unwrap();
     store.tick().await.unwrap();
     store.seal().await.unwrap();

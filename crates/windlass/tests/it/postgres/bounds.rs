@@ -9,7 +9,7 @@ use windlass::job::{Dependency, JobId, JobState, NewJob, Priority, QueueName, Te
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
@@ -52,11 +52,11 @@ async fn a_change_with_many_dependents_takes_few_statements() {
     let after = |number| NewJob { after: vec![Dependency::Job(root)], ..numbered(number) };
     let dependents = submit_all(&store, (1..=DEPENDENTS).map(after).collect()).await;
     let before = proxy.statements();
-    store.act(&me, root, JobAction::Priority(Priority::new(90).unwrap())).await.expect("is allowed");
+    store.act(&me, root, ActionRequest::Priority(Priority::new(90).unwrap())).await.expect("is allowed");
     let raised = proxy.statements();
-    store.act(&me, root, JobAction::Priority(Priority::new(10).unwrap())).await.expect("is allowed");
+    store.act(&me, root, ActionRequest::Priority(Priority::new(10).unwrap())).await.expect("is allowed");
     let lowered = proxy.statements();
-    store.act(&me, root, JobAction::Cancel { reason: None }).await.expect("is allowed");
+    store.act(&me, root, ActionRequest::Cancel { reason: None }).await.expect("is allowed");
     let cancelled = proxy.statements();
     let costs = [raised - before, lowered - raised, cancelled - lowered];
     println!("statements: raise {}, lower {}, cancel {}", costs[0], costs[1], costs[2]);
@@ -169,7 +169,7 @@ async fn a_list_of_what_was_redriven_does_not_walk_over_what_was_not() {
     let root = submit_all(&store, vec![NewJob { hold: true, ..numbered(0) }]).await[0];
     let after = |number| NewJob { after: vec![Dependency::Job(root)], ..numbered(number) };
     let jobs = submit_all(&store, (1..=DEPENDENTS).map(after).collect()).await;
-    store.act(&me, root, JobAction::Cancel { reason: None }).await.expect("is allowed");
+    store.act(&me, root, ActionRequest::Cancel { reason: None }).await.expect("is allowed");
     let list = |is_redriven| ListRequest {
         filter: Filter { states: vec![JobState::Cancelled], is_redriven, ..Filter::default() },
         limit: 10,

@@ -10,7 +10,7 @@ use windlass::error::WorkError;
 use windlass::job::{JobState, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
@@ -186,7 +186,7 @@ async fn a_cancellation_is_heard_on_another_node_without_polling() {
     for number in 1..200 {
         submit(&here, number).await;
     }
-    here.act(&me, claimed[0].job.id, JobAction::Cancel { reason: None }).await.unwrap();
+    here.act(&me, claimed[0].job.id, ActionRequest::Cancel { reason: None }).await.unwrap();
     let pulse = tokio::time::timeout(LONG, beating).await.expect("in time").unwrap().unwrap();
     assert_ne!(pulse.directives[0].1, Directive::Continue);
     assert!(watch.elapsed() < Duration::from_secs(15), "before the heartbeat asked by itself");

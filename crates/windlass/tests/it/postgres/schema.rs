@@ -3,7 +3,7 @@
 use windlass::error::{OpenError, StoreError};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::StoreOptions;
@@ -110,7 +110,7 @@ async fn what_was_redriven_before_is_listed_apart_by_the_migration() {
     let jobs = (1..=4).map(numbered).collect();
     let jobs = store.submit(&me, jobs, SubmitOptions::default()).await.unwrap();
     for receipt in &jobs[..3] {
-        store.act(&me, receipt.job.id, JobAction::Cancel { reason: None }).await.unwrap();
+        store.act(&me, receipt.job.id, ActionRequest::Cancel { reason: None }).await.unwrap();
     }
     for redriven in [&jobs[0], &jobs[1], &jobs[1]] {
         store.redrive(&me, redriven.job.id, Redrive::default()).await.unwrap();

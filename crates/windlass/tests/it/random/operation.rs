@@ -9,7 +9,7 @@ use windlass::error::{ActError, StoreError, SubmitError, WorkError};
 use windlass::job::{JobId, JobRecord, NewJob, QueueName, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionReport, JobAction};
+use windlass::store::command::actions::{ActionReport, ActionRequest};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::audit_chain::SealReport;
 use windlass::store::command::bulk::{BulkAction, BulkReport};
@@ -34,10 +34,10 @@ use windlass::store::query::list::{ListRequest, Page};
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
     Submit(Caller, Vec<NewJob>, SubmitOptions),
-    JobAction(Caller, JobId, JobAction),
-    ActStrictly(Caller, JobId, JobAction),
+    ActionRequest(Caller, JobId, ActionRequest),
+    ActStrictly(Caller, JobId, ActionRequest),
     /// On the version that is there, or on one that is not.
-    ActIfSeen(Caller, JobId, JobAction, bool),
+    ActIfSeen(Caller, JobId, ActionRequest, bool),
     Redrive(Caller, JobId, Redrive),
     Delete(Caller, JobId),
     Signal(Caller, JobId, &'static str, Vec<u8>),
@@ -100,7 +100,7 @@ impl Operation {
             Operation::Submit(who, jobs, how) => {
                 Answer::Submitted(store.submit(who, jobs.clone(), *how).await)
             }
-            Operation::JobAction(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
+            Operation::ActionRequest(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
             Operation::ActStrictly(who, id, act) => {
                 Answer::Acted(store.act_strictly(who, *id, act.clone()).await)
             }

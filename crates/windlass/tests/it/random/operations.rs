@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::audit::AuditLevel;
 use windlass::job::{JobState, SuspendMode};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
@@ -27,7 +27,7 @@ pub(super) fn act(dice: &mut Dice, world: &World) -> Operation {
     match dice.below(20) {
         0..=2 => Operation::ActStrictly(caller, job, act),
         3..=4 => Operation::ActIfSeen(caller, job, act, dice.chance(70)),
-        _ => Operation::JobAction(caller, job, act),
+        _ => Operation::ActionRequest(caller, job, act),
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
     let action = match dice.below(5) {
         0 => BulkAction::Redrive(Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20) }),
         1 => BulkAction::Delete,
-        _ => BulkAction::JobAction(one_act(dice)),
+        _ => BulkAction::Act(one_act(dice)),
     };
     let mut filter = if dice.chance(30) { filter(dice, world) } else { Filter::default() };
     // Never all jobs at once: the walk would start over each time.
@@ -140,19 +140,19 @@ pub(super) fn order(dice: &mut Dice) -> Order {
     dice.pick(&[Order::Newest, Order::Oldest, Order::Claim])
 }
 
-fn one_act(dice: &mut Dice) -> JobAction {
+fn one_act(dice: &mut Dice) -> ActionRequest {
     let reason = dice.maybe(30, &["asked for".to_owned()]);
     match dice.below(16) {
-        0 => JobAction::Submit,
-        1..=5 => JobAction::Suspend(Suspend {
+        0 => ActionRequest::Submit,
+        1..=5 => ActionRequest::Suspend(Suspend {
             mode: dice.pick(&[SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive]),
             reason,
             expires: dice.chance(40).then(|| dice.time(&[0, 800, 40_000])),
         }),
-        6..=10 => JobAction::Resume { reason },
-        11 => JobAction::Cancel { reason },
-        12..=13 => JobAction::Priority(priority(dice)),
-        _ => JobAction::Patch(Patch {
+        6..=10 => ActionRequest::Resume { reason },
+        11 => ActionRequest::Cancel { reason },
+        12..=13 => ActionRequest::Priority(priority(dice)),
+        _ => ActionRequest::Patch(Patch {
             priority: dice.chance(30).then(|| priority(dice)),
             tags: dice.chance(40).then(|| tags(dice)),
             correlation_id: dice.chance(40).then(|| correlation_id(dice)),

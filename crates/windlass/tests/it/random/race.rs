@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use windlass::audit::AuditLevel;
 use windlass::job::{Fence, JobId, JobState, WorkerId};
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::command::pause::Target;
@@ -132,11 +132,11 @@ impl Arena {
         let worker = self.worker(false).await;
         for _ in 0..DRAIN_ROUNDS_MAX {
             for (state, act) in [
-                (JobState::Suspended, JobAction::Resume { reason: None }),
-                (JobState::Created, JobAction::Submit),
+                (JobState::Suspended, ActionRequest::Resume { reason: None }),
+                (JobState::Created, ActionRequest::Submit),
             ] {
                 let filter = Filter { states: vec![state], ..Filter::default() };
-                store.bulk(me, &filter, BulkAction::JobAction(act)).await.expect("an admin may");
+                store.bulk(me, &filter, BulkAction::Act(act)).await.expect("an admin may");
             }
             self.fixture.advance(Duration::from_secs(60));
             self.fixture.tick().await;

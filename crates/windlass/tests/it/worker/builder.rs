@@ -125,8 +125,8 @@ fn quickly(t: &TestClient, sender: &EventSender) -> Worker {
 async fn a_moment_and_a_delay_hold_a_job_back(t: &TestClient) {
     let (sender, mut received) = events();
     t.client().submit(greet("delay")).delay(secs(10)).await.unwrap();
-    t.client().submit(greet("at")).at(t.now().plus(secs(20))).await.unwrap();
-    t.client().submit(greet("past")).at(t.now().minus(secs(20))).await.unwrap();
+    t.client().submit(greet("at")).run_at(t.now().plus(secs(20))).await.unwrap();
+    t.client().submit(greet("past")).run_at(t.now().minus(secs(20))).await.unwrap();
     assert_eq!(t.run_due(quickly(t, &sender)).await, 1);
     t.advance(secs(10)).await;
     assert_eq!(t.run_due(quickly(t, &sender)).await, 1);
@@ -169,7 +169,7 @@ async fn what_is_not_allowed_is_told_when_awaited(t: &TestClient) {
         (submit().queue("7up"), "queue"),
         (submit().key(&"k".repeat(257)), "idempotency_key"),
         (submit().tag(&"t".repeat(65), "v"), "tags"),
-        (submit().delay(secs(1)).at(t.now()), "run_at"),
+        (submit().delay(secs(1)).run_at(t.now()), "run_at"),
         (submit().retry(RetryPolicy { max_attempts: 101, ..RetryPolicy::standard() }), "retry"),
     ];
     for (submit, field) in cases {
@@ -321,9 +321,9 @@ async fn priorities_have_numbers_and_names(t: &TestClient) {
     let refused = client.submit(greet("e")).priority("urgent").await.unwrap_err();
     assert!(refused.to_string().contains("priority"), "{refused}");
     // A moment of the system's clock, which is long before this test's.
-    let early = client.submit(greet("f")).at(std::time::UNIX_EPOCH + secs(1)).await.unwrap();
+    let early = client.submit(greet("f")).run_at(std::time::UNIX_EPOCH + secs(1)).await.unwrap();
     t.assert_state(early.id(), JobState::Scheduled).await;
-    let late = client.submit(greet("g")).at(t.now().plus(secs(5))).await.unwrap();
+    let late = client.submit(greet("g")).run_at(t.now().plus(secs(5))).await.unwrap();
     t.assert_state(late.id(), JobState::Delayed).await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass::client::{ActionResult, ResultError};
 use windlass::error::{ActError, SubmitError};
-use windlass::job::{Action, Failure, JobState, Priority, SuspendMode};
+use windlass::job::{Failure, JobAction, JobState, Priority, SuspendMode};
 use windlass::store::command::actions::{Patch, Suspend};
 use windlass::store::command::pause::Pause;
 use windlass::store::command::redrive::Redrive;
@@ -58,7 +58,7 @@ async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestClien
     // Model: refused-changes. It is final.
     let how = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
     let Err(ActError::Refused(refused)) = job.suspend(how).await else { panic!("a final job is refused") };
-    assert_eq!((refused.state, refused.action), (JobState::Completed, Action::Suspend));
+    assert_eq!((refused.state, refused.action), (JobState::Completed, JobAction::Suspend));
 }
 
 /// Model: repeated-actions
@@ -81,7 +81,7 @@ async fn a_held_job_is_let_go_once(t: &TestClient) {
     assert_eq!(job.submit().await.unwrap(), ActionResult::Changed);
     let refused = job.submit().await.unwrap_err();
     let ActError::Refused(refused) = refused else { panic!("{refused}") };
-    assert_eq!((refused.state, refused.action), (JobState::Scheduled, Action::Submit));
+    assert_eq!((refused.state, refused.action), (JobState::Scheduled, JobAction::Submit));
     assert_eq!(t.run_due(echoing(t)).await, 1);
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::job::{JobId, SuspendMode};
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::precondition::ActOptions;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::documents::settings::patch::Field;
@@ -30,8 +30,8 @@ use crate::http::wire::text::Text;
 
 type Answer = Result<Tagged<JsonOk<ActedJob>>, ApiError>;
 
-async fn act(app: &App, caller: &Caller, id: JobId, act: JobAction, options: ActOptions) -> Answer {
-    let (is_resume, strict) = (matches!(act, JobAction::Resume { .. }), options.strict);
+async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options: ActOptions) -> Answer {
+    let (is_resume, strict) = (matches!(act, ActionRequest::Resume { .. }), options.strict);
     let options = ActOptions { strict: strict && !is_resume, ..options };
     let acted = app.store().act_shown(caller, id, act, options).await?;
     if is_resume && strict && !acted.is_changed {
@@ -57,7 +57,7 @@ pub(crate) async fn submit(
     Expected(if_match): Expected,
     Body(EmptyBody {}): Body<EmptyBody>,
 ) -> Answer {
-    act(&app, &caller, id, JobAction::Submit, ActOptions { strict: false, if_match }).await
+    act(&app, &caller, id, ActionRequest::Submit, ActOptions { strict: false, if_match }).await
 }
 
 /// How to suspend a job.
@@ -104,7 +104,8 @@ pub(crate) async fn suspend(
         reason: body.reason,
         expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
     };
-    act(&app, &caller, id, JobAction::Suspend(suspend), ActOptions { strict: query.strict, if_match }).await
+    act(&app, &caller, id, ActionRequest::Suspend(suspend), ActOptions { strict: query.strict, if_match })
+        .await
 }
 
 /// The reason for an action.
@@ -124,7 +125,7 @@ pub(crate) async fn resume(
     Body(body): Body<ReasonBody>,
 ) -> Answer {
     let options = ActOptions { strict: query.strict, if_match };
-    act(&app, &caller, id, JobAction::Resume { reason: body.reason }, options).await
+    act(&app, &caller, id, ActionRequest::Resume { reason: body.reason }, options).await
 }
 
 /// `POST /jobs/{id}/cancel`
@@ -136,7 +137,7 @@ pub(crate) async fn cancel(
     Body(body): Body<ReasonBody>,
 ) -> Answer {
     let options = ActOptions { strict: false, if_match };
-    act(&app, &caller, id, JobAction::Cancel { reason: body.reason }, options).await
+    act(&app, &caller, id, ActionRequest::Cancel { reason: body.reason }, options).await
 }
 
 /// The new priority.
@@ -154,7 +155,8 @@ pub(crate) async fn priority(
     Expected(if_match): Expected,
     Body(body): Body<PriorityBody>,
 ) -> Answer {
-    act(&app, &caller, id, JobAction::Priority(body.value.0), ActOptions { strict: false, if_match }).await
+    act(&app, &caller, id, ActionRequest::Priority(body.value.0), ActOptions { strict: false, if_match })
+        .await
 }
 
 /// The changes; fields that are not given stay, null clears a field.
@@ -195,7 +197,7 @@ pub(crate) async fn patch(
         correlation_id: given(body.correlation_id),
         callback_url: given(body.callback_url),
     };
-    act(&app, &caller, id, JobAction::Patch(patch), ActOptions { strict: false, if_match }).await
+    act(&app, &caller, id, ActionRequest::Patch(patch), ActOptions { strict: false, if_match }).await
 }
 
 /// How to retry a final job as a new job.

@@ -1,11 +1,12 @@
 //! An action on all jobs that match a filter.
 
 use axum::extract::State;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use windlass::job::SuspendMode;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use windlass::job::{JobAction, SuspendMode};
 use windlass::limits::REASON_CHARS_MAX;
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
 use windlass::store::command::redrive::Redrive;
 
@@ -23,7 +24,9 @@ use crate::limits::BULK_JOBS_MAX;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BulkBody {
-    action: BulkWord,
+    #[serde(deserialize_with = "bulk_action")]
+    #[schemars(schema_with = "bulk_actions")]
+    action: JobAction,
     /// The jobs, as in the list of jobs; `{}` means all.
     filter: JobFilter,
     /// The new priority, for the action `priority`.
@@ -41,16 +44,16 @@ pub(crate) struct BulkBody {
     cursor: Option<String>,
 }
 
-/// The bulk actions.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum BulkWord {
-    Suspend,
-    Resume,
-    Cancel,
-    Priority,
-    Redrive,
-    Delete,
+/// One of [`JobAction::BULK`].
+fn bulk_action<'de, D: Deserializer<'de>>(from: D) -> Result<JobAction, D::Error> {
+    const WORDS: &[&str] = &["suspend", "resume", "cancel", "priority", "redrive", "delete"];
+    let text = String::deserialize(from)?;
+    let action = text.parse().ok().filter(|action| JobAction::BULK.contains(action));
+    action.ok_or_else(|| D::Error::unknown_variant(&text, WORDS))
+}
+
+fn bulk_actions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": JobAction::BULK.map(JobAction::as_str)})
 }
 
 /// The result of a bulk action.
@@ -99,21 +102,22 @@ impl BulkBody {
             let message = format!("has length {length}, the limit is {REASON_CHARS_MAX}");
             return Err(ApiError::invalid("reason", message));
         }
-        is_given("value", self.value.is_some(), matches!(self.action, BulkWord::Priority))?;
-        is_given("mode", self.mode.is_some(), matches!(self.action, BulkWord::Suspend))?;
+        is_given("value", self.value.is_some(), matches!(self.action, JobAction::Priority))?;
+        is_given("mode", self.mode.is_some(), matches!(self.action, JobAction::Suspend))?;
         Ok(match self.action {
-            BulkWord::Suspend => {
+            JobAction::Suspend => {
                 let mode = self.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from);
-                BulkAction::JobAction(JobAction::Suspend(Suspend { mode, reason, expires: None }))
+                BulkAction::Act(ActionRequest::Suspend(Suspend { mode, reason, expires: None }))
             }
-            BulkWord::Resume => BulkAction::JobAction(JobAction::Resume { reason }),
-            BulkWord::Cancel => BulkAction::JobAction(JobAction::Cancel { reason }),
-            BulkWord::Priority => match self.value {
-                Some(value) => BulkAction::JobAction(JobAction::Priority(value.0)),
+            JobAction::Resume => BulkAction::Act(ActionRequest::Resume { reason }),
+            JobAction::Cancel => BulkAction::Act(ActionRequest::Cancel { reason }),
+            JobAction::Priority => match self.value {
+                Some(value) => BulkAction::Act(ActionRequest::Priority(value.0)),
                 None => return Err(ApiError::invalid("value", "is required")),
             },
-            BulkWord::Redrive => BulkAction::Redrive(Redrive::default()),
-            BulkWord::Delete => BulkAction::Delete,
+            JobAction::Redrive => BulkAction::Redrive(Redrive::default()),
+            // No other action is accepted.
+            _ => BulkAction::Delete,
         })
     }
 }

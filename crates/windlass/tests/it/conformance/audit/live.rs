@@ -6,7 +6,7 @@ use tokio::sync::broadcast::Receiver;
 use windlass::audit::{AuditEvent, Record};
 use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::caller::Role;
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
@@ -52,8 +52,8 @@ async fn what_is_kept_is_shown_with_its_number_in_the_order_of_commits(t: &Fixtu
         submitting.spawn(async move {
             let job = NewJob { unique_key: Some(n.to_string()), ..new_job("report") };
             let id = store.submit(&me, vec![job], SubmitOptions::default()).await.unwrap()[0].job.id;
-            store.act(&me, id, JobAction::Suspend(Suspend::default())).await.unwrap();
-            store.act(&me, id, JobAction::Cancel { reason: None }).await.unwrap();
+            store.act(&me, id, ActionRequest::Suspend(Suspend::default())).await.unwrap();
+            store.act(&me, id, ActionRequest::Cancel { reason: None }).await.unwrap();
         });
     }
     submitting.join_all().await;
@@ -68,7 +68,7 @@ async fn a_refusal_and_a_no_op_are_not_events(t: &Fixture) {
     let suspended = t.placed(JobState::Suspended).await;
     let mut events = t.store.live_events();
     assert_eq!(t.complete(placed.worker, &placed.claimed.unwrap()).await, Finish::Stale);
-    t.store.act(&t.me, placed.id, JobAction::Cancel { reason: None }).await.unwrap_err();
+    t.store.act(&t.me, placed.id, ActionRequest::Cancel { reason: None }).await.unwrap_err();
     t.resume(placed.id).await;
     t.suspend(suspended.id).await;
     t.tick().await;
@@ -83,7 +83,7 @@ async fn a_commit_says_whose_jobs_it_changed(t: &Fixture) {
     let id = t.store.submit(&ann, vec![new_job("report")], SubmitOptions::default()).await.unwrap()[0].job.id;
     let change = changes.try_recv().unwrap();
     assert_eq!((change.concerns(&ann), change.concerns(&bob), change.concerns(&t.me)), (true, false, true));
-    t.store.act(&bob, id, JobAction::Cancel { reason: None }).await.unwrap_err();
+    t.store.act(&bob, id, ActionRequest::Cancel { reason: None }).await.unwrap_err();
     t.tick().await;
     assert!(changes.try_recv().is_err(), "a refusal changes nothing");
     assert_eq!(t.store.changed(), before + 1);
@@ -91,6 +91,6 @@ async fn a_commit_says_whose_jobs_it_changed(t: &Fixture) {
     let change = changes.try_recv().unwrap();
     assert!(change.concerns(&ann) && change.concerns(&bob), "a pause is everybody's");
     drop(changes);
-    t.store.act(&ann, id, JobAction::Cancel { reason: None }).await.unwrap();
+    t.store.act(&ann, id, ActionRequest::Cancel { reason: None }).await.unwrap();
     assert_eq!(t.store.changed(), before + 3, "it is counted also while nobody listens");
 }

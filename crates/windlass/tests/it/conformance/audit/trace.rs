@@ -4,7 +4,7 @@ use windlass::audit::{AuditEvent, AuditLevel, Record};
 use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, RetryPolicy, ScheduleName};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
@@ -71,8 +71,8 @@ async fn what_an_operator_does_carries_the_trace_of_the_request(t: &Fixture) {
     let olga = Caller { trace_id: Some("aa".repeat(16)), ..Caller::new("olga", Role::Admin, None) };
     let id = t.submit(traced("report")).await.id;
     let dependent = t.submit(after(&[id])).await.id;
-    t.store.act(&olga, id, JobAction::Suspend(Suspend::default())).await.unwrap();
-    t.store.act(&olga, id, JobAction::Cancel { reason: None }).await.unwrap();
+    t.store.act(&olga, id, ActionRequest::Suspend(Suspend::default())).await.unwrap();
+    t.store.act(&olga, id, ActionRequest::Cancel { reason: None }).await.unwrap();
     let traces: Vec<(AuditEvent, Option<String>)> =
         records_of(t, id).await.into_iter().map(|record| (record.event, record.trace_id)).collect();
     let theirs = || Some("aa".repeat(16));

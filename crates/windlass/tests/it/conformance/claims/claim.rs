@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use windlass::entropy::Entropy;
 use windlass::error::{ActError, InvalidTransition, WorkError};
-use windlass::job::{Action, Failure, JobId, JobState, NewJob, Payload, WorkerId};
+use windlass::job::{Failure, JobAction, JobId, JobState, NewJob, Payload, WorkerId};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::worker::NewWorker;
@@ -112,21 +112,21 @@ async fn a_changed_priority_is_obeyed_by_the_next_claim(t: &Fixture) {
     let worker = t.worker().await;
     let receipts = t.submit_all(vec![new_job("email.send"); 4]).await;
     let all: Vec<JobId> = receipts.iter().map(|receipt| receipt.job.id).collect();
-    let acted = t.act(all[2], JobAction::Priority(priority(51))).await;
+    let acted = t.act(all[2], ActionRequest::Priority(priority(51))).await;
     assert!(acted.is_changed);
     assert_eq!(acted.job.details.priority_updated_at, Some(t.now()));
-    t.act(all[0], JobAction::Priority(priority(49))).await;
+    t.act(all[0], ActionRequest::Priority(priority(49))).await;
     assert_eq!(t.claim_ids(worker, 2).await, [all[2], all[1]]);
-    t.act(all[0], JobAction::Priority(priority(50))).await;
+    t.act(all[0], ActionRequest::Priority(priority(50))).await;
     assert_eq!(t.claim_ids(worker, 2).await, [all[0], all[3]], "back in its old place");
 }
 
 /// Model: refused-changes, changing-priority
 async fn the_same_priority_again_changes_nothing(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await.id;
-    t.act(job, JobAction::Priority(priority(70))).await;
+    t.act(job, ActionRequest::Priority(priority(70))).await;
     let before = t.everything().await;
-    assert!(!t.act(job, JobAction::Priority(priority(70))).await.is_changed);
+    assert!(!t.act(job, ActionRequest::Priority(priority(70))).await.is_changed);
     assert_eq!(t.everything().await, before);
     let records = t.records(RecordQuery { job: Some(job), ..RecordQuery::default() }).await;
     let context: serde_json::Value = serde_json::from_str(&records[0].context).unwrap();
@@ -139,10 +139,10 @@ async fn a_final_job_keeps_its_priority(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await.id;
     t.cancel(job).await;
     let before = t.everything().await;
-    let error = t.store.act(&t.me, job, JobAction::Priority(priority(70))).await.unwrap_err();
+    let error = t.store.act(&t.me, job, ActionRequest::Priority(priority(70))).await.unwrap_err();
     assert_eq!(
         error,
-        ActError::Refused(InvalidTransition { state: JobState::Cancelled, action: Action::Prioritise })
+        ActError::Refused(InvalidTransition { state: JobState::Cancelled, action: JobAction::Priority })
     );
     assert_eq!(t.everything().await, before);
 }

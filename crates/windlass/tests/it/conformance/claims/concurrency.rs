@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, SuspendMode, WorkerId};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Outcome, Park};
@@ -204,7 +204,7 @@ async fn stop_from_outside(t: &Fixture, way: &str, worker: WorkerId, claimed: &C
         }
         "suspend" => {
             let how = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-            t.act(id, JobAction::Suspend(how)).await;
+            t.act(id, ActionRequest::Suspend(how)).await;
         }
         "cancel" => {
             t.cancel(id).await;
@@ -309,7 +309,7 @@ async fn an_urgent_job_set_aside_is_the_next_to_run(t: &Fixture) {
     let jobs = submit_many(t, key("k"), 4).await;
     let worker = t.worker().await;
     let first = t.claim(worker, 10).await;
-    t.act(jobs[3], JobAction::Priority(priority(90))).await;
+    t.act(jobs[3], ActionRequest::Priority(priority(90))).await;
     assert!(t.claim(worker, 10).await.is_empty());
     t.complete(worker, &first[0]).await;
     assert_eq!(t.claim_ids(worker, 10).await, [jobs[3]]);

@@ -9,7 +9,7 @@ use windlass::job::{
     Failure, Fence, GroupStrategy, JobId, JobState, NewJob, Progress, SuspendMode, WorkerId,
 };
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::Claimed;
@@ -130,7 +130,8 @@ async fn a_fence_grows_and_is_never_used_again(t: &Fixture) {
     for _ in 0..4 {
         let claimed = t.claim_one(worker).await;
         seen.push(claimed.job.fence);
-        t.act(job, JobAction::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() })).await;
+        t.act(job, ActionRequest::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() }))
+            .await;
         seen.push(t.get(job).await.job.fence);
         t.resume(job).await;
     }
@@ -156,7 +157,7 @@ async fn every_loss_of_a_lease_makes_the_fence_stale(t: &Fixture) {
         match way {
             "suspend" => {
                 let how = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-                t.act(id, JobAction::Suspend(how)).await;
+                t.act(id, ActionRequest::Suspend(how)).await;
             }
             "cancel" => {
                 t.cancel(id).await;

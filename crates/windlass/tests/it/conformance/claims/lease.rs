@@ -7,7 +7,7 @@ use windlass::error::WorkError;
 use windlass::job::{
     AttemptOutcome, Category, Failure, JobId, JobState, NewJob, RetryPolicy, SuspendMode, WorkerId,
 };
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome, Park};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
@@ -326,8 +326,9 @@ async fn a_heartbeat_says_what_to_do(t: &Fixture) {
     t.submit_all(vec![job; 6]).await;
     let claimed = t.claim(worker, 6).await;
     let id = |n: usize| claimed[n].job.id;
-    t.act(id(1), JobAction::Suspend(Suspend { mode: SuspendMode::Graceful, ..Suspend::default() })).await;
-    t.act(id(2), JobAction::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() })).await;
+    t.act(id(1), ActionRequest::Suspend(Suspend { mode: SuspendMode::Graceful, ..Suspend::default() })).await;
+    t.act(id(2), ActionRequest::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() }))
+        .await;
     t.cancel(id(3)).await;
     t.finish(worker, id(4), claimed[4].job.fence, Outcome::Parked(Park::For(SECOND * 60))).await;
     let beats = || -> Vec<HeartbeatItem> {

@@ -2,7 +2,7 @@
 
 use windlass::entropy::Entropy;
 use windlass::job::{JobId, JobState, NewJob, WorkerId};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::claim::Claimed;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
@@ -51,8 +51,8 @@ async fn random_work(t: &Fixture, random: &Entropy) {
                 if !open.is_empty() {
                     let id = open[pick(open.len())];
                     let acts = [
-                        JobAction::Suspend(Suspend::default()),
-                        JobAction::Priority(priority([0, 1, 2, 3, 4][pick(5)])),
+                        ActionRequest::Suspend(Suspend::default()),
+                        ActionRequest::Priority(priority([0, 1, 2, 3, 4][pick(5)])),
                     ];
                     t.act(id, acts[pick(2)].clone()).await;
                 }

@@ -3,7 +3,7 @@
 use windlass::audit::Seal;
 use windlass::job::JobState;
 use windlass::store::Store;
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::store::query::list::ListRequest;
@@ -195,7 +195,7 @@ async fn signed_seals_cannot_be_replaced_without_the_key() {
     let me = &t.me;
     store.submit(me, vec![new_job("report")], SubmitOptions::default()).await.unwrap();
     let id = store.list(me, ListRequest::default()).await.unwrap().jobs[0].job.id;
-    store.act(me, id, JobAction::Cancel { reason: None }).await.unwrap();
+    store.act(me, id, ActionRequest::Cancel { reason: None }).await.unwrap();
     store.seal().await.unwrap();
     let trusting = |trusted: Vec<TicketPublicKey>| AuditCheck { expected_head: None, trusted };
     let check = trusting(vec![key.public()]);

@@ -8,7 +8,7 @@ use windlass::error::{ActError, SubmitError};
 use windlass::job::{Dependency, Failure, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::actions::{JobAction, Patch};
+use windlass::store::command::actions::{ActionRequest, Patch};
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
@@ -189,7 +189,7 @@ async fn a_report_goes_where_the_job_said_last(t: &Fixture) {
         t.submit(new_job("x")).await.id,
     );
     let to = |url: Option<&str>| {
-        JobAction::Patch(Patch { callback_url: Some(url.map(str::to_owned)), ..Patch::default() })
+        ActionRequest::Patch(Patch { callback_url: Some(url.map(str::to_owned)), ..Patch::default() })
     };
     t.act(moved, to(Some("https://example.com/other"))).await;
     t.act(silent, to(None)).await;
@@ -235,12 +235,13 @@ async fn only_those_who_ask_by_name_are_given_reports(t: &Fixture) {
 async fn a_report_belongs_to_the_jobs_owner(t: &Fixture) {
     let (own, other) = (caller("sue", Role::Submitter, "blue"), caller("sam", Role::Submitter, "blue"));
     let receipts = t.store.submit(&own, vec![with_callback()], SubmitOptions::default()).await.unwrap();
-    t.store.act(&own, receipts[0].job.id, JobAction::Cancel { reason: None }).await.unwrap();
+    t.store.act(&own, receipts[0].job.id, ActionRequest::Cancel { reason: None }).await.unwrap();
     let report = reports(t).await.remove(0);
     assert_eq!((report.job.lane.tenant.clone(), report.spec.owner.as_str()), (tenant("blue"), "sue"));
-    let foreign = t.store.act(&other, report.job.id, JobAction::Cancel { reason: None }).await.unwrap_err();
+    let foreign =
+        t.store.act(&other, report.job.id, ActionRequest::Cancel { reason: None }).await.unwrap_err();
     assert!(matches!(foreign, ActError::Forbidden(_)), "{foreign}");
-    t.store.act(&own, report.job.id, JobAction::Cancel { reason: None }).await.unwrap();
+    t.store.act(&own, report.job.id, ActionRequest::Cancel { reason: None }).await.unwrap();
     let green = caller("gil", Role::Operator, "green");
     assert_eq!(t.store.get(&green, report.job.id).await.unwrap(), None);
 }

@@ -6,7 +6,7 @@ mod pause;
 use std::time::Duration;
 
 use windlass::job::{JobId, JobState, NewJob};
-use windlass::store::command::actions::{JobAction, Patch};
+use windlass::store::command::actions::{ActionRequest, Patch};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Outcome;
 use windlass::store::environment::StoreOptions;
@@ -102,7 +102,7 @@ async fn a_priority_is_passed_on_in_bounded_commits(t: &Fixture) {
     let root = t.submit(NewJob { hold: true, ..new_job("root") }).await.id;
     let waiting = dependents(&t, root, 2 * BOUND + 1).await;
     let below = dependents(&t, waiting[0], BOUND + 1).await;
-    t.act(root, JobAction::Priority(priority(90))).await;
+    t.act(root, ActionRequest::Priority(priority(90))).await;
     assert_eq!(raised(&t, &waiting, 90).await + raised(&t, &below, 90).await, BOUND);
     let (mut before, mut commits) = (BOUND, 1);
     while tick_once(&t).await {
@@ -123,10 +123,10 @@ async fn a_priority_that_is_overtaken_by_another_ends_at_the_last_one(t: &Fixtur
     let other = t.submit(NewJob { hold: true, priority: Some(priority(70)), ..new_job("other") }).await.id;
     let waiting = dependents(&t, root, 3 * BOUND).await;
     let both = t.submit(after(&[root, other])).await.id;
-    t.act(root, JobAction::Priority(priority(90))).await;
+    t.act(root, ActionRequest::Priority(priority(90))).await;
     tick_once(&t).await;
     let patch = Patch { priority: Some(priority(20)), ..Patch::default() };
-    t.act(root, JobAction::Patch(patch)).await;
+    t.act(root, ActionRequest::Patch(patch)).await;
     t.tick().await;
     assert_eq!(raised(&t, &waiting, 20).await, waiting.len());
     assert_eq!(t.get(both).await.job.inherited, priority(70));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::error::{FieldProblem, SubmitError};
 use windlass::job::{Dependency, Failure, JobId, JobRecord, JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::submit::SubmitOptions;
 
@@ -49,7 +49,7 @@ async fn end(t: &Fixture, id: JobId, state: JobState) {
         }
         other => panic!("{other} is not final"),
     };
-    t.act(id, JobAction::Priority(priority(100))).await;
+    t.act(id, ActionRequest::Priority(priority(100))).await;
     let worker = t.worker().await;
     let claimed = t.claim_one(worker).await;
     assert_eq!(claimed.job.id, id);
@@ -229,7 +229,7 @@ async fn an_end_is_remembered_by_a_suspended_dependent(t: &Fixture) {
     assert_eq!(t.state(held).await, JobState::Created);
     assert_eq!(t.resume(both).await.job.state, JobState::Pending, "one is still open");
     assert_eq!(t.resume(any).await.job.state, JobState::Scheduled);
-    assert_eq!(t.act(held, JobAction::Submit).await.job.state, JobState::Scheduled);
+    assert_eq!(t.act(held, ActionRequest::Submit).await.job.state, JobState::Scheduled);
 }
 
 /// Model: final-states, failed-dependencies
@@ -372,7 +372,7 @@ async fn raising_a_dependency_raises_all_that_wait_for_it(t: &Fixture) {
     let suspended = t.submit(low(after(&[root]))).await.id;
     t.suspend(suspended).await;
     let join = t.submit(low(after(&[left, right]))).await.id;
-    t.act(root, JobAction::Priority(priority(80))).await;
+    t.act(root, ActionRequest::Priority(priority(80))).await;
     for id in [left, right, held, suspended, join] {
         assert_eq!(effective(t, id).await, 80);
         assert_eq!(t.get(id).await.job.priority, priority(20), "its own stays");
@@ -385,10 +385,10 @@ async fn lowering_a_dependency_lowers_what_it_had_raised(t: &Fixture) {
     let other = t.submit(NewJob { priority: Some(priority(70)), ..once() }).await.id;
     let job = t.submit(NewJob { priority: Some(priority(50)), ..after(&[root, other]) }).await.id;
     let leaf = t.submit(NewJob { priority: Some(priority(10)), ..after(&[job]) }).await.id;
-    t.act(root, JobAction::Priority(priority(5))).await;
+    t.act(root, ActionRequest::Priority(priority(5))).await;
     assert_eq!((effective(t, job).await, effective(t, leaf).await), (70, 70), "the other one still counts");
-    t.act(other, JobAction::Priority(priority(5))).await;
+    t.act(other, ActionRequest::Priority(priority(5))).await;
     assert_eq!((effective(t, job).await, effective(t, leaf).await), (50, 50));
-    t.act(job, JobAction::Priority(priority(0))).await;
+    t.act(job, ActionRequest::Priority(priority(0))).await;
     assert_eq!((effective(t, job).await, effective(t, leaf).await), (5, 10));
 }

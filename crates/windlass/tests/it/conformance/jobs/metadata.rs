@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use windlass::error::{ActError, InvalidTransition, SubmitError};
-use windlass::job::{Action, Failure, JobMetadata, JobState, NewJob, Payload, SuspendMode};
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::job::{Failure, JobAction, JobMetadata, JobState, NewJob, Payload, SuspendMode};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::environment::StoreOptions;
 use windlass::webhook_url::TargetPolicy;
@@ -138,7 +138,7 @@ async fn labels_are_kept_up_to_their_limits(t: &Fixture) {
         callback_url: Some(callback_url),
         ..Patch::default()
     };
-    assert!(t.act(plain.id, JobAction::Patch(patch)).await.is_changed);
+    assert!(t.act(plain.id, ActionRequest::Patch(patch)).await.is_changed);
     assert_eq!(t.get(plain.id).await.spec.labels, largest());
 }
 
@@ -160,12 +160,12 @@ async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
     let same = Patch { tags: Some(labels.tags.clone()), priority: Some(job.priority), ..Patch::default() };
     let before = t.everything().await;
     assert!(
-        !t.act(job.id, JobAction::Patch(same)).await.is_changed,
+        !t.act(job.id, ActionRequest::Patch(same)).await.is_changed,
         "a value that is there already is not a change"
     );
     assert_eq!(t.everything().await, before);
     let patch = Patch { correlation_id: Some(None), ..Patch::default() };
-    let acted = t.act(job.id, JobAction::Patch(patch)).await;
+    let acted = t.act(job.id, ActionRequest::Patch(patch)).await;
     assert!(acted.is_changed);
     assert_eq!(acted.job.updated_at, t.now());
     assert_eq!(t.get(job.id).await.spec.labels, JobMetadata { correlation_id: None, ..labels });
@@ -184,7 +184,7 @@ async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
         let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
         assert_eq!(invalid.field, "callback_url", "{url}");
         let patch = Patch { callback_url: Some(Some(url.into())), ..Patch::default() };
-        let error = t.store.act(&t.me, job.id, JobAction::Patch(patch)).await.unwrap_err();
+        let error = t.store.act(&t.me, job.id, ActionRequest::Patch(patch)).await.unwrap_err();
         assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "callback_url"), "{error}");
     }
     assert_eq!(t.everything().await, before);
@@ -214,7 +214,7 @@ async fn a_patch_past_the_limits_changes_nothing(t: &Fixture) {
             correlation_id: Some(correlation_id),
             callback_url: Some(callback_url),
         };
-        let error = t.store.act(&t.me, job.id, JobAction::Patch(patch)).await.unwrap_err();
+        let error = t.store.act(&t.me, job.id, ActionRequest::Patch(patch)).await.unwrap_err();
         let ActError::Invalid(invalid) = error else { panic!("{error}") };
         assert_eq!(invalid.field, field);
         assert_eq!(t.everything().await, before, "not even the priority");
@@ -227,10 +227,10 @@ async fn a_final_job_cannot_be_patched(t: &Fixture) {
     t.complete(worker, &claimed).await;
     let before = t.everything().await;
     let patch = Patch { correlation_id: Some(Some("late".into())), ..Patch::default() };
-    let error = t.store.act(&t.me, claimed.job.id, JobAction::Patch(patch)).await.unwrap_err();
+    let error = t.store.act(&t.me, claimed.job.id, ActionRequest::Patch(patch)).await.unwrap_err();
     assert_eq!(
         error,
-        ActError::Refused(InvalidTransition { state: JobState::Completed, action: Action::Patch })
+        ActError::Refused(InvalidTransition { state: JobState::Completed, action: JobAction::Patch })
     );
     assert_eq!(t.everything().await, before);
 }
@@ -249,10 +249,11 @@ async fn facts_tell_the_life_of_a_job(t: &Fixture) {
     assert_eq!((failed.attempt, failed.failures, failed.retry_count()), (1, 1, 1));
     assert_eq!((failed.policy.retry.max_attempts, failed.policy.retry.max_retries()), (3, 2));
     assert_eq!(failed.details.error.as_ref().unwrap().message, "no route to host");
-    t.act(job.id, JobAction::Suspend(Suspend { mode: SuspendMode::IdleOnly, ..Suspend::default() })).await;
+    t.act(job.id, ActionRequest::Suspend(Suspend { mode: SuspendMode::IdleOnly, ..Suspend::default() }))
+        .await;
     t.advance(second);
     t.resume(job.id).await;
-    t.act(job.id, JobAction::Priority(crate::fixture::priority(70))).await;
+    t.act(job.id, ActionRequest::Priority(crate::fixture::priority(70))).await;
     let claimed = t.claim_one(worker).await;
     t.advance(second);
     t.complete(worker, &claimed).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::error::ActError;
 use windlass::job::{Failure, JobMetadata, JobState, NewJob, Priority, Progress, SuspendMode, Version};
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::precondition::{ActOptions, IfMatch};
@@ -25,13 +25,13 @@ fn only(version: Version) -> ActOptions {
     ActOptions { strict: false, if_match: version.into() }
 }
 
-fn priority(value: i64) -> JobAction {
-    JobAction::Priority(Priority::new(value).unwrap())
+fn priority(value: i64) -> ActionRequest {
+    ActionRequest::Priority(Priority::new(value).unwrap())
 }
 
-fn tagged(value: &str) -> JobAction {
+fn tagged(value: &str) -> ActionRequest {
     let tags = [("k".to_owned(), value.to_owned())].into();
-    JobAction::Patch(Patch { tags: Some(tags), ..Patch::default() })
+    ActionRequest::Patch(Patch { tags: Some(tags), ..Patch::default() })
 }
 
 async fn an_action_on_a_version_that_is_gone_is_refused_and_changes_nothing(t: &Fixture) {
@@ -44,10 +44,10 @@ async fn an_action_on_a_version_that_is_gone_is_refused_and_changes_nothing(t: &
     for act in [
         priority(9),
         tagged("x"),
-        JobAction::Suspend(Suspend::default()),
-        JobAction::Resume { reason: None },
-        JobAction::Cancel { reason: None },
-        JobAction::Submit,
+        ActionRequest::Suspend(Suspend::default()),
+        ActionRequest::Resume { reason: None },
+        ActionRequest::Cancel { reason: None },
+        ActionRequest::Submit,
     ] {
         let refused = t.store.act_with(&t.me, id, act, only(seen)).await;
         assert_eq!(refused, Err(ActError::Changed { id, version: now.version() }));
@@ -73,8 +73,8 @@ async fn every_change_of_a_job_gives_it_another_version(t: &Fixture) {
         tagged("b"),
         priority(3),
         priority(4),
-        JobAction::Submit,
-        JobAction::Suspend(Suspend::default()),
+        ActionRequest::Submit,
+        ActionRequest::Suspend(Suspend::default()),
     ] {
         assert!(t.act(id, act).await.is_changed);
         versions.push(t.get(id).await.version());
@@ -116,7 +116,7 @@ async fn a_running_attempt_that_reports_changes_no_version(t: &Fixture) {
     let now = t.get(id).await;
     assert_ne!(now.job.lease, seen.job.lease);
     assert_eq!(now.version(), seen.version());
-    let suspend = JobAction::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() });
+    let suspend = ActionRequest::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() });
     assert!(t.store.act_with(&t.me, id, suspend, only(seen.version())).await.unwrap().is_changed);
 }
 

@@ -7,7 +7,7 @@ mod timer;
 use windlass::error::WorkError;
 use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
 use windlass::limits;
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Outcome;
@@ -79,7 +79,7 @@ async fn checkpoints_survive_a_suspension_and_cannot_be_written_during_it(t: &Fi
     let (worker, claimed) = t.running(new_job("import")).await;
     t.checkpoint(&claimed, "one", "1").await;
     let suspend = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-    t.act(claimed.job.id, JobAction::Suspend(suspend)).await;
+    t.act(claimed.job.id, ActionRequest::Suspend(suspend)).await;
     let before = t.picture(claimed.job.id).await;
     let refused = t.store.note(&t.me, hand(&claimed), vec![checkpoint("two", "2")]).await;
     assert_eq!(refused, Err(WorkError::Stale(claimed.job.id)));

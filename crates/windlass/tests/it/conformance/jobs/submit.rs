@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use windlass::clock::Clock;
 use windlass::error::{ActError, FieldProblem, InvalidTransition, SubmitError};
-use windlass::job::{Action, Dependency, JobState, NewJob, Policy, Priority, RetryPolicy, Timeouts};
+use windlass::job::{Dependency, JobAction, JobState, NewJob, Policy, Priority, RetryPolicy, Timeouts};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TypeSettings};
@@ -173,7 +173,7 @@ async fn a_held_job_waits_until_it_is_submitted(t: &Fixture) {
     assert_eq!(t.get(job.id).await.why.expect("it says why it waits").code, "held");
     assert!(t.claim(worker, 1).await.is_empty());
     t.advance(Duration::from_secs(60));
-    let acted = t.act(job.id, JobAction::Submit).await;
+    let acted = t.act(job.id, ActionRequest::Submit).await;
     assert!(acted.is_changed);
     assert_eq!((acted.job.state, acted.job.eligible_at), (JobState::Scheduled, Some(t.now())));
     assert_eq!(t.claim_one(worker).await.job.id, job.id);
@@ -185,18 +185,18 @@ async fn a_held_job_goes_where_its_facts_say(t: &Fixture) {
     let pending = t.submit(NewJob { hold: true, ..after(&[other.id]) }).await;
     let delay = Some(Duration::from_secs(60));
     let delayed = t.submit(NewJob { hold: true, delay, ..new_job("email.send") }).await;
-    assert_eq!(t.act(pending.id, JobAction::Submit).await.job.state, JobState::Pending);
-    assert_eq!(t.act(delayed.id, JobAction::Submit).await.job.state, JobState::Delayed);
+    assert_eq!(t.act(pending.id, ActionRequest::Submit).await.job.state, JobState::Pending);
+    assert_eq!(t.act(delayed.id, ActionRequest::Submit).await.job.state, JobState::Delayed);
 }
 
 /// Model: refused-changes
 async fn only_a_held_job_can_be_submitted_by_name(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
     let before = t.everything().await;
-    let error = t.store.act(&t.me, job.id, JobAction::Submit).await.unwrap_err();
+    let error = t.store.act(&t.me, job.id, ActionRequest::Submit).await.unwrap_err();
     assert_eq!(
         error,
-        ActError::Refused(InvalidTransition { state: JobState::Scheduled, action: Action::Submit })
+        ActError::Refused(InvalidTransition { state: JobState::Scheduled, action: JobAction::Submit })
     );
     assert_eq!(t.everything().await, before);
 }

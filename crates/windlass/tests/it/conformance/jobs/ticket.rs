@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::audit::{AuditEvent, AuditLevel};
 use windlass::clock::Timestamp;
 use windlass::job::{Debounce, Failure, JobId, JobRecord, JobState, Lane, NewJob, Payload, RareFields, Spec};
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::documents::config::QueueSettings;
 use windlass::store::engine::RecordQuery;
@@ -186,7 +186,7 @@ async fn a_resume_issues_a_new_ticket(t: &Fixture) {
     let (by_hand, by_itself) = (t.submit(job.clone()).await, t.submit(job).await);
     t.suspend(by_hand.id).await;
     let expiring = Suspend { expires: Some(secs(120)), ..Suspend::default() };
-    t.act(by_itself.id, JobAction::Suspend(expiring)).await;
+    t.act(by_itself.id, ActionRequest::Suspend(expiring)).await;
     t.advance(secs(120));
     t.resume(by_hand.id).await;
     t.tick().await;
@@ -207,7 +207,7 @@ async fn a_change_of_labels_issues_a_new_ticket(t: &Fixture) {
     let t = ticketed(t);
     let relabel = || {
         let callback_url = Some(Some("https://example.com/new".to_owned()));
-        JobAction::Patch(Patch { callback_url, ..Patch::default() })
+        ActionRequest::Patch(Patch { callback_url, ..Patch::default() })
     };
     let (good, bad) = (t.submit(new_job("email.send")).await.id, t.submit(new_job("email.send")).await.id);
     tamper(&t.store, bad, |_, spec| spec.owner = "mallory".into()).await;

@@ -7,7 +7,7 @@ use windlass::error::ActError;
 use windlass::job::{JobState, NewJob, Priority};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
@@ -26,7 +26,7 @@ on_every_engine!(
 );
 
 fn cancel() -> BulkAction {
-    BulkAction::JobAction(JobAction::Cancel { reason: None })
+    BulkAction::Act(ActionRequest::Cancel { reason: None })
 }
 
 async fn bulk(t: &Fixture, filter: &Filter, action: BulkAction) -> (u64, u64) {
@@ -63,15 +63,15 @@ async fn each_action_counts_what_it_matched_and_what_it_changed(t: &Fixture) {
     t.submit_all(vec![job(true), job(false), job(false)]).await;
     t.submit_all(vec![NewJob { queue: queue("other"), ..new_job("report") }]).await;
     let mine = in_queue("mine");
-    assert_eq!(bulk(t, &mine, BulkAction::JobAction(JobAction::Submit)).await, (3, 1));
-    assert_eq!(bulk(t, &mine, BulkAction::JobAction(JobAction::Priority(Priority::HIGH))).await, (3, 3));
-    assert_eq!(bulk(t, &mine, BulkAction::JobAction(JobAction::Priority(Priority::HIGH))).await, (3, 0));
+    assert_eq!(bulk(t, &mine, BulkAction::Act(ActionRequest::Submit)).await, (3, 1));
+    assert_eq!(bulk(t, &mine, BulkAction::Act(ActionRequest::Priority(Priority::HIGH))).await, (3, 3));
+    assert_eq!(bulk(t, &mine, BulkAction::Act(ActionRequest::Priority(Priority::HIGH))).await, (3, 0));
     let tags = BTreeMap::from([("team".to_owned(), "red".to_owned())]);
-    let patch = JobAction::Patch(Patch { tags: Some(tags), ..Patch::default() });
-    assert_eq!(bulk(t, &mine, BulkAction::JobAction(patch)).await, (3, 3));
+    let patch = ActionRequest::Patch(Patch { tags: Some(tags), ..Patch::default() });
+    assert_eq!(bulk(t, &mine, BulkAction::Act(patch)).await, (3, 3));
     let tagged = Filter { tag: Some(("team".into(), "red".into())), ..Filter::default() };
-    assert_eq!(bulk(t, &tagged, BulkAction::JobAction(JobAction::Suspend(Suspend::default()))).await, (3, 3));
-    assert_eq!(bulk(t, &mine, BulkAction::JobAction(JobAction::Resume { reason: None })).await, (3, 3));
+    assert_eq!(bulk(t, &tagged, BulkAction::Act(ActionRequest::Suspend(Suspend::default()))).await, (3, 3));
+    assert_eq!(bulk(t, &mine, BulkAction::Act(ActionRequest::Resume { reason: None })).await, (3, 3));
     assert_eq!(bulk(t, &mine, BulkAction::Delete).await, (3, 0), "none is final");
     assert_eq!(bulk(t, &mine, cancel()).await, (3, 3));
     assert_eq!(bulk(t, &mine, cancel()).await, (3, 0));
@@ -127,7 +127,7 @@ async fn a_bulk_action_never_leaves_the_callers_tenant_or_own_jobs(t: &Fixture) 
     for who in [&ann, &bob, &eve] {
         t.store.submit(who, vec![new_job("report")], SubmitOptions::default()).await.unwrap();
     }
-    let high = BulkAction::JobAction(JobAction::Priority(Priority::HIGH));
+    let high = BulkAction::Act(ActionRequest::Priority(Priority::HIGH));
     for (who, expected) in [(&ann, 1), (&eve, 1)] {
         assert_eq!(t.store.bulk_dry_run(who, &Filter::default()).await.unwrap(), expected);
         let done = t.store.bulk(who, &Filter::default(), high.clone()).await.unwrap();

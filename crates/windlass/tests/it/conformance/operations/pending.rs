@@ -5,7 +5,7 @@ use windlass::audit::{AuditEvent, Record};
 use windlass::error::ActError;
 use windlass::job::{Failure, JobState, SuspendMode};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::finish::{Finish, Outcome, Park};
 use windlass::store::command::pause::{Pause, Target};
 
@@ -24,8 +24,8 @@ fn olga() -> Caller {
     Caller::new("olga", Role::Operator, None)
 }
 
-fn gracefully(reason: &str) -> JobAction {
-    JobAction::Suspend(Suspend::graceful().reason(reason))
+fn gracefully(reason: &str) -> ActionRequest {
+    ActionRequest::Suspend(Suspend::graceful().reason(reason))
 }
 
 fn context(record: &Record) -> Value {
@@ -65,7 +65,7 @@ async fn a_suspension_that_was_asked_for_is_shown_until_it_takes_effect(t: &Fixt
 async fn a_suspension_whose_end_came_before_it_took_effect_is_dropped(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     let briefly = Suspend { expires: Some(secs(5)), ..Suspend::graceful() };
-    t.store.act(&olga(), placed.id, JobAction::Suspend(briefly)).await.unwrap();
+    t.store.act(&olga(), placed.id, ActionRequest::Suspend(briefly)).await.unwrap();
     t.advance(secs(5));
     t.fail(placed.worker, &placed.claimed.unwrap(), Failure::temporary("busy")).await;
     let job = t.get(placed.id).await.job;
@@ -119,7 +119,7 @@ async fn a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt(t:
 async fn a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_audit_trail(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
     t.act(placed.id, gracefully("deploy")).await;
-    t.act(placed.id, JobAction::Resume { reason: Some("not today".into()) }).await;
+    t.act(placed.id, ActionRequest::Resume { reason: Some("not today".into()) }).await;
     assert_eq!(t.get(placed.id).await.why, None);
     let events = t.events_of(placed.id).await;
     assert_eq!(events, [AuditEvent::SuspendRequested, AuditEvent::Resumed]);

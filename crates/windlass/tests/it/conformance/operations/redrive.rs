@@ -2,7 +2,7 @@
 
 use windlass::audit::AuditEvent;
 use windlass::error::{ActError, InvalidTransition};
-use windlass::job::{Action, Failure, JobMetadata, JobState, NewJob, Priority, RetryPolicy};
+use windlass::job::{Failure, JobAction, JobMetadata, JobState, NewJob, Priority, RetryPolicy};
 use windlass::store::command::redrive::Redrive;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, secs};
@@ -42,7 +42,7 @@ async fn a_job_that_is_not_final_is_not_redriven(t: &Fixture) {
         let placed = t.placed(state).await;
         let before = t.picture(placed.id).await;
         let refused = t.store.redrive(&t.me, placed.id, Redrive::default()).await;
-        assert_eq!(refused, Err(ActError::Refused(InvalidTransition { state, action: Action::Redrive })));
+        assert_eq!(refused, Err(ActError::Refused(InvalidTransition { state, action: JobAction::Redrive })));
         assert_eq!(t.picture(placed.id).await, before);
     }
 }

@@ -3,9 +3,9 @@
 use windlass::audit::AuditEvent;
 use windlass::error::{ActError, WorkError};
 use windlass::job::{
-    Action, AttemptOutcome, Dependency, Failure, JobState, NewJob, RetryPolicy, SuspendMode,
+    AttemptOutcome, Dependency, Failure, JobAction, JobState, NewJob, RetryPolicy, SuspendMode,
 };
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::finish::{Finish, Outcome, Park};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
@@ -39,12 +39,12 @@ const IDLE: [JobState; 6] = [
     JobState::Waiting,
 ];
 
-fn suspend(mode: SuspendMode) -> JobAction {
-    JobAction::Suspend(Suspend { mode, reason: Some("wait".into()), expires: None })
+fn suspend(mode: SuspendMode) -> ActionRequest {
+    ActionRequest::Suspend(Suspend { mode, reason: Some("wait".into()), expires: None })
 }
 
-fn resume() -> JobAction {
-    JobAction::Resume { reason: None }
+fn resume() -> ActionRequest {
+    ActionRequest::Resume { reason: None }
 }
 
 /// Model: suspend-modes
@@ -66,7 +66,7 @@ async fn an_idle_job_is_suspended_from_every_state_in_every_mode(t: &Fixture) {
 /// Model: suspend-modes, refused-changes
 async fn a_running_job_is_not_suspended_when_only_idle_ones_may_be(t: &Fixture) {
     let placed = t.placed(JobState::Running).await;
-    is_refused(t, placed.id, suspend(SuspendMode::IdleOnly), Action::Suspend).await;
+    is_refused(t, placed.id, suspend(SuspendMode::IdleOnly), JobAction::Suspend).await;
     assert_eq!(
         t.complete(placed.worker, &placed.claimed.unwrap()).await,
         Finish::Applied(JobState::Completed)
@@ -168,7 +168,7 @@ async fn a_final_job_is_refused_in_every_mode(t: &Fixture) {
     for state in JobState::FINAL {
         let placed = t.placed(state).await;
         for mode in MODES {
-            is_refused(t, placed.id, suspend(mode), Action::Suspend).await;
+            is_refused(t, placed.id, suspend(mode), JobAction::Suspend).await;
         }
     }
     // One that wins the race after the request was accepted is a success: nobody is refused any more.
@@ -236,7 +236,7 @@ async fn dependencies_that_end_during_a_suspension_are_counted(t: &Fixture) {
 async fn a_suspension_ends_automatically(t: &Fixture) {
     let placed = t.placed(JobState::Scheduled).await;
     let expires = Some(secs(60));
-    t.act(placed.id, JobAction::Suspend(Suspend { expires, ..Suspend::default() })).await;
+    t.act(placed.id, ActionRequest::Suspend(Suspend { expires, ..Suspend::default() })).await;
     t.advance(just_under(secs(60)));
     assert!(t.claim(placed.worker, 1).await.is_empty());
     t.advance(MOMENT);
@@ -247,7 +247,7 @@ async fn a_suspension_ends_automatically(t: &Fixture) {
     // The same of one that was asked for while the job ran.
     let placed = t.placed(JobState::Running).await;
     let graceful = Suspend { mode: SuspendMode::Graceful, expires, ..Suspend::default() };
-    t.act(placed.id, JobAction::Suspend(graceful)).await;
+    t.act(placed.id, ActionRequest::Suspend(graceful)).await;
     t.fail(placed.worker, &placed.claimed.unwrap(), Failure::temporary("busy")).await;
     t.advance(secs(60));
     t.tick().await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, JobType, NewJob};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Park;
 use windlass::store::command::pause::{Pause, Target};
@@ -58,7 +58,7 @@ async fn a_job_that_is_about_to_run_runs_or_is_final_has_no_reason(t: &Fixture) 
 async fn a_suspension_and_a_hold_say_who_and_until_when(t: &Fixture) {
     let placed = t.placed(JobState::Scheduled).await;
     let suspend = Suspend { reason: Some("wait".into()), expires: Some(secs(60)), ..Suspend::default() };
-    t.act(placed.id, JobAction::Suspend(suspend)).await;
+    t.act(placed.id, ActionRequest::Suspend(suspend)).await;
     let reason = only(t, placed.id).await;
     let until = t.now().plus(secs(60)).to_string();
     assert_eq!((reason.code, reason.message), ("suspended", format!("suspended by local until {until}")));
@@ -221,7 +221,7 @@ async fn every_reason_is_told_at_once_and_the_first_is_why(t: &Fixture) {
     t.suspend(id).await;
     assert_eq!(codes(t, id).await, with(&["suspended", "held", "dependencies_unmet", "not_due"]));
     t.resume(id).await;
-    t.act(id, JobAction::Submit).await;
+    t.act(id, ActionRequest::Submit).await;
     assert_eq!(codes(t, id).await, with(&["dependencies_unmet", "not_due"]));
     t.advance(secs(60));
     assert_eq!(codes(t, id).await, with(&["dependencies_unmet"]));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::error::{ActError, SubmitError, WorkError};
 use windlass::job::{GroupStrategy, JobState, JobType, NewJob, QueueName};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::ClaimRequest;
@@ -117,13 +117,13 @@ async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
             let answer = store.submit(who, vec![new_job("report")], SubmitOptions::default()).await;
             matches!(answer, Err(SubmitError::Forbidden(_)))
         }
-        Verb::Suspend => on(live, JobAction::Suspend(Suspend::default())).await,
-        Verb::Cancel => on(live, JobAction::Cancel { reason: None }).await,
+        Verb::Suspend => on(live, ActionRequest::Suspend(Suspend::default())).await,
+        Verb::Cancel => on(live, ActionRequest::Cancel { reason: None }).await,
         Verb::Signal => store.signal(who, live, "go", Vec::new()).await.err().is_some_and(|e| act(&e)),
         Verb::Redrive => store.redrive(who, ended, Redrive::default()).await.err().is_some_and(|e| act(&e)),
         Verb::Delete => store.delete(who, ended).await.err().is_some_and(|e| act(&e)),
         Verb::BulkReport => {
-            let resume = BulkAction::JobAction(JobAction::Resume { reason: None });
+            let resume = BulkAction::Act(ActionRequest::Resume { reason: None });
             store.bulk(who, &Filter::default(), resume).await.err().is_some_and(|e| act(&e))
         }
         Verb::Register => store.register(who, NewWorker::default()).await.err().is_some_and(|e| work(&e)),

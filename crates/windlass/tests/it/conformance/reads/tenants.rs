@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::error::{ActError, WorkError};
 use windlass::job::{JobId, JobState, JobType, NewJob, Priority};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::claim::ClaimRequest;
@@ -86,12 +86,12 @@ async fn no_action_reaches_another_tenants_job(t: &Fixture) {
     let before = [t.picture(live).await, t.picture(ended).await];
     let eve = stranger();
     let acts = [
-        JobAction::Submit,
-        JobAction::Suspend(Suspend::default()),
-        JobAction::Resume { reason: None },
-        JobAction::Cancel { reason: None },
-        JobAction::Priority(Priority::HIGH),
-        JobAction::Patch(Patch::default()),
+        ActionRequest::Submit,
+        ActionRequest::Suspend(Suspend::default()),
+        ActionRequest::Resume { reason: None },
+        ActionRequest::Cancel { reason: None },
+        ActionRequest::Priority(Priority::HIGH),
+        ActionRequest::Patch(Patch::default()),
     ];
     for id in [live, ended, JobId::from_bytes([7; 16])] {
         for act in acts.clone() {
@@ -102,7 +102,7 @@ async fn no_action_reaches_another_tenants_job(t: &Fixture) {
         assert_eq!(t.store.delete(&eve, id).await, Err(ActError::NotFound(id)));
         assert_eq!(t.store.signal(&eve, id, "go", Vec::new()).await, Err(ActError::NotFound(id)));
     }
-    let cancel = BulkAction::JobAction(JobAction::Cancel { reason: None });
+    let cancel = BulkAction::Act(ActionRequest::Cancel { reason: None });
     assert_eq!(t.store.bulk(&eve, &Filter::default(), cancel).await.unwrap(), BulkReport::default());
     assert_eq!([t.picture(live).await, t.picture(ended).await], before);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, yield_now};
 use windlass::error::ActError;
 use windlass::job::{Failure, JobId, Priority, SuspendMode, WorkerId};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Outcome, Park, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
@@ -128,17 +128,18 @@ async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
             continue;
         };
         match dice.below(8) {
-            0 => act(&arena, job, JobAction::Cancel { reason: None }).await,
+            0 => act(&arena, job, ActionRequest::Cancel { reason: None }).await,
             1 => {
-                act(&arena, job, JobAction::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK]))).await;
+                act(&arena, job, ActionRequest::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK])))
+                    .await;
             }
             2..=4 => {
                 let mode =
                     dice.pick(&[SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive]);
-                act(&arena, job, JobAction::Suspend(Suspend { mode, ..Suspend::default() })).await;
+                act(&arena, job, ActionRequest::Suspend(Suspend { mode, ..Suspend::default() })).await;
             }
             _ => {
-                let resume = || act(&arena, job, JobAction::Resume { reason: None });
+                let resume = || act(&arena, job, ActionRequest::Resume { reason: None });
                 tokio::join!(resume(), resume());
             }
         }
@@ -146,7 +147,7 @@ async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
     }
 }
 
-async fn act(arena: &Arena, job: JobId, act: JobAction) {
+async fn act(arena: &Arena, job: JobId, act: ActionRequest) {
     match arena.fixture.store.act(&arena.fixture.me, job, act).await {
         // What comes too late is refused by name.
         Ok(_) | Err(ActError::Refused(_)) => {}

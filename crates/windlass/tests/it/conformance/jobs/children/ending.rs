@@ -2,7 +2,7 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{GroupStrategy, JobId, JobState, NewJob, RetryPolicy, SuspendMode};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::LeaseRef;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::{Outcome, Report};
@@ -129,7 +129,7 @@ async fn a_suspended_parent_stays_suspended_and_the_wake_is_remembered(t: &Fixtu
 async fn a_parent_to_be_suspended_parks_as_suspended(t: &Fixture) {
     let family = family(t).await;
     let suspend = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
-    t.act(family.id(), JobAction::Suspend(suspend)).await;
+    t.act(family.id(), ActionRequest::Suspend(suspend)).await;
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 1).await;
     assert_eq!(spawned.parent.state, JobState::Suspended);
     let claimed = t.claim_one(family.children).await;

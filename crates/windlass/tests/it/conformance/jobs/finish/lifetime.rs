@@ -2,7 +2,7 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{AttemptOutcome, JobState, NewJob};
-use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::finish::Finish;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, secs};
@@ -63,7 +63,7 @@ async fn the_lifetime_stands_still_while_suspended(t: &Fixture) {
     t.advance(secs(10));
     // A second suspension that ends automatically counts the same.
     let suspend = Suspend { expires: Some(secs(100)), ..Suspend::default() };
-    t.act(placed.id, JobAction::Suspend(suspend)).await;
+    t.act(placed.id, ActionRequest::Suspend(suspend)).await;
     t.advance(secs(100));
     t.tick().await;
     t.advance(secs(19));
@@ -78,7 +78,7 @@ async fn the_lifetime_stands_still_while_suspended(t: &Fixture) {
 async fn a_call_that_meets_an_expired_job_finds_it_ended(t: &Fixture) {
     let placed = t.placed_as(JobState::Scheduled, short_lived()).await;
     t.advance(secs(60));
-    let refused = t.store.act(&t.me, placed.id, JobAction::Cancel { reason: None }).await.unwrap_err();
+    let refused = t.store.act(&t.me, placed.id, ActionRequest::Cancel { reason: None }).await.unwrap_err();
     assert_eq!(refused.to_string(), "cannot cancel a job that is dead_letter");
     assert_eq!(t.events_of(placed.id).await, [AuditEvent::Expired]);
     assert!(t.claim(placed.worker, 1).await.is_empty());

@@ -62,8 +62,8 @@ async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
     }
 }
 
-fn cancelling() -> windlass::store::command::actions::JobAction {
-    windlass::store::command::actions::JobAction::Cancel { reason: None }
+fn cancelling() -> windlass::store::command::actions::ActionRequest {
+    windlass::store::command::actions::ActionRequest::Cancel { reason: None }
 }
 
 /// Model: error-categories

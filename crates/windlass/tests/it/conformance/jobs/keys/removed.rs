@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::error::SubmitError;
 use windlass::job::{Dependency, JobId, JobState, NewJob, Payload};
 use windlass::limits;
-use windlass::store::command::actions::JobAction;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;
@@ -112,7 +112,7 @@ async fn keys_whose_end_has_come_leave_no_row() {
     let t = Fixture::new(On::Sqlite);
     let many = limits::BULK_JOBS_PER_COMMIT + 1;
     t.submit_all((0..many).map(|number| for_days(&format!("k{number}"), 10)).collect()).await;
-    let cancel = BulkAction::JobAction(JobAction::Cancel { reason: None });
+    let cancel = BulkAction::Act(ActionRequest::Cancel { reason: None });
     t.store.bulk(&t.me, &Filter::default(), cancel).await.unwrap();
     let rows = |t: &Fixture| {
         let file = rusqlite::Connection::open(t.address.strip_prefix("sqlite:").unwrap()).unwrap();
