@@ -1,4 +1,4 @@
-//! The commands of the model, each written once over a [`WriteTx`](super::write_tx::WriteTx). A command reads, calls
+//! The commands of the model, each written once over a [`WriteTx`](super::tx::write_tx::WriteTx). A command reads, calls
 //! [`transition`](crate::job::transition), and leaves the writing to the transaction; it contains no SQL.
 
 pub mod actions;

@@ -1,4 +1,4 @@
-//! Queries of the store, each written once over a [`ReadTx`](super::read_tx::ReadTx). They change nothing.
+//! Queries of the store, each written once over a [`ReadTx`](super::tx::read_tx::ReadTx). They change nothing.
 
 pub mod explain;
 pub mod job_details;
