@@ -1,6 +1,7 @@
 //! A job as plain data. [`JobRecord`] is the small record that the rules read; [`Spec`] is the submitted data, which no
 //! rule reads. Nothing here does I/O.
 
+mod action;
 mod event;
 mod failure;
 mod graph;

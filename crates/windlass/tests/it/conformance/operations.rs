@@ -46,7 +46,7 @@ async fn is_refused(t: &Fixture, id: JobId, act: ActionRequest, action: JobActio
     let state = t.state(id).await;
     let refused = t.store.act(&t.me, id, act).await;
     assert_eq!(refused, Err(ActError::Refused(InvalidTransition { state, action })));
-    assert_eq!(refused.unwrap_err().to_string(), format!("cannot {action} a job that is {state}"));
+    assert_eq!(refused.unwrap_err().to_string(), format!("cannot {} a job that is {state}", action.verb()));
     assert_eq!(t.picture(id).await, before);
 }
 
