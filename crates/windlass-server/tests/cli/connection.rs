@@ -69,34 +69,81 @@ async fn a_waiting_command_continues_when_the_server_is_back() {
         let child = windlass(words).env("WINDLASS_URL", &site.url).spawn().unwrap();
         waiting.push(child);
     }
-    // The state is printed after the stream was opened.
+    // Each prints only after it has opened its stream: one the state, the other a line of the log.
     let mut said = BufReader::new(waiting[0].stderr.take().unwrap()).lines();
     while !said.next_line().await.unwrap().unwrap().starts_with("scheduled") {}
+    let (worker, running) = site.claim("slow").await;
+    assert_eq!(running["id"], followed);
+    site.log(&worker, &running, "begun").await;
+    let mut printed = BufReader::new(waiting[1].stdout.take().unwrap());
+    let mut begun = String::new();
+    printed.read_line(&mut begun).await.unwrap();
+    assert!(begun.contains("begun"), "{begun}");
+
     let address = site.served.address.to_string();
     let store = store_in(site.folder.path());
     site.served.stop().await;
     let served = Served::start(windlass(&["serve", "--listen", &address, "--store", &store])).await;
     let site = Site { served, folder: site.folder, url: site.url };
-    for _ in 0..2 {
-        let (worker, claimed) = site.claim("slow").await;
-        let beat = json!({"id": claimed["id"], "fence": claimed["fence"], "logs": ["still here"]});
-        site.served.post("/heartbeats", &json!({"worker_id": worker, "jobs": [beat]})).await;
-        site.end(&worker, &claimed, json!({"outcome": "completed", "result": "done"})).await;
-    }
-    let mut out = Vec::new();
-    for mut child in waiting {
-        let mut text = String::new();
-        let ended = async {
-            child.stdout.take().unwrap().read_to_string(&mut text).await.unwrap();
-            child.wait().await.unwrap()
-        };
-        let ended = tokio::time::timeout(crate::program::PATIENCE, ended).await.expect("it hears of the end");
-        assert_eq!(ended.code(), Some(0), "{text}");
-        out.push(text);
-    }
+    site.log(&worker, &running, "still here").await;
+    site.end(&worker, &running, json!({"outcome": "completed"})).await;
+    let (worker, claimed) = site.claim("slow").await;
+    site.end(&worker, &claimed, json!({"outcome": "completed", "result": "done"})).await;
+
+    let mut out = [String::new(), String::new()];
+    let ended = async {
+        waiting[0].stdout.take().unwrap().read_to_string(&mut out[0]).await.unwrap();
+        printed.read_to_string(&mut out[1]).await.unwrap();
+        [waiting[0].wait().await.unwrap(), waiting[1].wait().await.unwrap()]
+    };
+    let ended = tokio::time::timeout(crate::program::PATIENCE, ended).await.expect("both hear of the end");
+    assert_eq!(ended.map(|ended| ended.code()), [Some(0), Some(0)], "{out:?}");
     assert_eq!(out[0], "\"done\"\n");
     assert!(out[1].contains("still here"), "{out:?}");
     site.served.stop().await;
+}
+
+/// A server that opens its store, or sheds load, answers 503: whoever waits for a job goes on waiting.
+#[tokio::test]
+async fn a_waiting_command_outlasts_a_temporary_refusal() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answering = tokio::spawn(async move {
+        let mut reads = 0;
+        let mut streams = Vec::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let request = String::from_utf8_lossy(&request[..length]);
+            let (status, body) = match request.split(' ').take(2).collect::<Vec<_>>()[..] {
+                ["POST", _] => ("201 Created", json!({"id": "j1", "state": "scheduled"})),
+                [_, path] if path.contains("/events") => {
+                    let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: here\n\n";
+                    stream.write_all(head).await.unwrap();
+                    streams.push(stream);
+                    continue;
+                }
+                _ if reads == 0 => {
+                    reads += 1;
+                    let error = json!({"code": "starting", "message": "the store is being opened"});
+                    ("503 Service Unavailable", json!({ "error": error }))
+                }
+                _ => {
+                    let at = "2026-01-01T00:00:00.000Z";
+                    ("200 OK", json!({"id": "j1", "state": "completed", "completed_at": at, "result": 7}))
+                }
+            };
+            let body = body.to_string();
+            let head =
+                format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        }
+    });
+    let said = run_with(&url, &["submit", "slow", "--wait"], &[], "").await;
+    assert!(said.code == 0 && said.out == "7\n", "{said:?}");
+    answering.abort();
 }
 
 #[tokio::test]

@@ -88,6 +88,12 @@ impl Site {
         (worker.clone(), self.served.post("/claims", &claims).await["jobs"][0].clone())
     }
 
+    /// Writes a line into the log of a claimed job.
+    pub(crate) async fn log(&self, worker: &Value, claimed: &Value, line: &str) {
+        let beat = json!({"id": claimed["id"], "fence": claimed["fence"], "logs": [line]});
+        self.served.post("/heartbeats", &json!({"worker_id": worker, "jobs": [beat]})).await;
+    }
+
     /// Ends a claimed job.
     pub(crate) async fn end(&self, worker: &Value, claimed: &Value, how: Value) {
         let mut outcome = how;

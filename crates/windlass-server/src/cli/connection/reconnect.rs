@@ -71,6 +71,15 @@ fn is_passing(refusal: &ErrorResponse) -> bool {
     [429, 502, 503, 504].contains(&refusal.status)
 }
 
+/// Whether the server is unavailable for a while: it restarts, opens its store, or is overloaded.
+fn is_away(failure: &Failure) -> bool {
+    match failure {
+        Failure::NoServer { .. } | Failure::Silent { .. } | Failure::BadAnswer { .. } => true,
+        Failure::Refused(refusal) => is_passing(refusal),
+        Failure::Usage(_) | Failure::NotFound(_) => false,
+    }
+}
+
 /// Changes of one job: its event stream, and in parallel a long poll for its end. Servers of the same store notify each
 /// other of every end, but of other events only if they are stored.
 pub(in crate::cli) struct JobEventStream<'a> {
@@ -78,6 +87,8 @@ pub(in crate::cli) struct JobEventStream<'a> {
     id: &'a str,
     /// None if the server has no stream available.
     events: Option<Followed<'a>>,
+    /// Reads that found the server unavailable since the last one that succeeded.
+    tries: u32,
 }
 
 impl<'a> JobEventStream<'a> {
@@ -89,7 +100,7 @@ impl<'a> JobEventStream<'a> {
             Err(Failure::Refused(refusal)) if is_passing(&refusal) => None,
             Err(failure) => return Err(failure),
         };
-        Ok(JobEventStream { client, id, events })
+        Ok(JobEventStream { client, id, events, tries: 0 })
     }
 
     /// Returns when the job changed or may have changed, at the latest after `at_most`.
@@ -122,15 +133,24 @@ impl<'a> JobEventStream<'a> {
         &mut self,
         looked: Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
-        match (looked, &mut self.events) {
-            (
-                Err(Failure::NoServer { .. } | Failure::Silent { .. } | Failure::BadAnswer { .. }),
-                Some(events),
-            ) => {
-                events.reopen().await?;
-                Ok(None)
+        let failure = match looked {
+            Ok(found) => {
+                self.tries = 0;
+                return Ok(Some(found));
             }
-            (looked, _) => looked.map(Some),
+            Err(failure) => failure,
+        };
+        if !is_away(&failure) || self.tries >= FOLLOW_TRIES_MAX {
+            return Err(failure);
         }
+        self.tries += 1;
+        match &mut self.events {
+            Some(events) => {
+                tokio::time::sleep(CUT_PAUSE).await;
+                events.reopen().await?;
+            }
+            None => tokio::time::sleep(FOLLOW_PAUSE).await,
+        }
+        Ok(None)
     }
 }
