@@ -74,29 +74,22 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub mod audit;
 #[cfg(feature = "bench")]
 pub mod bench;
-pub mod callback;
 pub mod client;
 pub mod clock;
 pub mod context;
 #[cfg(doctest)]
 mod doctests;
-pub mod entropy;
-pub mod error;
 pub mod handler;
-pub mod job;
-pub mod key;
-pub mod limits;
 pub mod maintenance;
-pub mod schedule;
-pub mod similar;
 pub mod store;
 pub mod testing;
-pub mod ticket;
-pub mod webhook_url;
 pub mod worker;
+
+pub use windlass_core::{
+    audit, callback, entropy, error, job, key, limits, schedule, similar, ticket, webhook_url,
+};
 
 pub use client::{
     ActionResult, Client, Handle, Job, JobBuilder, JobHandle, Pause, Redrive, Suspend, Trigger,

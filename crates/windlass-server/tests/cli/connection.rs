@@ -103,7 +103,7 @@ async fn a_waiting_command_continues_when_the_server_is_back() {
     site.served.stop().await;
 }
 
-/// A server that opens its store, or sheds load, answers 503: whoever waits for a job goes on waiting.
+/// A server that opens its store, or sheds load, answers 503: a command that waits for a job goes on waiting.
 #[tokio::test]
 async fn a_waiting_command_outlasts_a_temporary_refusal() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::store_time::{ClockTrust, Grace, Leap, Origin, SharedGrace, StoreTime, WallClock};
-use super::{Clock, Reading, Timestamp, whole_millis};
+use super::store_time::{ClockTrust, Origin, StoreTime, WallClock};
+use super::{Clock, Grace, Leap, Reading, SharedGrace, Timestamp, whole_millis};
 use crate::limits;
 
 /// Store time: advances with monotonic time, approaches the wall clock at a bounded rate, and never goes back. A wall

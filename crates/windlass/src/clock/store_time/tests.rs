@@ -167,21 +167,6 @@ fn a_process_beside_others_takes_their_time() {
     }
 }
 
-/// Model: store-time, leases-and-heartbeats. A gap moves the beginning of silence and keeps leases for a heartbeat; without one nothing changes.
-#[test]
-fn a_gap_gives_grace() {
-    let none = Grace::default();
-    assert_eq!((none.leases_until(), none.heard_at(at(5))), (Timestamp::MIN, at(5)));
-    assert!(none.is_crash(at(5)) && none.is_crash_of_lease(at(5), at(6)));
-    let grace = Grace { served_since: at(0), ..Grace::default() };
-    assert_eq!(grace.leases_until(), at(15_000));
-    assert_eq!((grace.heard_at(at(-1)), grace.heard_at(at(1))), (at(0), at(1)));
-    assert!(!grace.is_crash(at(-1)) && grace.is_crash(at(0)));
-    assert!(!grace.is_crash_of_lease(at(-1), at(15_000)), "it was kept for the grace and not extended since");
-    assert!(grace.is_crash_of_lease(at(-1), at(31_000)), "it was extended since");
-    assert!(grace.is_crash_of_lease(at(1), at(2)), "it was given after the gap");
-}
-
 proptest! {
     /// Model: store-time. Whatever the wall clock and other processes do, store time never goes back and stays within its rates, but for
     /// jumps that somebody else made or that were accepted.

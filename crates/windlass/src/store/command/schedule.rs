@@ -9,7 +9,7 @@ use serde_json::json;
 use super::audit::{RecordActor, Subject};
 use super::submit;
 use crate::audit::AuditEvent;
-use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError, SubmitError};
+use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};
 use crate::job::{JobRecord, NewJob, ScheduleName, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -227,20 +227,6 @@ pub(super) fn record(tx: &mut WriteTx<'_>, event: AuditEvent, schedule: &Schedul
     let (queue, job_type) = (schedule.job.queue.clone(), schedule.job.job_type.clone());
     let subject = Subject { tenant: schedule.tenant.clone(), queue: Some(queue), job_type: Some(job_type) };
     tx.record_operation(event, subject, cause, &context);
-}
-
-impl From<SubmitError> for ScheduleError {
-    fn from(error: SubmitError) -> ScheduleError {
-        match error {
-            SubmitError::Invalid { invalid, .. } => {
-                let field = format!("job.{}", invalid.field);
-                ScheduleError::Invalid(Invalid::new(field, invalid.problem))
-            }
-            SubmitError::Forbidden(denied) => ScheduleError::Forbidden(denied),
-            SubmitError::Store(error) => ScheduleError::Store(error),
-            refused => ScheduleError::Refused(Box::new(refused)),
-        }
-    }
 }
 
 impl WriteTx<'_> {

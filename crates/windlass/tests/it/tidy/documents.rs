@@ -80,8 +80,9 @@ pub(super) fn numbered_rules(tree: &[SourceFile]) -> Vec<String> {
 }
 
 /// Where a path in the text may begin: at the root, or where its section of the code map does.
-const BASES: [&str; 5] = [
+const BASES: [&str; 6] = [
     "",
+    "crates/windlass-core/src/",
     "crates/windlass/src/",
     "crates/windlass-server/src/",
     "crates/windlass/",
@@ -163,16 +164,16 @@ mod tests {
             SourceFile::sample(ARCHITECTURE, text),
             SourceFile::sample("check", ""),
             SourceFile::sample("docs/concepts.md", ""),
-            SourceFile::sample("crates/windlass/src/job/state.rs", ""),
+            SourceFile::sample("crates/windlass-core/src/job/state.rs", ""),
             SourceFile::sample("crates/windlass/tests/it/main.rs", ""),
         ])
     }
 
     #[test]
     fn a_path_that_exists_may_be_named_from_any_base() {
-        let text = "`crates/windlass/src/job/state.rs` `job/state.rs` `job/` `docs/concepts.md` `./check` `tests/it/`";
+        let text = "`crates/windlass-core/src/job/state.rs` `job/state.rs` `job/` `docs/concepts.md` `./check` `tests/it/`";
         assert_eq!(missing(text), [""; 0]);
-        assert_eq!(missing("`job/{state}.rs`, `job/*.rs` and `crates/windlass/src/job/*`"), [""; 0]);
+        assert_eq!(missing("`job/{state}.rs`, `job/*.rs` and `crates/windlass-core/src/job/*`"), [""; 0]);
     }
 
     #[test]

@@ -129,9 +129,12 @@ mod tests {
         let both = "/// Model: final-states, result-cost-and-progress\n";
         assert_eq!(missing("crates/windlass/tests/it/claim.rs", both), 0);
         assert_eq!(missing("crates/windlass-server/tests/it/jobs.rs", both), 0);
-        assert_eq!(missing("crates/windlass/src/job/transition/tests.rs", "// (Model: final-states).\n"), 1);
+        assert_eq!(
+            missing("crates/windlass-core/src/job/transition/tests.rs", "// (Model: final-states).\n"),
+            1
+        );
         let module = "#[cfg(test)]\nmod tests {\n    /// It ends. Model: final-states\n}\n";
-        assert_eq!(missing("crates/windlass/src/job/retry.rs", module), 1);
+        assert_eq!(missing("crates/windlass-core/src/job/retry.rs", module), 1);
     }
 
     #[test]

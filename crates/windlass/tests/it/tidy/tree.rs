@@ -91,12 +91,12 @@ fn collect(directory: &Path, prefix: &str, files: &mut Vec<SourceFile>) {
 fn a_path_says_what_a_file_is_for() {
     let of = |path| SourceFile::sample(path, "");
     assert!(of("crates/windlass/tests/it/main.rs").is_test());
-    assert!(of("crates/windlass/src/job/retry/tests.rs").is_test());
-    assert!(of("crates/windlass/src/job/tests/graph.rs").is_test());
+    assert!(of("crates/windlass-core/src/job/retry/tests.rs").is_test());
+    assert!(of("crates/windlass-core/src/job/tests/graph.rs").is_test());
     assert!(!of("crates/windlass/src/testing.rs").is_test());
     assert!(!of("crates/windlass/benches/claim.rs").is_shipped());
     assert!(of("crates/windlass/src/clock.rs").is_shipped());
-    assert_eq!(of("crates/windlass/src/job/state.rs").path_in_crate(), Some("job/state.rs"));
+    assert_eq!(of("crates/windlass-core/src/job/state.rs").path_in_crate(), Some("job/state.rs"));
     assert_eq!(of("crates/windlass/tests/it/main.rs").path_in_crate(), None);
     assert!(SourceFile::sample("check", "#!/usr/bin/env bash\n").is_code());
     assert!(!of("README.md").is_code());

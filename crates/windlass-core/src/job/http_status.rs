@@ -17,8 +17,8 @@ impl Failure {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass::Failure;
-    /// use windlass::job::Category;
+    /// # use windlass_core as windlass;
+    /// use windlass::job::{Category, Failure};
     ///
     /// assert!(Failure::from_http_status(204, None).is_none());
     /// let busy = Failure::from_http_status(429, Some(Duration::from_secs(30))).unwrap();

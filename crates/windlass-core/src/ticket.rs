@@ -231,7 +231,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Bytes as text in lower-case hexadecimal.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+pub fn hexadecimal(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _always_fits = write!(text, "{byte:02x}");

@@ -130,7 +130,7 @@ pub struct Spec {
 
 impl Spec {
     /// A placeholder for a deleted job, of which nothing is known.
-    pub(crate) fn unknown() -> Spec {
+    pub fn unknown() -> Spec {
         Spec {
             payload: Payload::json("null"),
             idempotency_key: None,
@@ -333,7 +333,7 @@ impl JobMetadata {
 }
 
 /// Checks that a text has at most `limit` characters and no NUL, which not every database can store.
-pub(crate) fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
+pub fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
     let Some(text) = text else { return Ok(()) };
     let length = if text.len() <= limit { text.len() } else { text.chars().count() };
     if length > limit {

@@ -405,6 +405,20 @@ pub enum ScheduleError {
     Store(#[from] StoreError),
 }
 
+impl From<SubmitError> for ScheduleError {
+    fn from(error: SubmitError) -> ScheduleError {
+        match error {
+            SubmitError::Invalid { invalid, .. } => {
+                let field = format!("job.{}", invalid.field);
+                ScheduleError::Invalid(Invalid::new(field, invalid.problem))
+            }
+            SubmitError::Forbidden(denied) => ScheduleError::Forbidden(denied),
+            SubmitError::Store(error) => ScheduleError::Store(error),
+            refused => ScheduleError::Refused(Box::new(refused)),
+        }
+    }
+}
+
 /// The state machine has no such transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {} a job that is {state}", .action.verb())]

@@ -27,9 +27,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use event::{AttemptOutcome, Event, JobAction};
-pub(crate) use failure::Token;
+pub use failure::Token;
 pub use failure::{Category, ErrorCause, ErrorRecord, Failure, Origin};
-pub(crate) use failure::{cut, described};
+pub use failure::{cut, described};
 pub use graph::{Need, depth_of, find_cycle};
 pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
 pub use name::{JobType, QueueName, ScheduleName, Tenant};
@@ -41,12 +41,12 @@ pub use parts::{
 pub use priority::Priority;
 pub use rate::{Bucket, Rate};
 pub use retry::{JitterMode, RetryPolicy, Strategy};
-pub(crate) use spec::check_text;
+pub use spec::check_text;
 pub use spec::{Debounce, Dependency, JobMetadata, NewJob, Payload, PayloadDigest, Spec};
 pub use state::JobState;
 pub use timer::{acts_at, spared, timer};
 pub use trace::{TraceId, Traceparent};
-pub(crate) use transition::start;
+pub use transition::start;
 pub use transition::{Change, LIFECYCLE, Transition, transition};
 pub use version::Version;
 
@@ -151,7 +151,7 @@ pub struct JobFlags {
 impl JobRecord {
     /// Whether a worker may prefetch it: not if it may have crashed a worker. If the worker were lost before the start
     /// was recorded, the crash would not be counted.
-    pub(crate) fn may_be_claimed_ahead(&self) -> bool {
+    pub fn may_be_claimed_ahead(&self) -> bool {
         self.crashes == 0 && !self.has.lost_ahead
     }
 

@@ -64,7 +64,7 @@ struct Data<'a> {
 }
 
 /// The internal job that delivers a finished job's callback; `None` if the job has no callback URL.
-pub(crate) fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<NewJob> {
+pub fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<NewJob> {
     let url = spec.labels.callback_url.clone()?;
     let mut labels = JobMetadata { callback_url: Some(url.clone()), ..JobMetadata::default() };
     labels.tags.insert(TAG.to_owned(), job.id.to_string());

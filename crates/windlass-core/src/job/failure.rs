@@ -102,7 +102,7 @@ impl ErrorCause {
 
     /// Truncates message and code to their limits.
     #[must_use]
-    pub(crate) fn bounded(mut self) -> ErrorCause {
+    pub fn bounded(mut self) -> ErrorCause {
         cut(&mut self.message, limits::ERROR_CAUSE_BYTES_MAX);
         if let Some(code) = &mut self.code {
             cut(code, limits::ERROR_CODE_CHARS_MAX);
@@ -139,25 +139,25 @@ pub struct Origin(Option<Arc<Token>>);
 
 /// Exists as long as any copy of the failure.
 #[derive(Default)]
-pub(crate) struct Token {
+pub struct Token {
     was_shown: Arc<AtomicBool>,
 }
 
 impl Token {
     /// Whether the failure was ever formatted as text; outlives the failure.
-    pub(crate) fn was_shown(&self) -> Arc<AtomicBool> {
+    pub fn was_shown(&self) -> Arc<AtomicBool> {
         self.was_shown.clone()
     }
 }
 
 impl Origin {
     /// An origin and its token.
-    pub(crate) fn new() -> (Origin, Arc<Token>) {
+    pub fn new() -> (Origin, Arc<Token>) {
         let token = Arc::<Token>::default();
         (Origin(Some(token.clone())), token)
     }
 
-    pub(crate) fn token(&self) -> Option<&Arc<Token>> {
+    pub fn token(&self) -> Option<&Arc<Token>> {
         self.0.as_ref()
     }
 
@@ -249,7 +249,7 @@ impl Failure {
 }
 
 /// Truncates `text` to at most `bytes_max` bytes without splitting a character.
-pub(crate) fn cut(text: &mut String, bytes_max: usize) {
+pub fn cut(text: &mut String, bytes_max: usize) {
     if text.len() > bytes_max {
         let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(end);
@@ -288,7 +288,7 @@ impl ErrorRecord {
 }
 
 /// A failure in one line: the message, then category and code in parentheses.
-pub(crate) fn described(message: &str, category: Category, code: Option<&str>) -> String {
+pub fn described(message: &str, category: Category, code: Option<&str>) -> String {
     match code {
         Some(code) => format!("{message} ({category}, {code})"),
         None => format!("{message} ({category})"),

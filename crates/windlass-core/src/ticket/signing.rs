@@ -45,7 +45,7 @@ impl TicketKey {
     }
 
     /// The signature over a text, in hexadecimal.
-    pub(crate) fn sign_text(&self, text: &str) -> String {
+    pub fn sign_text(&self, text: &str) -> String {
         hexadecimal(&self.sign(text.as_bytes()))
     }
 
@@ -86,7 +86,7 @@ impl TicketPublicKey {
     }
 
     /// Whether this is the key's signature over a text, in hexadecimal.
-    pub(crate) fn has_signed_text(&self, text: &str, signature: &str) -> bool {
+    pub fn has_signed_text(&self, text: &str, signature: &str) -> bool {
         from_hexadecimal(signature).is_some_and(|signature| self.has_signed(text.as_bytes(), &signature))
     }
 }

@@ -300,7 +300,7 @@ fn claim(next: &mut JobRecord, worker: WorkerId, fence: Fence, now: Timestamp) -
 }
 
 /// Starts a prefetched job: from here on its attempt counts. Does nothing if it has started.
-pub(crate) fn start(next: &mut JobRecord, now: Timestamp) {
+pub fn start(next: &mut JobRecord, now: Timestamp) {
     if next.has.claim_ahead {
         next.has.claim_ahead = false;
         next.attempt += 1;

@@ -1,0 +1,56 @@
+//! Tests of time as data.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_000_000 + millis)
+}
+
+/// Model: store-time. Moments are shown in UTC, to the millisecond.
+#[test]
+fn a_moment_is_shown_in_utc() {
+    assert_eq!(Timestamp::MIN.to_string(), "1970-01-01T00:00:00.000Z");
+    assert_eq!(Timestamp::MAX.to_string(), "9999-12-30T22:00:00.000Z");
+    assert_eq!(format!("{:?}", Timestamp::from_millis(1_700_000_000_001)), "2023-11-14T22:13:20.001Z");
+}
+
+/// Model: store-time. A timestamp read from outside is moved into range.
+#[test]
+fn a_moment_in_json_is_moved_into_range() {
+    let read = |text| serde_json::from_str::<Timestamp>(text).unwrap();
+    assert_eq!((read("-5"), read("9223372036854775807")), (Timestamp::MIN, Timestamp::MAX));
+    assert_eq!(serde_json::to_string(&read("1700000000001")).unwrap(), "1700000000001");
+}
+
+/// Model: store-time, leases-and-heartbeats. A gap moves the beginning of silence and keeps leases for a heartbeat; without one nothing changes.
+#[test]
+fn a_gap_gives_grace() {
+    let none = Grace::default();
+    assert_eq!((none.leases_until(), none.heard_at(at(5))), (Timestamp::MIN, at(5)));
+    assert!(none.is_crash(at(5)) && none.is_crash_of_lease(at(5), at(6)));
+    let grace = Grace { served_since: at(0), ..Grace::default() };
+    assert_eq!(grace.leases_until(), at(15_000));
+    assert_eq!((grace.heard_at(at(-1)), grace.heard_at(at(1))), (at(0), at(1)));
+    assert!(!grace.is_crash(at(-1)) && grace.is_crash(at(0)));
+    assert!(!grace.is_crash_of_lease(at(-1), at(15_000)), "it was kept for the grace and not extended since");
+    assert!(grace.is_crash_of_lease(at(-1), at(31_000)), "it was extended since");
+    assert!(grace.is_crash_of_lease(at(1), at(2)), "it was given after the gap");
+}
+
+proptest! {
+    /// Model: backoff. No arithmetic with moments overflows or leaves the range.
+    #[test]
+    fn moments_stay_in_range(millis in any::<i64>(), seconds in any::<u64>(), nanos in 0..1_000_000_000_u32) {
+        let (moment, by) = (Timestamp::from_millis(millis), Duration::new(seconds, nanos));
+        let (later, earlier) = (moment.plus(by), moment.minus(by));
+        prop_assert!(Timestamp::MIN <= earlier && earlier <= moment);
+        prop_assert!(moment <= later && later <= Timestamp::MAX);
+        prop_assert_eq!(earlier.since(later), Duration::ZERO);
+        if later < Timestamp::MAX {
+            prop_assert_eq!(whole_millis(later.since(moment)), whole_millis(by));
+        }
+        prop_assert!(!later.to_string().is_empty());
+    }
+}
