@@ -62,6 +62,8 @@ pub const LOG_LINES_MAX: u64 = 10_000;
 pub const LOG_LINES_PER_CALL_MAX: usize = 1_000;
 /// Characters in a progress message.
 pub const PROGRESS_MESSAGE_CHARS_MAX: usize = 1024;
+/// Characters of a rejected value in a message.
+pub const SHOWN_CHARS_MAX: usize = 100;
 /// Jobs in one submission.
 pub const BATCH_JOBS_MAX: usize = 10_000;
 /// Bytes of all payloads in one submission, and so in one commit: they are held in memory until the commit.

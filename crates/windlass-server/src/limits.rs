@@ -91,8 +91,6 @@ pub const DISCARD_BYTES_MAX: usize = 64 << 20;
 pub const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 /// Nesting depth of a body: the usual limit of JSON parsers.
 pub const JSON_DEPTH_MAX: usize = 128;
-/// Characters of a rejected value in a message.
-pub const SHOWN_CHARS_MAX: usize = 100;
 /// Characters of a request id from a client or a proxy.
 pub const REQUEST_ID_CHARS_MAX: usize = 128;
 

@@ -20,6 +20,8 @@ mod remote;
 pub mod schema;
 pub mod tx;
 pub mod verify;
+#[cfg(feature = "api")]
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

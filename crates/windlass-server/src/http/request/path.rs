@@ -96,5 +96,5 @@ checked_name!(SchedulePath, ScheduleName, "schedule");
 
 /// Shortens a text that is repeated in a message.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(crate::limits::SHOWN_CHARS_MAX).collect()
+    text.chars().take(windlass::limits::SHOWN_CHARS_MAX).collect()
 }

@@ -30,9 +30,10 @@ use crate::http::request::path::JobPath;
 use crate::http::request::query::Query;
 use crate::http::wire::Json;
 use crate::http::wire::filter::ListQuery;
+use crate::http::wire::into_jobs;
 use crate::http::wire::job::{JobPage, JobView, SubmittedJob, SubmittedJobs};
 use crate::http::wire::payload;
-use crate::http::wire::submission::{Batch, Submission, into_jobs};
+use crate::http::wire::submission::{Batch, Submission};
 use crate::http::wire::time::QuerySpan;
 use crate::limits;
 

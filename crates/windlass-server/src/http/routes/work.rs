@@ -28,11 +28,11 @@ use crate::http::wire::Json;
 use crate::http::wire::claim::{
     ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody, worker_id,
 };
+use crate::http::wire::into_jobs;
 use crate::http::wire::job_details::ChildView;
 use crate::http::wire::outcome::{
     ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView, ParkBody,
 };
-use crate::http::wire::submission::into_jobs;
 use crate::http::wire::text::Text;
 
 /// `POST /workers`

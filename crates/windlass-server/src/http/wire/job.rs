@@ -7,15 +7,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass::job::{
-    ErrorCause, ErrorRecord, JobId, JobRecord, JobState, JobType, Progress, QueueName, Suspension, Tenant,
-    Version, WorkerId,
+    Category, ErrorCause, ErrorRecord, JobId, JobRecord, JobState, JobType, Progress, QueueName, Suspension,
+    Tenant, Version, WorkerId,
 };
 use windlass::store::query::explain::Reason;
 use windlass::store::query::snapshot::Snapshot;
 
 use super::Json;
 use super::payload;
-use super::retry::{EffectiveRetry, EffectiveTimeouts, Kind};
+use super::retry::{EffectiveRetry, EffectiveTimeouts};
 use super::text::Text;
 use super::time::{Moment, Span};
 use crate::http::reply::etag::EntityTag;
@@ -150,7 +150,7 @@ pub(crate) struct LeaseView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "JobError")]
 pub(crate) struct ErrorView {
-    category: Kind,
+    category: Category,
     code: Option<String>,
     message: String,
     at: Moment,
@@ -188,7 +188,7 @@ pub(crate) struct ProgressView {
 impl From<&ErrorRecord> for ErrorView {
     fn from(error: &ErrorRecord) -> ErrorView {
         ErrorView {
-            category: error.category.into(),
+            category: error.category,
             code: error.code.clone(),
             message: error.message.clone(),
             at: error.at.into(),

@@ -8,7 +8,6 @@ use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 
 use super::Json;
 use super::expires::Expiry;
-use super::retry::Kind;
 use super::submission::Submission;
 use super::text::Text;
 use super::time::Span;
@@ -56,7 +55,7 @@ enum OutcomeWord {
 #[serde(deny_unknown_fields)]
 struct FailureBody {
     /// `temporary` if not given.
-    category: Option<Kind>,
+    category: Option<Category>,
     #[serde(default)]
     message: String,
     code: Option<String>,
@@ -138,7 +137,7 @@ impl OutcomeBody {
 
 impl FailureBody {
     fn into_failure(self) -> Failure {
-        let category = self.category.map_or(Category::Temporary, Category::from);
+        let category = self.category.unwrap_or(Category::Temporary);
         let mut failure = Failure::new(category, self.message);
         if let Some(code) = self.code {
             failure = failure.with_code(code);

@@ -58,7 +58,7 @@ impl ScheduleBody {
     /// The library's schedule.
     pub(crate) fn into_schedule(self) -> Result<NewSchedule, ApiError> {
         let timing = timing(self.cron.as_deref(), self.timezone.as_deref(), self.every, self.at)?;
-        let job = self.job.into_job(None).map_err(|problem| problem.within("job"))?;
+        let job = self.job.into_job(None).map_err(|invalid| ApiError::from(invalid).within("job"))?;
         let mut new = NewSchedule::new(timing, job);
         if let Some(missed) = self.missed {
             new.missed = match missed {

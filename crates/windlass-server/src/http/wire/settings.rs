@@ -84,7 +84,7 @@ impl TimeoutsBody {
     fn into_patch(self) -> Result<TimeoutsPatch, ApiError> {
         let lease = match (self.lease, self.visibility) {
             (Field::Set(lease), Field::Set(visibility)) if lease.0 != visibility.0 => {
-                return Err(two_leases(lease, visibility));
+                return Err(two_leases(lease, visibility).into());
             }
             (Field::Keep, visibility) => visibility,
             (lease, _) => lease,

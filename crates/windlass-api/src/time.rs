@@ -7,12 +7,12 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use windlass::clock::Timestamp;
-use windlass::limits;
+use windlass_core::clock::Timestamp;
+use windlass_core::limits;
 
 /// A time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment(pub(crate) Timestamp);
+pub struct Moment(pub Timestamp);
 
 impl From<Timestamp> for Moment {
     fn from(timestamp: Timestamp) -> Moment {
@@ -50,7 +50,7 @@ impl JsonSchema for Moment {
 
 /// A duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub struct Span(pub Duration);
 
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Span {
@@ -65,7 +65,7 @@ impl Span {
     /// Parses `1h30m`: numbers with units, the largest first, each at most once.
     fn parse(text: &str) -> Result<Span, String> {
         let wrong = || {
-            let shown: String = text.chars().take(crate::limits::SHOWN_CHARS_MAX).collect();
+            let shown: String = text.chars().take(windlass_core::limits::SHOWN_CHARS_MAX).collect();
             format!("`{shown}` is not a duration such as 250ms, 30s, 5m, 1h30m or 7d")
         };
         let (mut rest, mut units, mut millis) = (text, UNITS.iter(), 0_u64);
@@ -114,7 +114,8 @@ impl std::str::FromStr for Span {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        // Rounded up: a wait of half a millisecond must not become zero.
+        let mut rest = u64::try_from(self.0.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         if rest == 0 {
             return f.write_str("0s");
         }
@@ -189,7 +190,7 @@ impl JsonSchema for Span {
 
 /// A duration in a query, where a number is text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QuerySpan(pub(crate) Duration);
+pub struct QuerySpan(pub Duration);
 
 impl<'de> Deserialize<'de> for QuerySpan {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<QuerySpan, D::Error> {

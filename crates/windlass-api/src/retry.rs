@@ -7,165 +7,96 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use windlass::job::{Category, JitterMode, RetryPolicy, Strategy, Timeouts};
-use windlass::limits;
+use windlass_core::error::Invalid;
+use windlass_core::job::{Category, JitterMode, RetryPolicy, Strategy, Timeouts};
+use windlass_core::limits;
 
-use super::time::Span;
-use crate::http::reply::error::ApiError;
+use crate::invalid;
+use crate::time::Span;
 
 /// A retry policy: a preset's name, or values over a preset.
-#[derive(Debug)]
-pub(crate) struct Retry(RetryFields);
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct Retry(RetryFields);
 
 /// The values; those not given come from the preset, or from `standard`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RetryFields {
     /// `standard`, `fixed` or `backoff`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     preset: Option<String>,
     /// How the delay grows with the number of failures.
-    strategy: Option<BackoffInput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strategy: Option<Strategy>,
     /// Delay after the first failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
     initial_delay: Option<Span>,
     /// Maximum delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_delay: Option<Span>,
     /// Factor of the exponential strategy.
+    #[serde(skip_serializing_if = "Option::is_none")]
     multiplier: Option<f64>,
     /// Random share of the delay, 0 to 1, by which it is shortened or lengthened.
+    #[serde(skip_serializing_if = "Option::is_none")]
     jitter: Option<f64>,
     /// Source of the jitter: `random`, or `hashed` from the job's id and attempt, which is reproducible.
-    jitter_mode: Option<Jitter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jitter_mode: Option<JitterMode>,
     /// Maximum number of attempts, including the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u32>,
     /// One less than `max_attempts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_retries: Option<u32>,
     /// Error categories that are retried.
-    retry_on: Option<Vec<Kind>>,
-}
-
-/// How delays grow.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum BackoffInput {
-    Constant,
-    Linear,
-    Exponential,
-    Custom,
-}
-
-/// Source of the jitter.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Jitter {
-    Random,
-    Hashed,
-}
-
-impl From<Jitter> for JitterMode {
-    fn from(word: Jitter) -> JitterMode {
-        match word {
-            Jitter::Random => JitterMode::Random,
-            Jitter::Hashed => JitterMode::Hashed,
-        }
-    }
-}
-
-impl From<JitterMode> for Jitter {
-    fn from(mode: JitterMode) -> Jitter {
-        match mode {
-            JitterMode::Random => Jitter::Random,
-            JitterMode::Hashed => Jitter::Hashed,
-        }
-    }
-}
-
-/// The category of an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
-    Temporary,
-    Permanent,
-    Timeout,
-    Cancelled,
-    System,
-    Resource,
-}
-
-impl From<BackoffInput> for Strategy {
-    fn from(growth: BackoffInput) -> Strategy {
-        match growth {
-            BackoffInput::Constant => Strategy::Constant,
-            BackoffInput::Linear => Strategy::Linear,
-            BackoffInput::Exponential => Strategy::Exponential,
-            BackoffInput::Custom => Strategy::Custom,
-        }
-    }
-}
-
-impl From<Strategy> for BackoffInput {
-    fn from(strategy: Strategy) -> BackoffInput {
-        match strategy {
-            Strategy::Constant => BackoffInput::Constant,
-            Strategy::Linear => BackoffInput::Linear,
-            Strategy::Exponential => BackoffInput::Exponential,
-            Strategy::Custom => BackoffInput::Custom,
-        }
-    }
-}
-
-impl From<Kind> for Category {
-    fn from(kind: Kind) -> Category {
-        match kind {
-            Kind::Temporary => Category::Temporary,
-            Kind::Permanent => Category::Permanent,
-            Kind::Timeout => Category::Timeout,
-            Kind::Cancelled => Category::Cancelled,
-            Kind::System => Category::System,
-            Kind::Resource => Category::Resource,
-        }
-    }
-}
-
-impl From<Category> for Kind {
-    fn from(category: Category) -> Kind {
-        match category {
-            Category::Temporary => Kind::Temporary,
-            Category::Permanent => Kind::Permanent,
-            Category::Timeout => Kind::Timeout,
-            Category::Cancelled => Kind::Cancelled,
-            Category::System => Kind::System,
-            Category::Resource => Kind::Resource,
-        }
-    }
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_on: Option<Vec<Category>>,
 }
 
 impl Retry {
     /// The policy it describes.
-    pub(crate) fn into_policy(self) -> Result<RetryPolicy, ApiError> {
+    pub fn into_policy(self) -> Result<RetryPolicy, Invalid> {
         let fields = self.0;
         let base =
             fields.preset.as_deref().map_or_else(|| Ok(RetryPolicy::standard()), RetryPolicy::preset)?;
         let max_attempts = attempts(fields.max_attempts, fields.max_retries)?;
         let policy = RetryPolicy {
-            strategy: fields.strategy.map_or(base.strategy, Strategy::from),
+            strategy: fields.strategy.unwrap_or(base.strategy),
             initial_delay: fields.initial_delay.map_or(base.initial_delay, |span| span.0),
             max_delay: fields.max_delay.map_or(base.max_delay, |span| span.0),
             multiplier: fields.multiplier.unwrap_or(base.multiplier),
             jitter: fields.jitter.unwrap_or(base.jitter),
-            jitter_mode: fields.jitter_mode.map_or(base.jitter_mode, JitterMode::from),
+            jitter_mode: fields.jitter_mode.unwrap_or(base.jitter_mode),
             max_attempts: max_attempts.unwrap_or(base.max_attempts),
-            retry_on: fields
-                .retry_on
-                .map_or(base.retry_on, |kinds| kinds.into_iter().map(Category::from).collect()),
+            retry_on: fields.retry_on.unwrap_or(base.retry_on),
         };
         policy.check()?;
         Ok(policy)
     }
 }
 
+impl From<&RetryPolicy> for Retry {
+    fn from(policy: &RetryPolicy) -> Retry {
+        Retry(RetryFields {
+            preset: None,
+            strategy: Some(policy.strategy),
+            initial_delay: Some(Span(policy.initial_delay)),
+            max_delay: Some(Span(policy.max_delay)),
+            multiplier: Some(policy.multiplier),
+            jitter: Some(policy.jitter),
+            jitter_mode: Some(policy.jitter_mode),
+            max_attempts: Some(policy.max_attempts),
+            max_retries: None,
+            retry_on: Some(policy.retry_on.clone()),
+        })
+    }
+}
+
 /// The number of attempts, from either spelling.
-fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, ApiError> {
-    let refused = |message: String| Err(ApiError::invalid("retry.max_retries", message));
+fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, Invalid> {
+    let refused = |message: String| Err(invalid("retry.max_retries", message));
     if let Some(retries) = retries
         && retries >= limits::ATTEMPTS_MAX
     {
@@ -216,54 +147,76 @@ impl JsonSchema for Retry {
 }
 
 /// The effective retry policy.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EffectiveRetry {
-    strategy: BackoffInput,
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EffectiveRetry {
+    strategy: Strategy,
     initial_delay: Span,
     max_delay: Span,
     multiplier: f64,
     jitter: f64,
-    jitter_mode: Jitter,
+    #[serde(default)]
+    #[schemars(required)]
+    jitter_mode: JitterMode,
     max_attempts: u32,
     max_retries: u32,
-    retry_on: Vec<Kind>,
+    retry_on: Vec<Category>,
 }
 
 impl From<&RetryPolicy> for EffectiveRetry {
     fn from(policy: &RetryPolicy) -> EffectiveRetry {
         EffectiveRetry {
-            strategy: policy.strategy.into(),
+            strategy: policy.strategy,
             initial_delay: policy.initial_delay.into(),
             max_delay: policy.max_delay.into(),
             multiplier: policy.multiplier,
             jitter: policy.jitter,
-            jitter_mode: policy.jitter_mode.into(),
+            jitter_mode: policy.jitter_mode,
             max_attempts: policy.max_attempts,
             max_retries: policy.max_retries(),
-            retry_on: policy.retry_on.iter().copied().map(Kind::from).collect(),
+            retry_on: policy.retry_on.clone(),
+        }
+    }
+}
+
+impl From<EffectiveRetry> for RetryPolicy {
+    fn from(shown: EffectiveRetry) -> RetryPolicy {
+        RetryPolicy {
+            strategy: shown.strategy,
+            initial_delay: shown.initial_delay.0,
+            max_delay: shown.max_delay.0,
+            multiplier: shown.multiplier,
+            jitter: shown.jitter,
+            jitter_mode: shown.jitter_mode,
+            max_attempts: shown.max_attempts,
+            retry_on: shown.retry_on,
         }
     }
 }
 
 /// Time limits; those not given follow the defaults.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SomeTimeouts {
+pub struct SomeTimeouts {
     /// Maximum duration of an attempt.
-    pub(crate) execution: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<Span>,
     /// How long a lease lasts without a heartbeat.
-    pub(crate) lease: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
     /// Another name for `lease`.
-    visibility: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visibility: Option<Span>,
     /// Maximum time from submission to a final state.
-    pub(crate) lifetime: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Span>,
     /// Maximum time from when the job can be claimed to its first start; a job that is not started in time fails.
-    pub(crate) start: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Span>,
 }
 
 impl SomeTimeouts {
     /// The lease, under either name.
-    pub(crate) fn lease(&self) -> Result<Option<Span>, ApiError> {
+    pub fn lease(&self) -> Result<Option<Span>, Invalid> {
         match (self.lease, self.visibility) {
             (Some(lease), Some(visibility)) if lease.0 != visibility.0 => Err(two_leases(lease, visibility)),
             (lease, visibility) => Ok(lease.or(visibility)),
@@ -272,16 +225,16 @@ impl SomeTimeouts {
 }
 
 /// The error for different leases under both names.
-pub(crate) fn two_leases(lease: Span, visibility: Span) -> ApiError {
+pub fn two_leases(lease: Span, visibility: Span) -> Invalid {
     let message = format!(
         "is {visibility}, which contradicts timeouts.lease {lease}: they are two names for one limit"
     );
-    ApiError::invalid("timeouts.visibility", message)
+    invalid("timeouts.visibility", message)
 }
 
 /// The effective time limits.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EffectiveTimeouts {
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EffectiveTimeouts {
     execution: Span,
     lease: Span,
     lifetime: Span,
@@ -297,6 +250,17 @@ impl From<Timeouts> for EffectiveTimeouts {
             lease: timeouts.lease.into(),
             lifetime: timeouts.lifetime.into(),
             start: timeouts.start.map(Span),
+        }
+    }
+}
+
+impl From<EffectiveTimeouts> for Timeouts {
+    fn from(shown: EffectiveTimeouts) -> Timeouts {
+        Timeouts {
+            execution: shown.execution.0,
+            lease: shown.lease.0,
+            lifetime: shown.lifetime.0,
+            start: shown.start.map(|span| span.0),
         }
     }
 }

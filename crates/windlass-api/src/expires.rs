@@ -5,16 +5,18 @@ use std::fmt;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
-use windlass::clock::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_core::clock::Timestamp;
+use windlass_core::error::Invalid;
 
-use super::time::{Moment, Span};
-use crate::http::reply::error::ApiError;
+use crate::invalid;
+use crate::time::{Moment, Span};
 
 /// A duration from now, or a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expiry {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Expiry {
     /// Duration from now.
     After(Span),
     /// Time.
@@ -23,13 +25,11 @@ pub(crate) enum Expiry {
 
 impl Expiry {
     /// The duration until then; fails for the past, naming this field.
-    pub(crate) fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, ApiError> {
+    pub fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, Invalid> {
         match self {
             Expiry::After(span) => Ok(span.0),
             Expiry::At(moment) if moment.0 > now => Ok(moment.0.since(now)),
-            Expiry::At(moment) => {
-                Err(ApiError::invalid(field, format!("is {}, which is in the past", moment.0)))
-            }
+            Expiry::At(moment) => Err(invalid(field, format!("is {}, which is in the past", moment.0))),
         }
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     fn read(json: &str) -> Result<Duration, String> {
         let expiry = serde_json::from_str::<Expiry>(json).map_err(|error| error.to_string())?;
         let now = "2030-01-31T12:00:00Z".parse().expect("a time");
-        expiry.counted_from("expires", now).map_err(|problem| problem.as_item().to_string())
+        expiry.counted_from("expires", now).map_err(|problem| problem.to_string())
     }
 
     #[test]

@@ -5,13 +5,12 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
-use windlass::job::{JobId, JobState, JobType, QueueName, ScheduleName, Tenant, WorkerId};
-use windlass::key::KeyId;
-use windlass::store::caller::Role;
+use windlass_core::job::{JobId, JobState, JobType, QueueName, ScheduleName, Tenant, WorkerId};
+use windlass_core::key::KeyId;
 
 /// A value of the library that is text in the API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Text<T>(pub(crate) T);
+pub struct Text<T>(pub T);
 
 impl<T: std::fmt::Display> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -20,7 +19,8 @@ impl<T: std::fmt::Display> Serialize for Text<T> {
 }
 
 /// A value that is parsed from text, and its schema.
-pub(crate) trait FromText: Sized {
+pub trait FromText: Sized {
+    /// Parses the text; the error completes a sentence that begins with the field's name.
     fn from_text(text: &str) -> Result<Self, String>;
     /// The schema of the text.
     fn schema() -> Schema;
@@ -89,19 +89,9 @@ impl FromText for KeyId {
     }
 }
 
-impl FromText for Role {
-    fn from_text(text: &str) -> Result<Role, String> {
-        text.parse().map_err(|problem: windlass::error::FieldProblem| problem.to_string())
-    }
-
-    fn schema() -> Schema {
-        json_schema!({"type": "string", "enum": ["admin", "operator", "submitter", "worker", "app", "viewer"]})
-    }
-}
-
 impl FromText for JobState {
     fn from_text(text: &str) -> Result<JobState, String> {
-        text.parse().map_err(|problem: windlass::error::FieldProblem| problem.to_string())
+        text.parse().map_err(|problem: windlass_core::error::FieldProblem| problem.to_string())
     }
 
     fn schema() -> Schema {

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
-use windlass::job::Priority;
+use serde::{Deserialize, Serialize};
+use windlass_core::job::Priority;
 
 /// A priority, as a number from 0 to 100 or a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PriorityInput(pub(crate) Priority);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct PriorityInput(pub Priority);
 
 const NAMES: [&str; 5] = ["critical", "high", "normal", "low", "bulk"];
 

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
 /// Tags, each name once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Tags(pub(crate) BTreeMap<String, String>);
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Tags(pub BTreeMap<String, String>);
 
 impl<'de> Deserialize<'de> for Tags {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tags, D::Error> {
@@ -32,7 +33,7 @@ impl<'de> Visitor<'de> for TagsVisitor {
         while let Some(name) = map.next_key::<String>()? {
             let value = map.next_value::<String>()?;
             if tags.insert(name.clone(), value).is_some() {
-                let name: String = name.chars().take(crate::limits::SHOWN_CHARS_MAX).collect();
+                let name: String = name.chars().take(windlass_core::limits::SHOWN_CHARS_MAX).collect();
                 return Err(A::Error::custom(format!("`{name}` occurs twice")));
             }
         }

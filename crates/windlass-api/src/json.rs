@@ -1,0 +1,43 @@
+//! JSON that is kept as text.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// Any JSON value, kept as text.
+#[derive(Debug, Clone, serde::Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Json(pub Box<RawValue>);
+
+impl Json {
+    /// Stored JSON; None for other bytes, which an embedding program may have stored.
+    pub fn stored(bytes: &[u8]) -> Option<Json> {
+        serde_json::from_slice(bytes).ok().map(Json)
+    }
+
+    /// The text as bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.get().as_bytes()
+    }
+}
+
+impl JsonSchema for Json {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        Schema::default()
+    }
+}
+
+/// Reads a value that is present, also null; with `#[serde(default)]` a missing one is `None`.
+pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
+}

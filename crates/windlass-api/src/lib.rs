@@ -1,0 +1,29 @@
+//! The HTTP API of a Windlass server as types: what requests and responses consist of, written once. The server decodes
+//! requests and encodes responses with them, its clients the other way round, and the OpenAPI document is generated
+//! from them.
+//!
+//! Requests are read strictly: an unknown field is an error. Responses are read leniently: a client of this version
+//! understands a server of a later one. The conversions to and from the types of the rules are here; those to and from
+//! the types of a store are in the crate `windlass`.
+
+pub mod expires;
+pub mod json;
+pub mod payload;
+pub mod priority;
+pub mod retry;
+pub mod submission;
+pub mod tags;
+pub mod text;
+pub mod time;
+
+use windlass_core::error::{FieldProblem, Invalid};
+
+/// A value that is not allowed, in the field with this dotted path.
+fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Invalid {
+    Invalid::new(field, FieldProblem::Contradiction(problem.into()))
+}
+
+/// Shortens a text that is repeated in a message.
+fn shown(text: &str) -> String {
+    text.chars().take(windlass_core::limits::SHOWN_CHARS_MAX).collect()
+}

@@ -1,0 +1,209 @@
+//! Job submissions in the API.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_core::error::Invalid;
+use windlass_core::job::{
+    Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, Traceparent,
+};
+
+use crate::json::Json;
+use crate::priority::PriorityInput;
+use crate::retry::{Retry, SomeTimeouts};
+use crate::tags::Tags;
+use crate::text::Text;
+use crate::time::{Moment, Span};
+use crate::{invalid, payload, shown};
+
+/// A job to submit; fields that are not given follow its type, its queue and the server, in this order.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// Job type: selects the handler.
+    pub r#type: Text<JobType>,
+    /// Payload: any JSON, stored and returned byte for byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
+    /// Payload as bytes in base64, instead of `payload`.
+    payload_base64: Option<String>,
+    /// Content type of `payload_base64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Text<QueueName>>,
+    /// Priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityInput>,
+    /// Delay before it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Earliest time to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Moment>,
+    /// Keep it in `created` until it is submitted by id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
+    /// A second submission with the same key within the window returns the same job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// How long the idempotency key applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_window: Option<Span>,
+    /// At most one unfinished job with this key at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<String>,
+    /// Key for concurrency limits across jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    /// Run only the last of several submissions with the same key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debounce: Option<Debouncing>,
+    /// Retry policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// Time limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<SomeTimeouts>,
+    /// Jobs that must complete first: ids, or `@name` for one of the same batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<String>>,
+    /// Jobs of which one must be final first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_any: Option<Vec<String>>,
+    /// Its name for other jobs in the same batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Tags, for filters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Tags>,
+    /// The caller's id for the operation it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// URL to call when the job is final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
+    /// Tenant, for callers that may choose it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Text<Tenant>>,
+    /// The trace it belongs to, if not that of the request; a child belongs to its parent's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}
+
+/// Debouncing: until the job has started, a later submission replaces its payload and delay.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Debouncing {
+    /// Groups submissions, within one tenant and type.
+    pub key: String,
+    /// How long to wait for another submission.
+    pub delay: Span,
+}
+
+impl Submission {
+    /// The library's job.
+    pub fn into_job(self, trace: Option<&Traceparent>) -> Result<NewJob, Invalid> {
+        let timeouts = self.timeouts.unwrap_or_default();
+        let payload = payload::submitted(self.payload, self.payload_base64, self.content_type)?;
+        Ok(NewJob {
+            queue: self.queue.map_or_else(QueueName::default, |queue| queue.0),
+            priority: self.priority.map(|priority| priority.0),
+            delay: self.delay.map(|span| span.0),
+            run_at: self.run_at.map(|moment| moment.0),
+            hold: self.hold.unwrap_or(false),
+            idempotency_key: self.idempotency_key,
+            idempotency_window: self.idempotency_window.map(|span| span.0),
+            unique_key: self.unique_key,
+            concurrency_key: self.concurrency_key,
+            debounce: self.debounce.map(|last| Debounce { key: last.key, delay: last.delay.0 }),
+            retry: self.retry.map(Retry::into_policy).transpose()?,
+            execution_timeout: timeouts.execution.map(|span| span.0),
+            lease_timeout: timeouts.lease()?.map(|span| span.0),
+            lifetime: timeouts.lifetime.map(|span| span.0),
+            start_timeout: timeouts.start.map(|span| span.0),
+            after: dependencies("after", self.after)?,
+            after_any: dependencies("after_any", self.after_any)?,
+            name: self.name,
+            labels: JobMetadata {
+                tags: self.tags.unwrap_or_default().0,
+                correlation_id: self.correlation_id,
+                callback_url: self.callback_url,
+            },
+            tenant: self.tenant.map(|tenant| tenant.0),
+            traceparent: self.traceparent.or_else(|| trace.map(|trace| trace.as_str().to_owned())),
+            ..NewJob::new(self.r#type.0, payload)
+        })
+    }
+}
+
+impl From<&NewJob> for Submission {
+    fn from(new: &NewJob) -> Submission {
+        let (json, payload_base64, content_type) = payload::fields(&new.payload);
+        let timeouts = SomeTimeouts {
+            execution: new.execution_timeout.map(Span),
+            lease: new.lease_timeout.map(Span),
+            visibility: None,
+            lifetime: new.lifetime.map(Span),
+            start: new.start_timeout.map(Span),
+        };
+        Submission {
+            r#type: Text(new.job_type.clone()),
+            payload: json,
+            payload_base64,
+            content_type,
+            queue: Some(Text(new.queue.clone())),
+            priority: new.priority.map(PriorityInput),
+            delay: new.delay.map(Span),
+            run_at: new.run_at.map(Moment),
+            hold: new.hold.then_some(true),
+            idempotency_key: new.idempotency_key.clone(),
+            idempotency_window: new.idempotency_window.map(Span),
+            unique_key: new.unique_key.clone(),
+            concurrency_key: new.concurrency_key.clone(),
+            debounce: new
+                .debounce
+                .as_ref()
+                .map(|last| Debouncing { key: last.key.clone(), delay: Span(last.delay) }),
+            retry: new.retry.as_ref().map(Retry::from),
+            timeouts: (timeouts != SomeTimeouts::default()).then_some(timeouts),
+            after: names(&new.after),
+            after_any: names(&new.after_any),
+            name: new.name.clone(),
+            tags: (!new.labels.tags.is_empty()).then(|| Tags(new.labels.tags.clone())),
+            correlation_id: new.labels.correlation_id.clone(),
+            callback_url: new.labels.callback_url.clone(),
+            tenant: new.tenant.clone().map(Text),
+            traceparent: new.traceparent.clone(),
+        }
+    }
+}
+
+fn names(dependencies: &[Dependency]) -> Option<Vec<String>> {
+    let name = |dependency: &Dependency| match dependency {
+        Dependency::Job(id) => id.to_string(),
+        Dependency::Named(name) => format!("@{name}"),
+    };
+    (!dependencies.is_empty()).then(|| dependencies.iter().map(name).collect())
+}
+
+fn dependencies(field: &str, given: Option<Vec<String>>) -> Result<Vec<Dependency>, Invalid> {
+    let read = |(place, text): (usize, String)| match text.strip_prefix('@') {
+        Some(name) => Ok(Dependency::Named(name.to_owned())),
+        None => text.parse().map(Dependency::Job).map_err(|_| {
+            invalid(
+                format!("{field}.{place}"),
+                format!("`{}` is not the name of a job in this batch", shown(&text)),
+            )
+        }),
+    };
+    given.unwrap_or_default().into_iter().enumerate().map(read).collect()
+}
+
+/// Several jobs, submitted all or none; they may refer to each other.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// The jobs.
+    pub jobs: Vec<Submission>,
+}
