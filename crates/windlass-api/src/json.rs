@@ -41,3 +41,24 @@ impl JsonSchema for Json {
 pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
+
+/// Reads an object as two types: what is common to several responses, and the fields beside it. A flattened struct could
+/// not keep JSON as text.
+pub(crate) fn two_parts<'de, D, A, B>(deserializer: D) -> Result<(A, B), D::Error>
+where
+    D: Deserializer<'de>,
+    A: serde::de::DeserializeOwned,
+    B: serde::de::DeserializeOwned,
+{
+    let text = Box::<RawValue>::deserialize(deserializer)?;
+    let read =
+        serde_json::from_str(text.get()).and_then(|first| Ok((first, serde_json::from_str(text.get())?)));
+    read.map_err(serde::de::Error::custom)
+}
+
+/// Whether an action changed anything, beside the object it returns.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Changed {
+    pub(crate) changed: bool,
+}

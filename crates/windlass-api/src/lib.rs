@@ -6,11 +6,18 @@
 //! understands a server of a later one. The conversions to and from the types of the rules are here; those to and from
 //! the types of a store are in the crate `windlass`.
 
+pub mod claim;
 pub mod expires;
+pub mod filter;
+pub mod job;
+pub mod job_details;
 pub mod json;
+pub mod outcome;
 pub mod payload;
 pub mod priority;
+pub mod record;
 pub mod retry;
+pub mod schedule;
 pub mod submission;
 pub mod tags;
 pub mod text;

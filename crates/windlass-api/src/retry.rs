@@ -154,8 +154,6 @@ pub struct EffectiveRetry {
     max_delay: Span,
     multiplier: f64,
     jitter: f64,
-    #[serde(default)]
-    #[schemars(required)]
     jitter_mode: JitterMode,
     max_attempts: u32,
     max_retries: u32,

@@ -5,12 +5,18 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
-use windlass_core::job::{JobId, JobState, JobType, QueueName, ScheduleName, Tenant, WorkerId};
+use windlass_core::job::{JobId, JobState, JobType, QueueName, ScheduleName, Tenant, Version, WorkerId};
 use windlass_core::key::KeyId;
 
 /// A value of the library that is text in the API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text<T>(pub T);
+
+impl<T: std::fmt::Display> std::fmt::Display for Text<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl<T: std::fmt::Display> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -96,5 +102,15 @@ impl FromText for JobState {
 
     fn schema() -> Schema {
         json_schema!({"type": "string", "enum": JobState::ALL.map(JobState::as_str)})
+    }
+}
+
+impl FromText for Version {
+    fn from_text(text: &str) -> Result<Version, String> {
+        text.parse().map_err(|problem: windlass_core::error::FieldProblem| problem.to_string())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string"})
     }
 }

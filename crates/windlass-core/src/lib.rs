@@ -13,6 +13,8 @@ pub mod job;
 pub mod key;
 pub mod limits;
 pub mod schedule;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod similar;
 pub mod ticket;
 pub mod webhook_url;

@@ -72,6 +72,8 @@ pub const BATCH_BYTES_MAX: usize = 64 << 20;
 pub const DEPENDENCIES_MAX: usize = 1_000;
 /// Jobs on the longest dependency path.
 pub const DEPENDENCY_DEPTH_MAX: u32 = 100;
+/// Maximum concurrency of a worker.
+pub const WORKER_CONCURRENCY_MAX: u32 = 100_000;
 /// Jobs in one claim.
 pub const CLAIM_JOBS_MAX: usize = 1_000;
 /// Bytes of payloads and checkpoints after which a claim takes no more jobs: they are read inside the commit and held

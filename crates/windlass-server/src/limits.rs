@@ -100,8 +100,6 @@ pub const JOB_WAIT_MAX: Duration = Duration::from_secs(300);
 pub const GRAPH_JOBS_MAX: usize = 200;
 /// Maximum `limit` of a bulk action: as many as a batch may submit.
 pub const BULK_JOBS_MAX: u64 = 10_000;
-/// Maximum concurrency of a worker.
-pub const WORKER_CONCURRENCY_MAX: u32 = 100_000;
 
 /// Connections served while the store is being opened: health checks and retries.
 pub const OPENING_CONNECTIONS_MAX: usize = 64;

@@ -21,7 +21,8 @@ pub mod schema;
 pub mod tx;
 pub mod verify;
 #[cfg(feature = "api")]
-mod wire;
+#[doc(hidden)]
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,6 +17,12 @@ impl Invalid {
     pub fn new(field: impl Into<String>, problem: FieldProblem) -> Invalid {
         Invalid { field: field.into(), problem }
     }
+
+    /// The same problem, in a field of the object at this place.
+    #[must_use]
+    pub fn within(self, place: &str) -> Invalid {
+        Invalid { field: format!("{place}.{}", self.field), ..self }
+    }
 }
 
 /// What is wrong with a value.

@@ -13,7 +13,6 @@ use crate::limits;
 /// The category of a failure; decides whether it is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Kind"))]
 pub enum Category {
     /// May succeed next time.
     Temporary,

@@ -253,6 +253,7 @@ pub struct Progress {
 /// When a group of children is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "StrategyBody"))]
 pub enum GroupStrategy {
     /// At the first child that does not complete, or when all completed.
     FailFast,

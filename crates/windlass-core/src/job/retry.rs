@@ -13,7 +13,6 @@ use crate::limits;
 /// How the delay grows with the number of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BackoffInput"))]
 pub enum Strategy {
     /// Always the initial delay.
     Constant,
@@ -28,7 +27,6 @@ pub enum Strategy {
 /// The source of a delay's jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Jitter"))]
 pub enum JitterMode {
     /// A random number.
     #[default]

@@ -1,23 +1,19 @@
 //! The types of the HTTP API, and their conversion to and from the library's types. The library may change; the API must
 //! stay compatible.
 
-pub(crate) mod claim;
-pub(crate) mod filter;
-pub(crate) mod job;
-pub(crate) mod job_details;
 pub(crate) mod known;
-pub(crate) mod outcome;
 pub(crate) mod page;
 pub(crate) mod pause;
 pub(crate) mod push;
-pub(crate) mod record;
 pub(crate) mod retention;
-pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod stats;
 
 pub(crate) use windlass_api::json::Json;
-pub(crate) use windlass_api::{expires, payload, priority, retry, submission, tags, text, time};
+pub(crate) use windlass_api::{
+    claim, expires, filter, job, job_details, outcome, payload, priority, record, retry, schedule,
+    submission, tags, text, time,
+};
 
 use windlass::job::{NewJob, Traceparent};
 

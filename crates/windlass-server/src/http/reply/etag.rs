@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use windlass::job::Version;
 use windlass::store::command::precondition::IfMatch;
+use windlass_api::job::Job;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
@@ -33,6 +34,13 @@ impl EntityTag {
         let mut hasher = DefaultHasher::new();
         hasher.write(&serde_json::to_vec(shown).expect("responses are plain data"));
         EntityTag { version, view: hasher.finish() }
+    }
+
+    /// The tag of a response with this job.
+    pub(crate) fn of(job: &Job) -> EntityTag {
+        // The shown data that the version does not cover.
+        let payload = (&job.payload, &job.payload_base64, &job.content_type);
+        EntityTag::new(job.version.0, &(&job.why, &job.lease, &job.progress, payload, job.redacted))
     }
 }
 

@@ -10,13 +10,13 @@ use windlass::store::caller::Caller;
 use windlass::store::documents::config::TypeSettings;
 use windlass::store::engine::RecordQuery;
 use windlass::store::query::trail::RecordPage as RecordsFound;
+use windlass::store::wire::filter::page_limit;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::query::Query;
-use crate::http::wire::filter::page_limit;
 use crate::http::wire::record::{RecordPage, RecordView};
 use crate::http::wire::text::Text;
 use crate::http::wire::time::Moment;

@@ -20,7 +20,7 @@ use windlass::store::query::snapshot::Snapshot;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
-use crate::http::reply::etag::{Expected, Fresh, Held, Tagged};
+use crate::http::reply::etag::{EntityTag, Expected, Fresh, Held, Tagged};
 use crate::http::reply::response::{Created, CreatedOrExisting, Large, NoContent};
 use crate::http::reply::trace::MaybeTrace;
 use crate::http::request::auth::CurrentCaller;
@@ -31,7 +31,7 @@ use crate::http::request::query::Query;
 use crate::http::wire::Json;
 use crate::http::wire::filter::ListQuery;
 use crate::http::wire::into_jobs;
-use crate::http::wire::job::{JobPage, JobView, SubmittedJob, SubmittedJobs};
+use crate::http::wire::job::{Job, JobPage, SubmittedJob, SubmittedJobs};
 use crate::http::wire::payload;
 use crate::http::wire::submission::{Batch, Submission};
 use crate::http::wire::time::QuerySpan;
@@ -60,7 +60,7 @@ pub(crate) async fn submit(
     let receipt = receipt.expect("one submission has one receipt");
     let is_found = receipt.is_duplicate || receipt.is_debounced;
     let job = submit_response(&app, &caller, receipt).await?;
-    let tag = job.job.tag();
+    let tag = EntityTag::of(&job.job);
     Ok(Tagged(if is_found { CreatedOrExisting::Found(job) } else { CreatedOrExisting::Made(job) }, tag))
 }
 
@@ -97,9 +97,9 @@ async fn submit_response(
 }
 
 /// Adds the job's result, if it has one.
-async fn with_result(app: &App, caller: &Caller, snapshot: Snapshot) -> Result<JobView, ApiError> {
+async fn with_result(app: &App, caller: &Caller, snapshot: Snapshot) -> Result<Job, ApiError> {
     let result = result_of(app, caller, &snapshot).await?;
-    Ok(JobView::of(snapshot, result))
+    Ok(Job { result, ..snapshot.into() })
 }
 
 async fn result_of(app: &App, caller: &Caller, snapshot: &Snapshot) -> Result<Option<Json>, ApiError> {
@@ -135,7 +135,7 @@ pub(crate) async fn get(
     JobPath(id): JobPath,
     held: Held,
     Query(query): Query<JobQuery>,
-) -> Result<Fresh<JobView>, ApiError> {
+) -> Result<Fresh<Job>, ApiError> {
     let wait = query.wait.map_or(std::time::Duration::ZERO, |wait| wait.0);
     if wait > limits::JOB_WAIT_MAX {
         return Err(ApiError::invalid("wait", "is longer than 5m"));
@@ -155,7 +155,7 @@ pub(crate) async fn get(
         Some(payload) => view.with_payload(payload),
         None => view,
     };
-    let tag = view.tag();
+    let tag = EntityTag::of(&view);
     Ok(Fresh::unless_held(view, tag, &held))
 }
 
@@ -167,7 +167,7 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Large<JobPage>, ApiError> {
     let with_payload = query.payload.unwrap_or(false);
-    let request = query.into_request()?;
+    let request = ListRequest::try_from(query)?;
     refuse_to_sort_too_many(&app, &caller, &request).await?;
     let page = app.store().list(&caller, request).await?;
     if with_payload {
@@ -197,7 +197,7 @@ pub(crate) async fn list(
             break;
         }
         last = Some(Cursor::after(&snapshot.job));
-        let view = JobView::of(snapshot, result);
+        let view = Job { result, ..snapshot.into() };
         jobs.push(match shown {
             Some(payload) => view.with_payload(payload),
             None => view,

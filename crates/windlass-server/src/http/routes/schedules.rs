@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
 use windlass::store::documents::schedules::{PauseSchedule, Schedule, ScheduleRef};
+use windlass::store::wire::schedule::schedule as encode;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
@@ -18,10 +19,10 @@ use crate::http::request::path::SchedulePath;
 use crate::http::request::query::Query;
 use crate::http::routes::jobs::actions::{EmptyBody, ReasonBody};
 use crate::http::wire::expires::Expiry;
-use crate::http::wire::job::JobView;
+use crate::http::wire::job::Job;
 use crate::http::wire::page::PageQuery;
 use crate::http::wire::pause::{already_paused, not_paused};
-use crate::http::wire::schedule::{ScheduleBody, ScheduleView};
+use crate::http::wire::schedule::{ActedSchedule, ScheduleBody, ScheduleView, Schedules};
 use crate::http::wire::text::Text;
 
 /// Selects a schedule of the name.
@@ -34,23 +35,6 @@ pub(crate) struct TenantQuery {
     strict: bool,
 }
 
-/// Schedules by name.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Schedules {
-    schedules: Vec<ScheduleView>,
-    /// Cursor of the next page; null on the last page.
-    next_cursor: Option<String>,
-}
-
-/// A schedule after an action.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ActedSchedule {
-    #[serde(flatten)]
-    schedule: ScheduleView,
-    /// Whether the action changed anything.
-    changed: bool,
-}
-
 fn which(SchedulePath(name): SchedulePath, query: &TenantQuery) -> ScheduleRef {
     ScheduleRef { tenant: query.tenant.clone().map(|tenant| tenant.0), name }
 }
@@ -58,7 +42,7 @@ fn which(SchedulePath(name): SchedulePath, query: &TenantQuery) -> ScheduleRef {
 async fn view(app: &App, caller: &Caller, which: ScheduleRef) -> Result<ScheduleView, ApiError> {
     let missing = format!("no schedule {}", which.name);
     let found = app.store().schedule(caller, which).await?.ok_or_else(|| ApiError::not_found(missing))?;
-    Ok(ScheduleView::of(&found, app.now()))
+    Ok(encode(&found, app.now()))
 }
 
 /// `GET /schedules`
@@ -70,7 +54,7 @@ pub(crate) async fn list(
     let (found, now) = (app.store().schedules(&caller).await?, app.now());
     let name = |schedule: &&Arc<Schedule>| format!("{} {}", schedule.tenant, schedule.name);
     let (found, next_cursor) = query.of(&found, name)?;
-    let schedules = found.into_iter().map(|schedule| ScheduleView::of(schedule, now)).collect();
+    let schedules = found.into_iter().map(|schedule| encode(schedule, now)).collect();
     Ok(JsonOk(Schedules { schedules, next_cursor }))
 }
 
@@ -91,8 +75,8 @@ pub(crate) async fn put(
     SchedulePath(name): SchedulePath,
     Body(body): Body<ScheduleBody>,
 ) -> Result<JsonOk<ActedSchedule>, ApiError> {
-    let put = app.store().put_schedule(&caller, name, body.into_schedule()?).await?;
-    let schedule = ScheduleView::of(&put.schedule, app.now());
+    let put = app.store().put_schedule(&caller, name, body.try_into()?).await?;
+    let schedule = encode(&put.schedule, app.now());
     Ok(JsonOk(ActedSchedule { schedule, changed: put.is_changed }))
 }
 
@@ -157,9 +141,9 @@ pub(crate) async fn trigger(
     path: SchedulePath,
     Query(query): Query<TenantQuery>,
     Body(EmptyBody {}): Body<EmptyBody>,
-) -> Result<Created<JobView>, ApiError> {
+) -> Result<Created<Job>, ApiError> {
     let job = app.store().trigger_schedule(&caller, which(path, &query)).await?;
     let missing = || ApiError::not_found(format!("no job {}", job.id));
     let snapshot = app.store().get(&caller, job.id).await?.ok_or_else(missing)?;
-    Ok(Created(JobView::of(snapshot, None)))
+    Ok(Created(snapshot.into()))
 }

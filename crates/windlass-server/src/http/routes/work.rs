@@ -8,13 +8,15 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
-use windlass::job::{Fence, GroupStrategy, JobId};
+use windlass::job::{Fence, GroupStrategy, JobId, WorkerId};
 use windlass::limits;
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
+use windlass::store::command::finish::{Finish, Park, Report};
+use windlass::store::wire::claim::{claim_request, heartbeat_item};
+use windlass::store::wire::job_details::child as encode_child;
 
 use self::claim_response::ClaimResponse;
 use crate::http::app::App;
@@ -22,17 +24,15 @@ use crate::http::reply::error::ApiError;
 use crate::http::reply::response::{Created, JsonOk, NoContent};
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::{Body, decode};
-use crate::http::request::path::{JobPath, NamePath, WorkerPath};
+use crate::http::request::path::{JobPath, NamePath, WorkerPath, shown};
 use crate::http::schema::{Reply, Shape};
 use crate::http::wire::Json;
 use crate::http::wire::claim::{
-    ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody, worker_id,
+    CheckpointBody, ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody,
 };
 use crate::http::wire::into_jobs;
-use crate::http::wire::job_details::ChildView;
-use crate::http::wire::outcome::{
-    ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView, ParkBody,
-};
+use crate::http::wire::job_details::{Parent, SpawnedChildren};
+use crate::http::wire::outcome::{ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView};
 use crate::http::wire::text::Text;
 
 /// `POST /workers`
@@ -41,7 +41,7 @@ pub(crate) async fn register(
     CurrentCaller(caller): CurrentCaller,
     Body(body): Body<WorkerBody>,
 ) -> Result<Created<Registered>, ApiError> {
-    let worker = app.store().register(&caller, body.into_worker()?).await?;
+    let worker = app.store().register(&caller, body.try_into()?).await?;
     let heartbeat_every = limits::HEARTBEAT_EVERY.into();
     Ok(Created(Registered { worker_id: Text(worker.id), heartbeat_every }))
 }
@@ -79,7 +79,8 @@ pub(crate) async fn claim(
     Body(body): Body<ClaimBody>,
 ) -> Result<ClaimResponse, ApiError> {
     let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
-    let request = body.into_request()?;
+    let worker = worker_id(&body.worker_id)?;
+    let request = claim_request(body, worker)?;
     Ok(ClaimResponse::claim(app, caller, request, wait).await?)
 }
 
@@ -90,8 +91,7 @@ pub(crate) async fn heartbeat(
     Body(body): Body<HeartbeatBody>,
 ) -> Result<JsonOk<HeartbeatView>, ApiError> {
     let worker = worker_id(&body.worker_id)?;
-    let given: Vec<_> =
-        body.jobs.into_iter().map(crate::http::wire::claim::HeartbeatItemBody::into_beat).collect();
+    let given: Vec<_> = body.jobs.into_iter().map(heartbeat_item).collect();
     let beats = given.iter().filter_map(|(_, beat)| beat.clone()).collect();
     let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
     if wait > limits::SERVER_WAIT_MAX {
@@ -109,7 +109,7 @@ pub(crate) async fn heartbeat(
         // A malformed id is not a job of this worker.
         let directive =
             beat.and_then(|_| directives.next()).map_or("lost", |(_, directive)| directive.as_str());
-        DirectiveView { id, directive }
+        DirectiveView { id, directive: directive.to_owned() }
     });
     Ok(JsonOk(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
 }
@@ -129,15 +129,40 @@ pub(crate) async fn outcomes(
     let read: Vec<_> = body.outcomes.iter().map(|item| (item, decode::<OutcomeBody>(item.bytes()))).collect();
     let read: Vec<_> = read
         .into_iter()
-        .map(|(item, outcome)| outcome.and_then(OutcomeBody::into_report).map_err(|problem| (item, problem)))
+        .map(|(item, outcome)| {
+            let report = outcome.and_then(|outcome| Report::try_from(outcome).map_err(ApiError::from));
+            report.map_err(|problem| (item, problem))
+        })
         .collect();
     let reports: Vec<_> = read.iter().filter_map(|read| read.as_ref().ok().cloned()).collect();
     let mut answers = app.store().finish(&caller, worker, reports).await?.into_iter();
     let outcomes = read.into_iter().map(|read| match read {
-        Ok(report) => OutcomeView::of(report.job, answers.next().expect("every report has a result")),
-        Err((item, problem)) => OutcomeView::rejected(id_of(item), &problem),
+        Ok(report) => answer(report.job, answers.next().expect("every report has a result")),
+        Err((item, problem)) => rejected(id_of(item), &problem),
     });
     Ok(JsonOk(OutcomesView { outcomes: outcomes.collect() }))
+}
+
+/// The result of a report on this job.
+fn answer(id: JobId, finish: Finish) -> OutcomeView {
+    let id = Value::String(id.to_string());
+    let view =
+        |status: &str, state| OutcomeView { id: id.clone(), status: status.to_owned(), state, error: None };
+    match finish {
+        Finish::Applied(state) => view("applied", Some(Text(state))),
+        Finish::Stale => view("stale", None),
+        Finish::Rejected(invalid) => rejected(id, &invalid.into()),
+    }
+}
+
+/// A rejected report.
+fn rejected(id: Value, problem: &ApiError) -> OutcomeView {
+    OutcomeView { id, status: "rejected".to_owned(), state: None, error: Some(problem.as_item()) }
+}
+
+/// Parses the id of a worker; a malformed one is 404.
+fn worker_id(text: &str) -> Result<WorkerId, ApiError> {
+    text.parse().map_err(|_| ApiError::not_found(format!("no worker {}: register again", shown(text))))
 }
 
 /// The id of an item that could not be parsed, if it has one.
@@ -155,16 +180,6 @@ fn hand(job: JobId, fence: u64, worker: Option<&str>) -> Result<LeaseRef, ApiErr
     Ok(LeaseRef { job, fence: Fence(fence), worker: worker.map(worker_id).transpose()? })
 }
 
-/// A checkpoint's value.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CheckpointBody {
-    fence: u64,
-    /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
-    worker_id: Option<String>,
-    value: Json,
-}
-
 /// `PUT /jobs/{id}/checkpoints/{name}`
 pub(crate) async fn checkpoint(
     State(app): State<App>,
@@ -179,44 +194,25 @@ pub(crate) async fn checkpoint(
     Ok(NoContent)
 }
 
-/// A group of spawned children.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Spawned {
-    /// The group's number within the parent.
-    group: u64,
-    /// Whether it existed already, from an earlier attempt.
-    known: bool,
-    children: Vec<ChildView>,
-    parent: ParentView,
-}
-
-/// The parent's state.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Parent")]
-struct ParentView {
-    id: Text<JobId>,
-    state: Text<windlass::job::JobState>,
-}
-
 /// `POST /jobs/{id}/children`
 pub(crate) async fn children(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     JobPath(job): JobPath,
     Body(body): Body<ChildrenBody>,
-) -> Result<Created<Spawned>, ApiError> {
+) -> Result<Created<SpawnedChildren>, ApiError> {
     let hand = hand(job, body.fence, body.worker_id.as_deref())?;
     let group = NewGroup {
         name: body.name.unwrap_or_else(|| "children".to_owned()),
-        strategy: body.strategy.map_or(GroupStrategy::FailFast, GroupStrategy::from),
+        strategy: body.strategy.unwrap_or(GroupStrategy::FailFast),
         jobs: into_jobs(body.jobs, None)?,
     };
-    let beside = body.beside.into_iter().map(ParkBody::into_park).collect::<Result<_, _>>()?;
+    let beside = body.beside.into_iter().map(Park::try_from).collect::<Result<_, _>>()?;
     let spawned = app.store().spawn_beside(&caller, hand, group, beside).await?;
-    Ok(Created(Spawned {
+    Ok(Created(SpawnedChildren {
         group: spawned.group,
         known: spawned.is_known,
-        children: spawned.children.iter().map(|child| ChildView::of(child, None, false, false)).collect(),
-        parent: ParentView { id: Text(spawned.parent.id), state: Text(spawned.parent.state) },
+        children: spawned.children.iter().map(|child| encode_child(child, None, false, false)).collect(),
+        parent: Parent { id: Text(spawned.parent.id), state: Text(spawned.parent.state) },
     }))
 }

@@ -6,7 +6,6 @@ use windlass::clock::Timestamp;
 use windlass::store::command::pause::Pause;
 use windlass::store::documents::config::{PauseMode, PauseRecord, Resumption};
 
-use super::claim::mode_word;
 use super::expires::Expiry;
 use super::time::Moment;
 use crate::http::reply::error::ApiError;
@@ -90,7 +89,7 @@ impl From<&PauseRecord> for PauseView {
             by: hold.by.clone(),
             at: hold.since.into(),
             reason: hold.reason.clone(),
-            mode: mode_word(hold.mode),
+            mode: hold.mode.as_str(),
             expires_at: hold.expires_at.map(Moment),
         }
     }

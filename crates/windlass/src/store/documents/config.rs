@@ -39,6 +39,16 @@ pub enum PauseMode {
     Aggressive,
 }
 
+impl PauseMode {
+    /// The text form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PauseMode::Graceful => "graceful",
+            PauseMode::Aggressive => "aggressive",
+        }
+    }
+}
+
 /// The scope of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

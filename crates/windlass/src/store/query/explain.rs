@@ -25,6 +25,26 @@ pub struct Reason {
     pub details: Value,
 }
 
+impl Reason {
+    /// Every code there is.
+    pub const CODES: [&'static str; 14] = [
+        "held",
+        "suspended",
+        "suspend_requested",
+        "queue_paused",
+        "gate_closed",
+        "not_due",
+        "dependencies_unmet",
+        "waiting",
+        "no_worker",
+        "no_free_slot",
+        "max_running",
+        "concurrency_key_held",
+        "rate_limited",
+        "over_quota",
+    ];
+}
+
 /// How many reasons to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
@@ -38,6 +58,7 @@ pub(crate) enum Depth {
 const NAMED_MAX: usize = 10;
 
 fn reason(code: &'static str, message: impl Into<String>, details: Value) -> Reason {
+    debug_assert!(Reason::CODES.contains(&code), "clients know the codes from the list");
     Reason { code, message: message.into(), details }
 }
 

@@ -3,14 +3,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use windlass_api::filter::JobFilter;
+use windlass_api::job::{ActedJob, Job, SubmittedJob, SubmittedJobs};
+use windlass_api::submission::{Batch, Submission};
+use windlass_api::time::Span;
 
 use super::Remote;
 use super::client::Call;
 use super::error::{RemoteError, not_json};
-use super::filter::filter;
-use super::job::ShownJob;
-use super::submission::Submission;
-use super::text::{Span, encoded};
+use super::text::encoded;
 use crate::error::{ActError, FieldProblem, Invalid, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob};
 use crate::store::command::actions::{ActionReport, ActionRequest, Patch, Suspend};
@@ -20,16 +21,6 @@ use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::{Receipt, SubmitOptions};
 use crate::store::filter::Filter;
-
-#[derive(Serialize)]
-struct Batch<'a> {
-    jobs: Vec<Submission<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Submitted {
-    jobs: Vec<ShownJob>,
-}
 
 #[derive(Serialize)]
 struct SignalBody<'a> {
@@ -44,11 +35,15 @@ struct Done {
     skipped: u64,
 }
 
-fn receipt(shown: ShownJob) -> Receipt {
-    let (is_duplicate, payload_differs) = (shown.duplicate, shown.payload_differs);
-    let is_debounced = shown.debounced;
-    let is_deleted = shown.deleted;
-    Receipt { job: shown.into_job(), is_duplicate, payload_differs, is_deleted, is_debounced }
+fn receipt(shown: SubmittedJob) -> Receipt {
+    let SubmittedJob { job, duplicate, payload_differs, deleted, debounced } = shown;
+    Receipt {
+        job: job.into(),
+        is_duplicate: duplicate,
+        payload_differs,
+        is_deleted: deleted,
+        is_debounced: debounced,
+    }
 }
 
 impl Remote {
@@ -74,7 +69,7 @@ impl Remote {
         let shown = if jobs.len() == 1 {
             self.client.ask(call).await.map(|shown| vec![shown])
         } else {
-            self.client.ask(call).await.map(|submitted: Submitted| submitted.jobs)
+            self.client.ask(call).await.map(|submitted: SubmittedJobs| submitted.jobs)
         };
         let shown = shown.map_err(RemoteError::into_submit)?;
         if shown.len() != jobs.len() {
@@ -94,10 +89,9 @@ impl Remote {
         // Only these two have a strict variant.
         let has_strict_form = matches!(act, ActionRequest::Suspend(_) | ActionRequest::Resume { .. });
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
-        let shown: ShownJob =
+        let shown: ActedJob =
             self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
-        let is_changed = shown.changed;
-        Ok(ActionReport { job: shown.into_job(), is_changed })
+        Ok(ActionReport { job: shown.job.into(), is_changed: shown.changed })
     }
 
     pub(crate) async fn redrive(
@@ -108,9 +102,9 @@ impl Remote {
     ) -> Result<JobRecord, ActError> {
         let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
         let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(&if_match);
-        let shown: ShownJob =
+        let shown: Job =
             self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
-        Ok(shown.into_job())
+        Ok(shown.into())
     }
 
     pub(crate) async fn delete(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
@@ -129,7 +123,7 @@ impl Remote {
 
     pub(crate) async fn bulk(&self, chosen: &Filter, action: BulkAction) -> Result<BulkReport, ActError> {
         let mut body = bulk_body(&action)?;
-        body.insert("filter".into(), filter(chosen)?.into());
+        body.insert("filter".into(), json!(JobFilter::try_from(chosen)?));
         self.bulk_with(body).await
     }
 
@@ -137,7 +131,7 @@ impl Remote {
         let mut body = Map::new();
         body.insert("action".into(), "cancel".into());
         body.insert("dry_run".into(), true.into());
-        body.insert("filter".into(), filter(chosen)?.into());
+        body.insert("filter".into(), json!(JobFilter::try_from(chosen)?));
         Ok(self.bulk_with(body).await?.matched)
     }
 

@@ -1,51 +1,18 @@
 //! Children that a running job spawns at a server.
 
-use serde::{Deserialize, Serialize};
+use windlass_api::job_details::{Child, SpawnedChildren};
+use windlass_api::outcome::{ChildrenBody, ParkBody};
+use windlass_api::submission::Submission;
 
 use super::Remote;
 use super::client::Call;
 use super::error::RemoteError;
-use super::job::sketch;
-use super::outcome::ParkBody;
-use super::submission::Submission;
 use crate::error::WorkError;
-use crate::job::{Fence, GroupStrategy, JobId, JobRecord, JobState, JobType, Parent, Seq, WorkerId};
+use crate::job::{JobRecord, JobType, Parent, Seq};
 use crate::store::command::attempt_writes::LeaseRef;
 use crate::store::command::children::{NewGroup, Spawned};
 use crate::store::command::finish::Park;
-
-#[derive(Serialize)]
-struct ChildrenBody<'a> {
-    fence: Fence,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker_id: Option<WorkerId>,
-    name: &'a str,
-    strategy: GroupStrategy,
-    jobs: Vec<Submission<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    beside: Vec<ParkBody<'a>>,
-}
-
-#[derive(Deserialize)]
-struct SpawnedView {
-    group: u64,
-    known: bool,
-    children: Vec<SpawnedChild>,
-    parent: ShownParent,
-}
-
-#[derive(Deserialize)]
-struct SpawnedChild {
-    id: JobId,
-    r#type: JobType,
-    state: JobState,
-    index: u32,
-}
-
-#[derive(Deserialize)]
-struct ShownParent {
-    state: JobState,
-}
+use crate::store::wire::job::sketch;
 
 impl Remote {
     pub(crate) async fn spawn(
@@ -54,27 +21,26 @@ impl Remote {
         group: NewGroup,
         beside: Vec<Park>,
     ) -> Result<Spawned, WorkError> {
-        let jobs = group.jobs.iter().map(Submission::from).collect();
         let body = ChildrenBody {
-            fence: hand.fence,
-            worker_id: hand.worker,
-            name: &group.name,
-            strategy: group.strategy,
-            jobs,
+            fence: hand.fence.0,
+            worker_id: hand.worker.map(|worker| worker.to_string()),
+            jobs: group.jobs.iter().map(Submission::from).collect(),
+            strategy: Some(group.strategy),
+            name: Some(group.name.clone()),
             beside: beside.iter().map(ParkBody::from).collect(),
         };
         // The same name finds the same group, so a second call after a lost answer spawns nothing.
         let call = Call::post(format!("/jobs/{}/children", hand.job)).json(&body).repeatable(true);
-        let view: SpawnedView = self.client.ask(call).await.map_err(|error| match error {
+        let view: SpawnedChildren = self.client.ask(call).await.map_err(|error| match error {
             RemoteError::Refused(refusal) if refusal.is_about_a_submission() => {
                 WorkError::Children(Box::new(RemoteError::Refused(refusal).into_submit()))
             }
             other => other.into_work_for(hand.job),
         })?;
         let now = self.now();
-        let place = |child: SpawnedChild| {
+        let place = |child: Child| {
             let parent = Parent { seq: Seq(0), id: hand.job, group: view.group, index: child.index };
-            JobRecord { parent: Some(parent), ..sketch(child.id, child.r#type, child.state, now) }
+            JobRecord { parent: Some(parent), ..sketch(child.id.0, child.r#type.0, child.state.0, now) }
         };
         let kind = group.jobs.first().map_or_else(nameless, |job| job.job_type.clone());
         Ok(Spawned {
@@ -82,7 +48,7 @@ impl Remote {
             is_known: view.known,
             children: view.children.into_iter().map(place).collect(),
             // With another fence the call would have been refused.
-            parent: JobRecord { fence: hand.fence, ..sketch(hand.job, kind, view.parent.state, now) },
+            parent: JobRecord { fence: hand.fence, ..sketch(hand.job, kind, view.parent.state.0, now) },
         })
     }
 }

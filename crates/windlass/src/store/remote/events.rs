@@ -10,11 +10,11 @@ use hyper::body::Incoming;
 use super::Remote;
 use super::client::Call;
 use super::error::RemoteError;
-use super::record::ShownRecord;
 use crate::audit::Record;
 use crate::clock::WaitLimit;
 use crate::error::StoreError;
 use crate::limits;
+use windlass_api::record::RecordView;
 
 /// The delay before a stream is opened again.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -115,7 +115,7 @@ fn read(event: &[u8]) -> Result<Option<Record>, StoreError> {
     if name == "end" {
         return Ok(None);
     }
-    let shown: ShownRecord = serde_json::from_str(data)
+    let shown: RecordView = serde_json::from_str(data)
         .map_err(|error| StoreError::Unreachable(format!("cannot parse its event: {error}")))?;
     Ok(Some(shown.into()))
 }

@@ -2,85 +2,32 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use windlass_api::claim::{CheckpointBody, DirectiveView, HeartbeatView};
+use windlass_api::json::Json;
+use windlass_api::time::Span;
 
 use super::Remote;
 use super::client::Call;
 use super::error::not_json;
-use super::text::{Span, encoded};
+use super::text::encoded;
 use crate::error::WorkError;
-use crate::job::{Fence, JobId, Progress, WorkerId};
+use crate::job::WorkerId;
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, check_step};
 use crate::store::command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
 use crate::store::documents::config::PauseMode;
+use crate::store::wire::claim::heartbeats;
 
-#[derive(Serialize)]
-struct HeartbeatBody<'a> {
-    worker_id: WorkerId,
-    jobs: Vec<BeatBody<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wait: Option<Span>,
-}
-
-#[derive(Serialize)]
-struct BeatBody<'a> {
-    id: JobId,
-    fence: Fence,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<&'a Progress>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    logs: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<Span>,
-}
-
-impl<'a> From<&'a HeartbeatItem> for BeatBody<'a> {
-    fn from(beat: &'a HeartbeatItem) -> BeatBody<'a> {
-        BeatBody {
-            id: beat.job,
-            fence: beat.fence,
-            progress: beat.progress.as_ref(),
-            logs: &beat.logs,
-            timeout: beat.timeout.map(Span),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct HeartbeatView {
-    jobs: Vec<DirectiveView>,
-    worker: WorkerPulse,
-}
-
-#[derive(Deserialize)]
-struct DirectiveView {
-    id: JobId,
-    directive: String,
-}
-
-#[derive(Deserialize)]
-struct WorkerPulse {
-    mode: Option<PauseMode>,
-}
-
-impl From<HeartbeatView> for HeartbeatReply {
-    fn from(view: HeartbeatView) -> HeartbeatReply {
-        let read = |shown: DirectiveView| {
-            // A directive of a newer server: whatever it is, it does not mean to continue.
-            let directive = Directive::ALL.into_iter().find(|known| known.as_str() == shown.directive);
-            (shown.id, directive.unwrap_or(Directive::Lost))
-        };
-        HeartbeatReply { directives: view.jobs.into_iter().map(read).collect(), paused: view.worker.mode }
-    }
-}
-
-#[derive(Serialize)]
-struct CheckpointBody<'a> {
-    fence: Fence,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker_id: Option<WorkerId>,
-    value: &'a RawValue,
+fn reply(view: HeartbeatView) -> HeartbeatReply {
+    let read = |shown: DirectiveView| {
+        // A directive of a newer server: whatever it is, it does not mean to continue.
+        let directive = Directive::ALL.into_iter().find(|known| known.as_str() == shown.directive);
+        Some((shown.id.parse().ok()?, directive.unwrap_or(Directive::Lost)))
+    };
+    let modes = [PauseMode::Graceful, PauseMode::Aggressive];
+    let mode = view.worker.mode.and_then(|word| modes.into_iter().find(|mode| mode.as_str() == word));
+    // A mode of a newer server is still a pause.
+    let paused = mode.or_else(|| view.worker.paused.then(PauseMode::default));
+    HeartbeatReply { directives: view.jobs.into_iter().filter_map(read).collect(), paused }
 }
 
 impl Remote {
@@ -102,11 +49,10 @@ impl Remote {
         wait: Duration,
         how: impl FnOnce(Call) -> Call,
     ) -> Result<HeartbeatReply, WorkError> {
-        let jobs = beats.iter().map(BeatBody::from).collect();
-        let body = HeartbeatBody { worker_id: worker, jobs, wait: (!wait.is_zero()).then_some(Span(wait)) };
+        let body = heartbeats(worker, beats, (!wait.is_zero()).then_some(Span(wait)));
         let call = how(Call::post("/heartbeats").json(&body).waiting(wait));
         let view: HeartbeatView = self.client.ask(call).await.map_err(|error| error.into_work(worker))?;
-        Ok(view.into())
+        Ok(reply(view))
     }
 
     /// Applies writes one after the other: each is written, or it and all after it are not.
@@ -135,9 +81,13 @@ impl Remote {
 
     async fn save(&self, hand: LeaseRef, step: &str, value: &[u8]) -> Result<(), WorkError> {
         check_step("step", step)?;
-        let value: &RawValue = serde_json::from_slice(value).map_err(|_| not_json("value"))?;
+        let value = Json::stored(value).ok_or_else(|| not_json("value"))?;
         let path = format!("/jobs/{}/checkpoints/{}", hand.job, encoded(step));
-        let body = CheckpointBody { fence: hand.fence, worker_id: hand.worker, value };
+        let body = CheckpointBody {
+            fence: hand.fence.0,
+            worker_id: hand.worker.map(|worker| worker.to_string()),
+            value,
+        };
         let call = Call::put(path).json(&body).repeatable(true);
         self.client.done(call).await.map_err(|error| error.into_work_for(hand.job))?;
         Ok(())

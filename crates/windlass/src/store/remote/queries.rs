@@ -1,194 +1,40 @@
 //! Queries about jobs at a server: one job, pages of jobs, and job data.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
+use windlass_api::filter::ListQuery;
+use windlass_api::job::{Job, JobPage};
+use windlass_api::job_details::{
+    self as shown, Attempts, Checkpoints, Children, Edge, Graph, Logs, Node, Reasons,
+};
+use windlass_api::record;
+use windlass_api::time::Span;
 
 use super::Remote;
-use super::claim::ShownCheckpoint;
 use super::client::Call;
-use super::filter;
-use super::job::{ShownError, ShownJob, ShownReason, sketch};
-use super::record::ShownRecord;
-use super::text::{Moment, encoded};
+use super::text::encoded;
 use crate::audit::{AuditEvent, Record};
 use crate::clock::WaitLimit;
-use crate::error::StoreError;
-use crate::job::{
-    AttemptId, AttemptOutcome, ChildGroup, Decided, ErrorRecord, GroupStrategy, JobId, JobRecord, JobState,
-    JobType, Need, Parent, Seq, WorkerId,
-};
+use crate::error::{Invalid, StoreError};
+use crate::job::{ErrorRecord, JobId, JobRecord, Need, Parent, Seq};
 use crate::limits;
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::command::claim::Checkpoint;
-use crate::store::documents::attempt::AttemptRecord;
 use crate::store::engine::RecordQuery;
 use crate::store::query::explain::Reason;
 use crate::store::query::job_details::{Attempt, Group, JobResult, Neighbours};
 use crate::store::query::list::{ListRequest, Page};
 use crate::store::query::snapshot::Snapshot;
 use crate::store::query::trail::RecordPage;
-
-#[derive(Deserialize)]
-struct ShownPage {
-    jobs: Vec<ShownJob>,
-    next_cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Reasons {
-    reasons: Vec<ShownReason>,
-}
-
-#[derive(Deserialize)]
-struct Attempts {
-    attempts: Vec<ShownAttempt>,
-}
-
-#[derive(Deserialize)]
-struct ShownAttempt {
-    number: u32,
-    worker: Option<WorkerId>,
-    started_at: Option<Moment>,
-    ended_at: Option<Moment>,
-    outcome: Option<AttemptOutcome>,
-    error: Option<ShownError>,
-}
-
-impl ShownAttempt {
-    fn into_attempt(self, job: JobId) -> Attempt {
-        let record = match (self.outcome, self.started_at, self.ended_at) {
-            (Some(outcome), Some(started_at), Some(ended_at)) => Some(AttemptRecord {
-                worker: self.worker,
-                started_at: started_at.0,
-                ended_at: ended_at.0,
-                outcome,
-                error: self.error.map(ErrorRecord::from),
-            }),
-            _ => None,
-        };
-        Attempt { id: AttemptId { job, number: self.number }, record }
-    }
-}
-
-#[derive(Deserialize)]
-struct Checkpoints {
-    checkpoints: Vec<ShownCheckpoint>,
-}
-
-#[derive(Deserialize)]
-struct Logs {
-    logs: Vec<ShownLine>,
-}
-
-#[derive(Deserialize)]
-struct ShownLine {
-    number: u64,
-    at: Moment,
-    attempt: u32,
-    text: String,
-}
-
-#[derive(Deserialize)]
-struct ShownResult {
-    result: Option<Box<RawValue>>,
-}
-
-fn bytes(json: Option<Box<RawValue>>) -> Option<Arc<[u8]>> {
-    json.map(|json| Arc::from(json.get().as_bytes()))
-}
-
-#[derive(Deserialize)]
-struct Children {
-    children: Vec<ShownChild>,
-    groups: Vec<ShownGroup>,
-}
-
-#[derive(Deserialize)]
-struct ShownChild {
-    id: JobId,
-    r#type: JobType,
-    state: JobState,
-    group: u64,
-    index: u32,
-    result: Option<Box<RawValue>>,
-    #[serde(default)]
-    redacted: bool,
-    #[serde(default)]
-    omitted: bool,
-    error: Option<ShownError>,
-}
-
-#[derive(Deserialize)]
-struct ShownGroup {
-    group: u64,
-    name: String,
-    #[serde(default = "collect_all")]
-    strategy: GroupStrategy,
-    total: u32,
-    open: u32,
-    completed: u32,
-    decided: Option<Decided>,
-}
-
-/// The default strategy if the server sends none.
-fn collect_all() -> GroupStrategy {
-    GroupStrategy::CollectAll
-}
-
-impl ShownGroup {
-    fn into_group(self) -> Group {
-        let group = ChildGroup {
-            name: self.name,
-            strategy: self.strategy,
-            total: self.total,
-            open: self.open,
-            completed: self.completed,
-            decided: self.decided,
-        };
-        Group {
-            number: self.group,
-            group,
-            children: Vec::new(),
-            redacted: BTreeSet::new(),
-            omitted: BTreeSet::new(),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct Graph {
-    nodes: Vec<ShownNode>,
-    edges: Vec<ShownEdge>,
-}
-
-#[derive(Deserialize)]
-struct ShownNode {
-    id: JobId,
-    r#type: JobType,
-    state: JobState,
-}
-
-#[derive(Deserialize)]
-struct ShownEdge {
-    from: JobId,
-    to: JobId,
-    need: String,
-}
-
-#[derive(Deserialize)]
-struct Records {
-    records: Vec<ShownRecord>,
-    next_cursor: Option<String>,
-}
+use crate::store::wire::job::{bytes, sketch};
+use crate::store::wire::job_details::{stored_attempt, stored_log_line};
 
 impl Remote {
     pub(crate) async fn get(&self, id: JobId) -> Result<Option<Snapshot>, StoreError> {
         let call = Call::get(format!("/jobs/{id}")).query("payload", "true");
-        Ok(self.client.find::<ShownJob>(call).await?.map(Snapshot::from))
+        Ok(self.client.find::<Job>(call).await?.map(Snapshot::from))
     }
 
     /// Waits at the server, for as long as one request may, repeatedly.
@@ -197,9 +43,8 @@ impl Remote {
         loop {
             let wait = patience.left().min(limits::SERVER_WAIT_MAX);
             let call = Call::get(format!("/jobs/{id}")).query("payload", "true").waiting(wait);
-            let call =
-                if wait.is_zero() { call } else { call.query("wait", super::text::Span(wait).to_string()) };
-            let found = self.client.find::<ShownJob>(call).await?.map(Snapshot::from);
+            let call = if wait.is_zero() { call } else { call.query("wait", Span(wait).to_string()) };
+            let found = self.client.find::<Job>(call).await?.map(Snapshot::from);
             if patience.is_over() || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
                 return Ok(found);
             }
@@ -207,8 +52,8 @@ impl Remote {
     }
 
     pub(crate) async fn list(&self, request: &ListRequest) -> Result<Page, StoreError> {
-        let call = filter::list(request).map_err(|invalid| StoreError::Database(invalid.to_string()))?;
-        let page: ShownPage = self.client.ask(call).await?;
+        let call = list_call(request).map_err(|invalid| StoreError::Database(invalid.to_string()))?;
+        let page: JobPage = self.client.ask(call).await?;
         let next = page.next_cursor.map(|cursor| cursor.parse()).transpose();
         let next =
             next.map_err(|problem: crate::error::FieldProblem| StoreError::Unreachable(problem.to_string()))?;
@@ -230,7 +75,7 @@ impl Remote {
 
     pub(crate) async fn attempts(&self, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
         let found: Option<Attempts> = self.side(id, "attempts").await?;
-        Ok(found.map(|found| found.attempts.into_iter().map(|attempt| attempt.into_attempt(id)).collect()))
+        Ok(found.map(|found| found.attempts.into_iter().map(|attempt| stored_attempt(attempt, id)).collect()))
     }
 
     pub(crate) async fn checkpoints(&self, id: JobId) -> Result<Option<Vec<Checkpoint>>, StoreError> {
@@ -245,14 +90,11 @@ impl Remote {
     ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
         let call = Call::get(format!("/jobs/{id}/logs")).query("after", after.to_string());
         let found: Option<Logs> = self.client.find(call).await?;
-        let line = |line: ShownLine| {
-            (line.number, LogLine { at: line.at.0, attempt: line.attempt, text: line.text })
-        };
-        Ok(found.map(|found| found.logs.into_iter().map(line).collect()))
+        Ok(found.map(|found| found.logs.into_iter().map(stored_log_line).collect()))
     }
 
     pub(crate) async fn result(&self, id: JobId) -> Result<Option<JobResult>, StoreError> {
-        let found: Option<ShownResult> = self.side(id, "result").await?;
+        let found: Option<shown::JobResult> = self.side(id, "result").await?;
         Ok(found.map(|found| JobResult(bytes(found.result))))
     }
 
@@ -264,17 +106,17 @@ impl Remote {
         let query = name.map_or_else(String::new, |name| format!("?group={}", encoded(name)));
         let found: Option<Children> = self.side(id, &format!("children{query}")).await?;
         let Some(found) = found else { return Ok(None) };
-        let mut groups: Vec<Group> = found.groups.into_iter().map(ShownGroup::into_group).collect();
+        let mut groups: Vec<Group> = found.groups.into_iter().map(Group::from).collect();
         let now = self.now();
         for child in found.children {
             let parent = Parent { seq: Seq(0), id, group: child.group, index: child.index };
             let mut job =
-                JobRecord { parent: Some(parent), ..sketch(child.id, child.r#type, child.state, now) };
+                JobRecord { parent: Some(parent), ..sketch(child.id.0, child.r#type.0, child.state.0, now) };
             job.details_mut().error = child.error.map(ErrorRecord::from);
             job.has.result = child.result.is_some();
             if let Some(group) = groups.iter_mut().find(|group| group.number == child.group) {
-                group.redacted.extend(child.redacted.then_some(child.id));
-                group.omitted.extend(child.omitted.then_some(child.id));
+                group.redacted.extend(child.redacted.then_some(child.id.0));
+                group.omitted.extend(child.omitted.then_some(child.id.0));
                 group.children.push((job, bytes(child.result)));
             }
         }
@@ -285,10 +127,11 @@ impl Remote {
     pub(crate) async fn neighbours(&self, id: JobId) -> Result<Option<Neighbours>, StoreError> {
         let Some(graph) = self.side::<Graph>(id, "graph").await? else { return Ok(None) };
         let now = self.now();
-        let sketched = |node: ShownNode| (node.id, sketch(node.id, node.r#type, node.state, now));
+        let sketched = |node: Node| (node.id.0, sketch(node.id.0, node.r#type.0, node.state.0, now));
         let jobs: HashMap<JobId, JobRecord> = graph.nodes.into_iter().map(sketched).collect();
         let mut found = Neighbours::default();
-        for ShownEdge { from, to, need } in graph.edges {
+        for Edge { from, to, need } in graph.edges {
+            let (from, to) = (from.0, to.0);
             let need = if need == Need::After.as_str() { Need::After } else { Need::AfterAny };
             if let Some(job) = jobs.get(&from).filter(|_| to == id) {
                 found.dependencies.push((need, job.clone()));
@@ -313,7 +156,7 @@ impl Remote {
             .query_if("type", query.job_type.map(|job_type| job_type.to_string()))
             .query_if("since", query.since.map(|at| at.to_string()))
             .query_if("until", query.until.map(|at| at.to_string()));
-        let page: Records = self.client.ask(call).await?;
+        let page: record::RecordPage = self.client.ask(call).await?;
         // A server supports neither of these.
         let fits = |record: &Record| {
             query.before.is_none_or(|before| record.seq < before)
@@ -323,4 +166,15 @@ impl Remote {
         let next = next.filter(|next: &u64| query.before.is_none_or(|before| next + 1 < before));
         Ok(RecordPage { records: page.records.into_iter().map(Record::from).filter(fits).collect(), next })
     }
+}
+
+/// A page of a list.
+fn list_call(request: &ListRequest) -> Result<Call, Invalid> {
+    let query = serde_json::to_value(ListQuery::try_from(request)?);
+    let mut call = Call::get("/jobs");
+    for (name, value) in query.as_ref().ok().and_then(Value::as_object).into_iter().flatten() {
+        // Numbers and flags are written in a query as in JSON.
+        call = call.query(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    }
+    Ok(call)
 }

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use windlass_api::retry::{EffectiveRetry, Retry};
+use windlass_api::time::Span;
 
-use super::job::ShownRetry;
-use super::submission::RetryBody;
-use super::text::Span;
 use crate::audit::AuditLevel;
 use crate::job::{Priority, RetryPolicy};
 use crate::store::documents::settings::patch::{
@@ -38,7 +37,7 @@ impl Change {
     }
 
     fn retry(self, field: &Field<RetryPolicy>) -> Change {
-        self.field("retry", field, |policy| json!(RetryBody::from(policy)))
+        self.field("retry", field, |policy| json!(Retry::from(policy)))
     }
 
     fn timeouts(self, field: &Field<TimeoutsPatch>) -> Change {
@@ -126,7 +125,7 @@ pub(super) struct ShownSettings {
     fair_by: Option<FairBy>,
     aging: Option<Span>,
     audit: Option<AuditLevel>,
-    retry: Option<ShownRetry>,
+    retry: Option<EffectiveRetry>,
     timeouts: ShownLimits,
     priority: Option<Priority>,
     push: Option<ShownPush>,

@@ -15,7 +15,7 @@ use windlass::store::documents::settings::patch::Field;
 use super::{StrictQuery, with_result};
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
-use crate::http::reply::etag::{Expected, Tagged};
+use crate::http::reply::etag::{EntityTag, Expected, Tagged};
 use crate::http::reply::response::{Accepted, Created, JsonOk};
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
@@ -23,7 +23,7 @@ use crate::http::request::path::{JobPath, NamePath};
 use crate::http::request::query::Query;
 use crate::http::wire::Json;
 use crate::http::wire::expires::Expiry;
-use crate::http::wire::job::{ActedJob, JobView};
+use crate::http::wire::job::{ActedJob, Job};
 use crate::http::wire::priority::PriorityInput;
 use crate::http::wire::tags::Tags;
 use crate::http::wire::text::Text;
@@ -40,7 +40,7 @@ async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options:
             .with("action", "resume"));
     }
     let job = with_result(app, caller, acted.snapshot).await?;
-    let tag = job.tag();
+    let tag = EntityTag::of(&job);
     Ok(Tagged(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
 }
 
@@ -217,11 +217,11 @@ pub(crate) async fn redrive(
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<RedriveBody>,
-) -> Result<Tagged<Created<JobView>>, ApiError> {
+) -> Result<Tagged<Created<Job>>, ApiError> {
     let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once };
     let snapshot = app.store().redrive_shown(&caller, id, how, if_match).await?;
-    let job = JobView::of(snapshot, None);
-    let tag = job.tag();
+    let job = Job::from(snapshot);
+    let tag = EntityTag::of(&job);
     Ok(Tagged(Created(job), tag))
 }
 

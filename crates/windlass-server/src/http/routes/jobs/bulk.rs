@@ -9,6 +9,7 @@ use windlass::limits::REASON_CHARS_MAX;
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
 use windlass::store::command::redrive::Redrive;
+use windlass::store::filter::Filter;
 
 use super::actions::SuspendWord;
 use crate::http::app::App;
@@ -129,7 +130,7 @@ pub(crate) async fn bulk(
     Body(body): Body<BulkBody>,
 ) -> Result<JsonOk<BulkAnswer>, ApiError> {
     let (act, (from, most)) = (body.act()?, body.part()?);
-    let filter = body.filter.into_filter().map_err(|problem| problem.within("filter"))?;
+    let filter = Filter::try_from(body.filter).map_err(|invalid| ApiError::from(invalid).within("filter"))?;
     if body.dry_run {
         let matched = app.store().bulk_dry_run(&caller, &filter).await?;
         return Ok(JsonOk(BulkAnswer { matched, changed: 0, skipped: 0, next_cursor: None }));

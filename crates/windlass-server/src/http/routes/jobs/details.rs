@@ -8,6 +8,8 @@ use windlass::limits::PAGE_RECORDS_MAX;
 use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
 use windlass::store::query::snapshot::Snapshot;
+use windlass::store::wire::filter::page_limit;
+use windlass::store::wire::job_details as encode;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
@@ -17,12 +19,7 @@ use crate::http::request::path::JobPath;
 use crate::http::request::query::Query;
 use crate::http::routes::audit::cursor_of;
 use crate::http::wire::Json;
-use crate::http::wire::filter::page_limit;
-use crate::http::wire::job::ErrorView;
-use crate::http::wire::job_details::{
-    AttemptView, Attempts, CheckpointView, Checkpoints, ChildView, Children, GroupView, LogView, Logs,
-    ReasonView, Reasons, ResultView,
-};
+use crate::http::wire::job_details::{Attempts, Checkpoints, Children, JobResult, Logs, Reasons};
 use crate::http::wire::record::{JobEvents, RecordView};
 use crate::http::wire::text::Text;
 
@@ -42,7 +39,7 @@ pub(crate) async fn attempts(
 ) -> Result<JsonOk<Attempts>, ApiError> {
     let job = snapshot(&app, &caller, id).await?.job;
     let found = app.store().attempts(&caller, id).await?.ok_or_else(|| missing(id))?;
-    let attempts = found.iter().map(|attempt| AttemptView::of(attempt, &job)).collect();
+    let attempts = found.iter().map(|attempt| encode::attempt(attempt, &job)).collect();
     Ok(JsonOk(Attempts { attempts }))
 }
 
@@ -53,7 +50,7 @@ pub(crate) async fn checkpoints(
     JobPath(id): JobPath,
 ) -> Result<JsonOk<Checkpoints>, ApiError> {
     let found = app.store().checkpoints(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(JsonOk(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
+    Ok(JsonOk(Checkpoints { checkpoints: found.into_iter().map(Into::into).collect() }))
 }
 
 /// Which page of a job's events.
@@ -106,11 +103,11 @@ pub(crate) async fn children(
         each.map(|(child, result)| {
             let (is_redacted, is_omitted) =
                 (group.redacted.contains(&child.id), group.omitted.contains(&child.id));
-            ChildView::of(child, result.as_deref(), is_redacted, is_omitted)
+            encode::child(child, result.as_deref(), is_redacted, is_omitted)
         })
     });
     let children = children.collect();
-    Ok(JsonOk(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
+    Ok(JsonOk(Children { children, groups: groups.iter().map(Into::into).collect() }))
 }
 
 /// Which lines of a log.
@@ -129,7 +126,7 @@ pub(crate) async fn logs(
 ) -> Result<JsonOk<Logs>, ApiError> {
     let found = app.store().logs(&caller, id, query.after.unwrap_or(0)).await?;
     let lines = found.ok_or_else(|| missing(id))?;
-    Ok(JsonOk(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
+    Ok(JsonOk(Logs { logs: lines.into_iter().map(encode::log_line).collect() }))
 }
 
 /// `GET /jobs/{id}/result`
@@ -137,13 +134,13 @@ pub(crate) async fn result(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<JsonOk<ResultView>, ApiError> {
+) -> Result<JsonOk<JobResult>, ApiError> {
     let job = snapshot(&app, &caller, id).await?.job;
     let found = app.store().result(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(JsonOk(ResultView {
+    Ok(JsonOk(JobResult {
         state: Text(job.state),
         result: found.0.as_deref().and_then(Json::stored),
-        error: job.details.error.as_ref().map(ErrorView::from),
+        error: job.details.error.as_ref().map(Into::into),
     }))
 }
 
@@ -154,5 +151,5 @@ pub(crate) async fn explain(
     JobPath(id): JobPath,
 ) -> Result<JsonOk<Reasons>, ApiError> {
     let reasons = app.store().explain(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(JsonOk(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
+    Ok(JsonOk(Reasons { reasons: reasons.into_iter().map(Into::into).collect() }))
 }

@@ -8,13 +8,14 @@ use windlass::limits::PAGE_JOBS_MAX;
 use windlass::store::caller::Caller;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
+use windlass::store::wire::job_details::edge;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::path::JobPath;
-use crate::http::wire::job_details::{EdgeView, Graph, NodeView};
+use crate::http::wire::job_details::{Edge, Graph, Node};
 use crate::limits::GRAPH_JOBS_MAX;
 
 /// `GET /jobs/{id}/graph`
@@ -29,14 +30,14 @@ pub(crate) async fn graph(
     while let Some(at) = walk.ahead.pop_front() {
         walk.follow(&app, &caller, at).await?;
     }
-    let nodes = walk.nodes.values().map(NodeView::from).collect();
+    let nodes = walk.nodes.values().map(Node::from).collect();
     Ok(JsonOk(Graph { nodes, edges: walk.edges.into_iter().collect(), truncated: walk.is_cut }))
 }
 
 /// A breadth-first traversal of the graph.
 struct Walk {
     nodes: BTreeMap<JobId, JobRecord>,
-    edges: BTreeSet<EdgeView>,
+    edges: BTreeSet<Edge>,
     /// Jobs whose neighbours were not read yet.
     ahead: VecDeque<JobId>,
     is_cut: bool,
@@ -49,7 +50,7 @@ impl Walk {
     }
 
     /// Adds an edge and its job, unless the graph is full.
-    fn add(&mut self, edge: EdgeView, job: JobRecord) {
+    fn add(&mut self, edge: Edge, job: JobRecord) {
         if !self.nodes.contains_key(&job.id) {
             if self.nodes.len() >= GRAPH_JOBS_MAX {
                 self.is_cut = true;
@@ -65,16 +66,16 @@ impl Walk {
     async fn follow(&mut self, app: &App, caller: &Caller, at: JobId) -> Result<(), ApiError> {
         let Some(found) = app.store().neighbours(caller, at).await? else { return Ok(()) };
         for (need, job) in found.dependencies {
-            self.add(EdgeView::new(job.id, at, need), job);
+            self.add(edge(job.id, at, Some(need)), job);
         }
         for (need, job) in found.dependents {
-            self.add(EdgeView::new(at, job.id, need), job);
+            self.add(edge(at, job.id, Some(need)), job);
         }
         let (parent, groups) = self.nodes.get(&at).map_or((None, 0), |job| (job.parent, job.details.groups));
         if let Some(parent) = parent
             && let Some(found) = app.store().get(caller, parent.id).await?
         {
-            self.add(EdgeView::of_child(at, parent.id), found.job);
+            self.add(edge(at, parent.id, None), found.job);
         }
         if groups > 0 {
             self.follow_children(app, caller, at).await?;
@@ -88,7 +89,7 @@ impl Walk {
         let limit = (GRAPH_JOBS_MAX + 1).min(PAGE_JOBS_MAX);
         let page = ListRequest { filter, order: Order::Oldest, cursor: None, limit };
         for child in app.store().list(caller, page).await?.jobs {
-            self.add(EdgeView::of_child(child.job.id, at), child.job);
+            self.add(edge(child.job.id, at, None), child.job);
         }
         Ok(())
     }

@@ -1,0 +1,229 @@
+//! Workers, claims and heartbeats in the API.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass_core::job::{JobId, JobType, QueueName, Tenant, WorkerId};
+
+use crate::job::JobError;
+use crate::job_details::Checkpoint;
+use crate::json::Json;
+use crate::retry::EffectiveRetry;
+use crate::text::Text;
+use crate::time::{Moment, Span};
+
+/// A worker to register.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkerBody {
+    /// Display name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Queues it takes jobs from; all if empty.
+    pub queues: Vec<Text<QueueName>>,
+    /// Job types it can run; all if empty.
+    pub types: Vec<Text<JobType>>,
+    /// How many jobs it runs at once.
+    #[schemars(range(min = 1, max = 100_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// Version of its program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Whether it sends heartbeats, and so is considered lost without them; true if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeats: Option<bool>,
+}
+
+/// A registered worker.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Registered {
+    /// Id of the worker, for all further requests.
+    pub worker_id: Text<WorkerId>,
+    /// Interval of heartbeats.
+    pub heartbeat_every: Span,
+}
+
+/// A claim for jobs.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimBody {
+    /// Id of the worker.
+    pub worker_id: String,
+    /// Queues to claim from; as registered if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Vec<Text<QueueName>>>,
+    /// Job types to claim; as registered if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub types: Option<Vec<Text<JobType>>>,
+    /// Maximum number of jobs, 1 to 1000; 1 if not given.
+    #[schemars(range(min = 1, max = 1000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// How long to wait for the first job, at most 60 s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Span>,
+}
+
+/// Claimed jobs.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimView {
+    /// The claimed jobs.
+    pub jobs: Vec<ClaimedView>,
+    /// Whether the worker is paused.
+    pub paused: bool,
+}
+
+/// A claimed job.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ClaimedJob")]
+pub struct ClaimedView {
+    /// Id of the job.
+    pub id: Text<JobId>,
+    /// Fencing token, required in every write for this job.
+    pub fence: u64,
+    /// Number of attempts so far, including this one.
+    pub attempt: u32,
+    /// Id of the attempt.
+    pub attempt_id: String,
+    /// Id of the attempt before it.
+    pub previous_attempt_id: Option<String>,
+    /// Tenant.
+    pub tenant: Text<Tenant>,
+    /// Job type.
+    pub r#type: Text<JobType>,
+    /// Queue.
+    pub queue: Text<QueueName>,
+    /// Priority, 0 to 100.
+    pub priority: u8,
+    /// Maximum number of attempts.
+    pub max_attempts: u32,
+    /// Number of failed attempts before this one.
+    pub failures: u32,
+    /// Number of crashes among them.
+    pub crashes: u32,
+    /// The error of the last failed attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<JobError>,
+    /// The retry policy, if it leaves the delay to the worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<EffectiveRetry>,
+    /// The payload, if it is JSON.
+    #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
+    /// The payload in base64, if it is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// Its content type.
+    pub content_type: String,
+    /// A second submission with the same key within the window returns the same job.
+    pub idempotency_key: Option<String>,
+    /// The caller's id for the operation it belongs to.
+    pub correlation_id: Option<String>,
+    /// Tags.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// URL that is called when the job is final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
+    /// The trace it belongs to.
+    pub traceparent: Option<String>,
+    /// When the attempt times out.
+    pub deadline: Option<Moment>,
+    /// When the lease expires unless a heartbeat extends it.
+    pub lease_expires_at: Option<Moment>,
+    /// Checkpoints saved by earlier attempts.
+    pub checkpoints: Vec<Checkpoint>,
+    /// The job's ticket, signed by the store, if tickets are on; the library has verified it, and a worker can verify it
+    /// again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<Value>,
+}
+
+/// Heartbeats of a worker.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatBody {
+    /// Id of the worker.
+    pub worker_id: String,
+    /// Its running jobs.
+    #[serde(default)]
+    pub jobs: Vec<HeartbeatItemBody>,
+    /// How long to wait for a directive, at most 20 s; returns at once if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Span>,
+}
+
+/// A heartbeat for one job.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatItemBody {
+    /// Id of the job.
+    pub id: String,
+    /// The fence of the claim.
+    pub fence: u64,
+    /// Progress, as last reported by the worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressBody>,
+    /// Lines for the job's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs: Option<Vec<String>>,
+    /// A shorter time limit for this attempt, from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+}
+
+/// Progress of a job.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProgressBody {
+    /// 0 to 100.
+    #[schemars(range(min = 0, max = 100))]
+    pub percent: f64,
+    /// A message for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// A checkpoint's value.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointBody {
+    /// The fence of the claim.
+    pub fence: u64,
+    /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
+    /// The value: any JSON.
+    pub value: Json,
+}
+
+/// The response to heartbeats.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HeartbeatView {
+    /// The directives, in the order of the request.
+    pub jobs: Vec<DirectiveView>,
+    /// Whether the worker itself is paused.
+    pub worker: WorkerStatus,
+}
+
+/// The directive for one job.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Directive")]
+pub struct DirectiveView {
+    /// Id of the job, as given.
+    pub id: String,
+    /// `continue`, `suspend`, `cancel`, `lost` or `timeout`.
+    pub directive: String,
+}
+
+/// Whether and how the worker is paused.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WorkerStatus {
+    /// Whether it is paused, and gets no jobs.
+    pub paused: bool,
+    /// `graceful` or `aggressive`; null if it is not paused.
+    pub mode: Option<String>,
+}

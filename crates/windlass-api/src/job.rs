@@ -1,0 +1,305 @@
+//! A job in the API: all submitted and computed fields, and what it waits for. Fields without a value are null, so that
+//! the shape is always the same.
+
+mod record;
+
+pub use record::priority;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use windlass_core::job::{
+    Category, JobId, JobState, JobType, Payload, QueueName, SuspendMode, Tenant, Version, WorkerId,
+};
+
+use crate::json::{Changed, Json, two_parts};
+use crate::payload::Shown;
+use crate::retry::{EffectiveRetry, EffectiveTimeouts};
+use crate::text::Text;
+use crate::time::{Moment, Span};
+
+/// A job.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Job {
+    /// Id.
+    pub id: Text<JobId>,
+    /// Tenant.
+    pub tenant: Text<Tenant>,
+    /// Job type.
+    pub r#type: Text<JobType>,
+    /// Queue.
+    pub queue: Text<QueueName>,
+    /// State.
+    pub state: Text<JobState>,
+    /// Changes with every change of the job; the first part of the `ETag`.
+    #[schemars(with = "String")]
+    pub version: Text<Version>,
+    /// Why it is not running, while it is not final; for a running job only a requested suspension.
+    pub why: Option<Why>,
+    /// Priority, 0 to 100.
+    pub priority: u8,
+    /// The higher of its own and its inherited priority.
+    pub effective_priority: u8,
+    /// Number of attempts so far.
+    pub attempt: u32,
+    /// Maximum number of attempts, including the first.
+    pub max_attempts: u32,
+    /// Retryable failures so far.
+    pub failures: u32,
+    /// Attempts that ended with a crash, a panic or a lost lease.
+    pub crashes: u32,
+    /// Number of retries so far.
+    pub retry_count: u32,
+    /// One less than `max_attempts`.
+    pub max_retries: u32,
+    /// When it was created.
+    pub created_at: Moment,
+    /// When it was last changed.
+    pub updated_at: Moment,
+    /// Earliest time of its next or first run.
+    pub run_at: Moment,
+    /// When it last became claimable.
+    pub scheduled_at: Option<Moment>,
+    /// When its first attempt started.
+    pub first_started_at: Option<Moment>,
+    /// When its last attempt started.
+    pub started_at: Option<Moment>,
+    /// When it became final.
+    pub completed_at: Option<Moment>,
+    /// When its lifetime ends.
+    pub expires_at: Moment,
+    /// When it was last suspended.
+    pub suspended_at: Option<Moment>,
+    /// Who last suspended it.
+    pub suspended_by: Option<String>,
+    /// The suspension, while it is suspended.
+    pub suspension: Option<Suspension>,
+    /// A graceful suspension that takes effect when the running attempt ends; a resume withdraws it.
+    pub suspend_requested: Option<Suspension>,
+    /// When it was last resumed.
+    pub resumed_at: Option<Moment>,
+    /// When its priority was last changed.
+    pub priority_updated_at: Option<Moment>,
+    /// The lease, while it is running.
+    pub lease: Option<Lease>,
+    /// Retry policy.
+    pub retry: EffectiveRetry,
+    /// Time limits.
+    pub timeouts: EffectiveTimeouts,
+    /// Jobs that must complete first.
+    pub after: Vec<Text<JobId>>,
+    /// Jobs of which one must be final first.
+    pub after_any: Vec<Text<JobId>>,
+    /// The job that it is a redrive of.
+    pub retry_of: Option<Text<JobId>>,
+    /// The job that was redriven from it.
+    pub superseded_by: Option<Text<JobId>>,
+    /// The job that spawned it.
+    pub parent: Option<Text<JobId>>,
+    /// Who submitted it.
+    pub owner: String,
+    /// A second submission with the same key within the window returns the same job.
+    pub idempotency_key: Option<String>,
+    /// At most one unfinished job with this key at a time.
+    pub unique_key: Option<String>,
+    /// Key for concurrency limits across jobs.
+    pub concurrency_key: Option<String>,
+    /// The trace it belongs to.
+    pub traceparent: Option<String>,
+    /// Tags.
+    pub tags: BTreeMap<String, String>,
+    /// The caller's id for the operation it belongs to.
+    pub correlation_id: Option<String>,
+    /// URL that is called when the job is final.
+    pub callback_url: Option<String>,
+    /// The error of the last failed attempt.
+    pub error: Option<JobError>,
+    /// Progress, as last reported by the worker.
+    pub progress: Option<Progress>,
+    /// Cost of all attempts, as reported by workers.
+    pub cost_cents: i64,
+    /// The result, once it is completed.
+    pub result: Option<Json>,
+    /// True if the caller may not read payloads of this job: `result` is null, a requested payload is left out, and
+    /// `callback_url` has no query.
+    pub redacted: bool,
+    /// The payload, if it was requested and is JSON.
+    #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
+    /// The payload in base64, if it was requested and is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// The content type of the payload, if it was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+}
+
+/// Why a job is not running.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Why {
+    /// A stable code for programs.
+    pub code: String,
+    /// A message for people.
+    pub message: String,
+    /// Further data about the reason.
+    #[serde(flatten)]
+    pub details: Map<String, Value>,
+}
+
+/// A suspension: who, when and how.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Suspension {
+    /// Who requested it.
+    pub by: String,
+    /// The reason given.
+    pub reason: Option<String>,
+    /// `idle_only`, `graceful` or `aggressive`.
+    #[schemars(with = "String")]
+    pub mode: SuspendMode,
+    /// When it was requested.
+    pub at: Moment,
+    /// When the job resumes automatically.
+    pub expires_at: Option<Moment>,
+}
+
+/// A lease: the worker, and until when.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Lease {
+    /// The worker.
+    pub worker: Text<WorkerId>,
+    /// When it expires unless a heartbeat extends it.
+    pub expires_at: Moment,
+    /// When the attempt times out.
+    pub deadline: Moment,
+}
+
+/// An error of an attempt.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct JobError {
+    /// Category; decides whether it is retried.
+    pub category: Category,
+    /// A code for programs.
+    pub code: Option<String>,
+    /// A message for people.
+    pub message: String,
+    /// When.
+    pub at: Moment,
+    /// Number of the attempt.
+    pub attempt: u32,
+    /// Delay that the worker asked for.
+    pub retry_after: Option<Span>,
+    /// `RETRYABLE` or `TERMINAL`.
+    pub error_type: String,
+    /// The underlying errors, the nearest first.
+    pub cause: Vec<JobErrorCause>,
+}
+
+/// An underlying error.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct JobErrorCause {
+    /// A message for people.
+    pub message: String,
+    /// A code for programs.
+    pub code: Option<String>,
+}
+
+/// A job's progress, as reported by its worker.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Progress {
+    /// 0 to 100.
+    pub percent: f64,
+    /// A message for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl Job {
+    /// Adds the payload.
+    #[must_use]
+    pub fn with_payload(self, shown: Shown) -> Job {
+        let Shown { payload, payload_base64, content_type } = shown;
+        Job { payload, payload_base64, content_type: Some(content_type), ..self }
+    }
+
+    /// The payload; empty if it was not requested or may not be read.
+    pub fn take_payload(&mut self) -> Payload {
+        let content_type = self.content_type.take().unwrap_or_else(|| Payload::JSON.to_owned());
+        Shown { payload: self.payload.take(), payload_base64: self.payload_base64.take(), content_type }
+            .into()
+    }
+}
+
+/// A submitted job.
+#[derive(Debug, Serialize, JsonSchema)]
+#[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
+pub struct SubmittedJob {
+    /// The job.
+    #[serde(flatten)]
+    pub job: Job,
+    /// True for an existing job with the same idempotency key.
+    pub duplicate: bool,
+    /// Whether the existing job has another payload.
+    pub payload_differs: bool,
+    /// True if the existing job was deleted. Only `id`, `tenant`, `type`, `state` and `created_at` are then known; all
+    /// other fields have default values. Left out otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    pub deleted: bool,
+    /// True for a waiting job with the same debounce key, whose payload and delay were replaced.
+    pub debounced: bool,
+}
+
+/// The fields of a submission's response beside the job's own.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+#[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
+struct Flags {
+    duplicate: bool,
+    payload_differs: bool,
+    deleted: bool,
+    debounced: bool,
+}
+
+impl<'de> Deserialize<'de> for SubmittedJob {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SubmittedJob, D::Error> {
+        let (job, flags) = two_parts(deserializer)?;
+        let Flags { duplicate, payload_differs, deleted, debounced } = flags;
+        Ok(SubmittedJob { job, duplicate, payload_differs, deleted, debounced })
+    }
+}
+
+impl<'de> Deserialize<'de> for ActedJob {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedJob, D::Error> {
+        let (job, Changed { changed }) = two_parts(deserializer)?;
+        Ok(ActedJob { job, changed })
+    }
+}
+
+/// The jobs of a batch, in its order.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SubmittedJobs {
+    /// The jobs.
+    pub jobs: Vec<SubmittedJob>,
+}
+
+/// A job after an action.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ActedJob {
+    /// The job.
+    #[serde(flatten)]
+    pub job: Job,
+    /// Whether the action changed anything.
+    pub changed: bool,
+}
+
+/// A page of jobs.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct JobPage {
+    /// The jobs. A page may have fewer jobs than requested, or none, without being the last: the number of jobs read per
+    /// page is limited.
+    pub jobs: Vec<Job>,
+    /// Cursor of the next page; null on the last page.
+    pub next_cursor: Option<String>,
+}

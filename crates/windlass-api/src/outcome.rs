@@ -1,0 +1,185 @@
+//! Outcomes of attempts in the API. Each item is parsed separately, so that an invalid one does not affect the others.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass_core::job::{Category, ErrorCause, GroupStrategy, JobId, JobState};
+
+use crate::expires::Expiry;
+use crate::json::Json;
+use crate::submission::Submission;
+use crate::text::Text;
+use crate::time::Span;
+
+/// Outcomes of attempts.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutcomesBody {
+    /// Id of the worker.
+    pub worker_id: String,
+    /// At most 1000.
+    #[schemars(with = "Vec<OutcomeBody>", length(max = 1000))]
+    pub outcomes: Vec<Json>,
+}
+
+/// The outcome of one attempt.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutcomeBody {
+    /// Id of the job.
+    pub id: Text<JobId>,
+    /// The fence of the claim.
+    pub fence: u64,
+    /// How the attempt ended.
+    pub outcome: OutcomeWord,
+    /// The result, for `completed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Json>,
+    /// The error, for `failed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<FailureBody>,
+    /// The cost of the attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_cents: Option<i64>,
+    /// What it waits for, for `parked`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub park: Option<ParkBody>,
+}
+
+/// The outcomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each is named for what it is")]
+pub enum OutcomeWord {
+    Completed,
+    Failed,
+    Released,
+    Parked,
+}
+
+/// An error.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailureBody {
+    /// `temporary` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<Category>,
+    /// A message for people.
+    #[serde(default)]
+    pub message: String,
+    /// A code for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Delay before the retry, instead of the policy's backoff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Span>,
+    /// The underlying errors, the nearest first; only the first 8 are stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cause: Vec<CauseBody>,
+}
+
+/// An underlying error: a text, or an object with a code.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CauseBody {
+    /// A message.
+    Text(String),
+    /// A message with a code.
+    Whole(CauseFields),
+}
+
+/// An underlying error.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ErrorCause")]
+#[serde(deny_unknown_fields)]
+pub struct CauseFields {
+    /// A message for people.
+    pub message: String,
+    /// A code for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+/// What a parked attempt waits for: a time, a duration, a signal, or the first of several.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParkBody {
+    /// Until a time, or for a duration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Expiry>,
+    /// For a duration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#for: Option<Span>,
+    /// Until a signal with this name is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// Maximum time to wait for the signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    /// The checkpoint for the signal's value; `signal:NAME` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Continues with the first of these; they cannot be nested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any: Option<Vec<ParkBody>>,
+}
+
+/// The results of the reports, in their order.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OutcomesView {
+    /// The results.
+    pub outcomes: Vec<OutcomeView>,
+}
+
+/// The result of one report.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "OutcomeAnswer")]
+pub struct OutcomeView {
+    /// The id as given.
+    pub id: Value,
+    /// `applied`, `stale` or `rejected`.
+    pub status: String,
+    /// The job's state, if the report was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Text<JobState>>,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Value>,
+}
+
+/// Children of a running job.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChildrenBody {
+    /// The fence of the claim.
+    pub fence: u64,
+    /// The worker that claimed the parent. Checked if given; without it the fence alone identifies the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
+    /// The children.
+    pub jobs: Vec<Submission>,
+    /// When the group is decided; `fail_fast` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<GroupStrategy>,
+    /// Its name within the parent, so that a replay finds the group again; `children` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What else wakes the parent before the group is decided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<ParkBody>,
+}
+
+impl From<CauseBody> for ErrorCause {
+    fn from(body: CauseBody) -> ErrorCause {
+        match body {
+            CauseBody::Text(message) => ErrorCause::new(message),
+            CauseBody::Whole(CauseFields { message, code }) => ErrorCause { message, code },
+        }
+    }
+}
+
+impl From<ErrorCause> for CauseBody {
+    fn from(cause: ErrorCause) -> CauseBody {
+        CauseBody::Whole(CauseFields { message: cause.message, code: cause.code })
+    }
+}

@@ -1,0 +1,297 @@
+//! Schedules in the API.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use windlass_core::error::{FieldProblem, Invalid};
+use windlass_core::job::{JobId, JobMetadata, JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
+use windlass_core::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
+
+use crate::invalid;
+use crate::json::{Changed, Json, two_parts};
+use crate::payload::Shown;
+use crate::priority::PriorityInput;
+use crate::retry::{EffectiveRetry, SomeTimeouts};
+use crate::submission::Submission;
+use crate::text::Text;
+use crate::time::{Moment, Span};
+
+/// A schedule: its timing and its job.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleBody {
+    /// Cron expression: five fields, or six with seconds first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// Time zone of `cron`, such as `Europe/Berlin`; `UTC` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// Interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<Span>,
+    /// Time of a single run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Moment>,
+    /// What happens to missed runs; `once` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<CatchUp>,
+    /// What happens if the previous run is not finished; `allow` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    /// The job that each run submits.
+    pub job: Submission,
+}
+
+/// A schedule.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Schedule")]
+pub struct ScheduleView {
+    /// Name.
+    pub name: Text<ScheduleName>,
+    /// Tenant.
+    pub tenant: Text<Tenant>,
+    /// Cron expression, if it has one.
+    pub cron: Option<String>,
+    /// Time zone of `cron`.
+    pub timezone: Option<String>,
+    /// Interval, if it has one.
+    pub every: Option<Span>,
+    /// Time of its single run, if it has one.
+    pub at: Option<Moment>,
+    /// What happens to missed runs.
+    pub missed: CatchUp,
+    /// What happens if the previous run is not finished.
+    pub overlap: Overlap,
+    /// The job that each run submits.
+    pub job: JobTemplate,
+    /// True if the caller may not read the payload and the query of the callback URL.
+    pub redacted: bool,
+    /// Its pause; null if it is not paused.
+    pub paused: Option<SchedulePauseView>,
+    /// Its next runs, at most five.
+    pub next_runs: Vec<Moment>,
+    /// Time of its last run.
+    pub last_run: Option<Moment>,
+    /// The job that its last run submitted.
+    pub last_job: Option<Text<JobId>>,
+    /// Number of jobs it has submitted.
+    pub submitted: u64,
+    /// Number of runs skipped because the previous run was not finished.
+    pub overlapped: u64,
+    /// The latest run whose job was rejected.
+    pub last_refused: Option<RefusedView>,
+    /// Number of runs whose job was rejected permanently.
+    pub refusals: u64,
+    /// When it was created.
+    pub created_at: Moment,
+    /// When it was last changed.
+    pub updated_at: Moment,
+    /// Who last changed it.
+    pub updated_by: String,
+}
+
+/// Schedules by name.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Schedules {
+    /// The schedules.
+    pub schedules: Vec<ScheduleView>,
+    /// Cursor of the next page; null on the last page.
+    pub next_cursor: Option<String>,
+}
+
+/// A schedule after an action.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ActedSchedule {
+    /// The schedule.
+    #[serde(flatten)]
+    pub schedule: ScheduleView,
+    /// Whether the action changed anything.
+    pub changed: bool,
+}
+
+impl<'de> Deserialize<'de> for ActedSchedule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedSchedule, D::Error> {
+        let (schedule, Changed { changed }) = two_parts(deserializer)?;
+        Ok(ActedSchedule { schedule, changed })
+    }
+}
+
+/// A pause of a schedule.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SchedulePauseView {
+    /// Who paused it.
+    pub by: String,
+    /// When it was paused.
+    pub at: Moment,
+    /// The reason given.
+    pub reason: Option<String>,
+    /// When it resumes automatically.
+    pub expires_at: Option<Moment>,
+}
+
+/// A run whose job was rejected.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RefusedRun")]
+pub struct RefusedView {
+    /// Time of the run.
+    pub run: Moment,
+    /// When it was rejected.
+    pub at: Moment,
+    /// Why it was rejected.
+    pub reason: String,
+    /// Until when it is retried; null if it is not, or was submitted since.
+    pub retried_until: Option<Moment>,
+}
+
+/// The job that each run submits; fields that are not set are left out.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct JobTemplate {
+    /// Job type.
+    pub r#type: Text<JobType>,
+    /// Queue.
+    pub queue: Text<QueueName>,
+    /// Left out if the caller may not read it.
+    #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
+    /// The payload in base64, if it is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// The content type of the payload; left out with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityInput>,
+    /// Delay before the job runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// At most one unfinished job with this key at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<String>,
+    /// Key for concurrency limits across jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    /// Retry policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<EffectiveRetry>,
+    /// Time limits.
+    pub timeouts: SomeTimeouts,
+    /// Tags.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// The caller's id for the operation it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// URL that is called when the job is final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
+}
+
+/// The timing of a schedule, in the fields that `ScheduleBody` and `ScheduleView` have for it.
+pub struct TimingFields {
+    /// See [`ScheduleBody::cron`].
+    pub cron: Option<String>,
+    /// See [`ScheduleBody::timezone`].
+    pub timezone: Option<String>,
+    /// See [`ScheduleBody::every`].
+    pub every: Option<Span>,
+    /// See [`ScheduleBody::at`].
+    pub at: Option<Moment>,
+}
+
+impl From<&ScheduleSpec> for TimingFields {
+    fn from(timing: &ScheduleSpec) -> TimingFields {
+        let nothing = TimingFields { cron: None, timezone: None, every: None, at: None };
+        match timing {
+            ScheduleSpec::Cron { cron, timezone } => {
+                TimingFields { cron: Some(cron.to_string()), timezone: Some(timezone.to_string()), ..nothing }
+            }
+            ScheduleSpec::Every(every) => TimingFields { every: Some(Span(*every)), ..nothing },
+            ScheduleSpec::At(at) => TimingFields { at: Some(Moment(*at)), ..nothing },
+        }
+    }
+}
+
+impl TryFrom<TimingFields> for ScheduleSpec {
+    type Error = Invalid;
+
+    fn try_from(fields: TimingFields) -> Result<ScheduleSpec, Invalid> {
+        let refused = |field: &'static str| move |problem: FieldProblem| Invalid::new(field, problem);
+        if fields.timezone.is_some() && fields.cron.is_none() {
+            return Err(invalid("timezone", "requires `cron`"));
+        }
+        match (fields.cron, fields.every, fields.at) {
+            (Some(cron), None, None) => {
+                let timezone = fields.timezone.as_deref().unwrap_or("UTC");
+                Ok(ScheduleSpec::Cron {
+                    cron: cron.parse::<Cron>().map_err(refused("cron"))?,
+                    timezone: timezone.parse::<Zone>().map_err(refused("timezone"))?,
+                })
+            }
+            (None, Some(every), None) => Ok(ScheduleSpec::Every(every.0)),
+            (None, None, Some(at)) => Ok(ScheduleSpec::At(at.0)),
+            (None, None, None) => Err(invalid("cron", "give one of `cron`, `every` and `at`")),
+            (_, Some(_), _) => Err(invalid("every", "give only one of `cron`, `every` and `at`")),
+            (_, _, Some(_)) => Err(invalid("at", "give only one of `cron`, `every` and `at`")),
+        }
+    }
+}
+
+impl JobTemplate {
+    /// The job of a schedule, without its payload if the caller may not read it.
+    pub fn of(job: &NewJob, is_redacted: bool) -> JobTemplate {
+        let shown = (!is_redacted).then(|| Shown::from(&job.payload));
+        let (payload, payload_base64, content_type) = match shown {
+            Some(shown) => (shown.payload, shown.payload_base64, Some(shown.content_type)),
+            None => (None, None, None),
+        };
+        JobTemplate {
+            r#type: Text(job.job_type.clone()),
+            queue: Text(job.queue.clone()),
+            payload,
+            payload_base64,
+            content_type,
+            priority: job.priority.map(PriorityInput),
+            delay: job.delay.map(Span),
+            unique_key: job.unique_key.clone(),
+            concurrency_key: job.concurrency_key.clone(),
+            retry: job.retry.as_ref().map(EffectiveRetry::from),
+            timeouts: SomeTimeouts {
+                execution: job.execution_timeout.map(Span),
+                lease: job.lease_timeout.map(Span),
+                visibility: None,
+                lifetime: job.lifetime.map(Span),
+                start: job.start_timeout.map(Span),
+            },
+            tags: job.labels.tags.clone(),
+            correlation_id: job.labels.correlation_id.clone(),
+            callback_url: job.labels.callback_url.clone(),
+        }
+    }
+}
+
+impl From<JobTemplate> for NewJob {
+    fn from(shown: JobTemplate) -> NewJob {
+        let content_type = shown.content_type.unwrap_or_else(|| Payload::JSON.to_owned());
+        let payload = Shown { payload: shown.payload, payload_base64: shown.payload_base64, content_type };
+        NewJob {
+            queue: shown.queue.0,
+            priority: shown.priority.map(|priority| priority.0),
+            delay: shown.delay.map(|span| span.0),
+            unique_key: shown.unique_key,
+            concurrency_key: shown.concurrency_key,
+            retry: shown.retry.map(Into::into),
+            execution_timeout: shown.timeouts.execution.map(|span| span.0),
+            lease_timeout: shown.timeouts.lease.map(|span| span.0),
+            lifetime: shown.timeouts.lifetime.map(|span| span.0),
+            start_timeout: shown.timeouts.start.map(|span| span.0),
+            labels: JobMetadata {
+                tags: shown.tags,
+                correlation_id: shown.correlation_id,
+                callback_url: shown.callback_url,
+            },
+            ..NewJob::new(shown.r#type.0, payload.into())
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! JSON schemas of the words that the HTTP API uses: an enumeration of texts each, which generated clients read best.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::job::{Category, JitterMode, Strategy};
+use crate::schedule::{CatchUp, Overlap};
+
+macro_rules! schema_of_words {
+    ($($type:ident, $name:literal, $description:literal, $words:expr;)*) => {$(
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({"type": "string", "description": $description, "enum": $words})
+            }
+        }
+    )*};
+}
+
+schema_of_words! {
+    Category, "Kind", "The category of an error.", Category::ALL.map(Category::as_str);
+    Strategy, "BackoffInput", "How delays grow.", ["constant", "linear", "exponential", "custom"];
+    CatchUp, "MissedWord", "What happens to missed runs.", ["skip", "once", "all"];
+    Overlap, "OverlapWord", "What happens if the previous run is not finished.", ["allow", "skip", "cancel"];
+    JitterMode, "Jitter", "Source of the jitter.", ["random", "hashed"];
+}

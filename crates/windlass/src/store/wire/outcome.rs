@@ -1,0 +1,122 @@
+//! Outcomes of attempts, and what parked ones wait for.
+
+use windlass_api::expires::Expiry;
+use windlass_api::json::Json;
+use windlass_api::outcome::{FailureBody, OutcomeBody, OutcomeWord, ParkBody};
+use windlass_api::text::Text;
+use windlass_api::time::{Moment, Span};
+
+use super::invalid;
+use crate::error::Invalid;
+use crate::job::{Category, Failure, Fence};
+use crate::store::command::finish::{Outcome, Park, Report};
+
+impl TryFrom<OutcomeBody> for Report {
+    type Error = Invalid;
+
+    fn try_from(body: OutcomeBody) -> Result<Report, Invalid> {
+        let misplaced = |field: &str, is_there: bool, wanted: OutcomeWord| {
+            if is_there && body.outcome != wanted {
+                return Err(invalid(field, "is not valid for this outcome"));
+            }
+            Ok(())
+        };
+        misplaced("result", body.result.is_some(), OutcomeWord::Completed)?;
+        misplaced("error", body.error.is_some(), OutcomeWord::Failed)?;
+        misplaced("park", body.park.is_some(), OutcomeWord::Parked)?;
+        let required = |field: &str| invalid(field, "is required");
+        let outcome = match body.outcome {
+            OutcomeWord::Completed => {
+                Outcome::Completed { result: body.result.map(|json| json.bytes().to_vec()) }
+            }
+            OutcomeWord::Failed => Outcome::Failed(failure(body.error.ok_or_else(|| required("error"))?)),
+            OutcomeWord::Released => Outcome::Released,
+            OutcomeWord::Parked => Outcome::Parked(body.park.ok_or_else(|| required("park"))?.try_into()?),
+        };
+        let cost_cents = body.cost_cents.unwrap_or(0);
+        Ok(Report { job: body.id.0, fence: Fence(body.fence), outcome, cost_cents })
+    }
+}
+
+fn failure(body: FailureBody) -> Failure {
+    let mut failure = Failure::new(body.category.unwrap_or(Category::Temporary), body.message);
+    if let Some(code) = body.code {
+        failure = failure.with_code(code);
+    }
+    failure = body.cause.into_iter().fold(failure, Failure::with_cause);
+    match body.retry_after {
+        Some(delay) => failure.with_retry_after(delay.0),
+        None => failure,
+    }
+}
+
+impl TryFrom<ParkBody> for Park {
+    type Error = Invalid;
+
+    fn try_from(body: ParkBody) -> Result<Park, Invalid> {
+        if let Some(any) = body.any {
+            let is_alone = body.until.is_none() && body.r#for.is_none() && body.signal.is_none();
+            if !is_alone || any.iter().any(|park| park.any.is_some()) {
+                return Err(invalid("park.any", "cannot be combined with other fields or nested"));
+            }
+            return Ok(Park::Any(any.into_iter().map(Park::try_from).collect::<Result<_, _>>()?));
+        }
+        match (body.until, body.r#for, body.signal) {
+            (Some(Expiry::At(until)), None, None) => Ok(Park::Until(until.0)),
+            (Some(Expiry::After(span)), None, None) | (None, Some(span), None) => Ok(Park::For(span.0)),
+            (None, None, Some(name)) => {
+                Ok(Park::Signal { name, step: body.step, timeout: body.timeout.map(|span| span.0) })
+            }
+            _ => Err(invalid("park", "give one of `until`, `for`, `signal` and `any`")),
+        }
+    }
+}
+
+impl From<&Park> for ParkBody {
+    fn from(park: &Park) -> ParkBody {
+        let nothing = ParkBody::default();
+        match park {
+            Park::Until(until) => ParkBody { until: Some(Expiry::At(Moment(*until))), ..nothing },
+            Park::For(span) => ParkBody { r#for: Some(Span(*span)), ..nothing },
+            Park::Signal { name, step, timeout } => ParkBody {
+                signal: Some(name.clone()),
+                step: step.clone(),
+                timeout: timeout.map(Span),
+                ..nothing
+            },
+            Park::Any(parks) => ParkBody { any: Some(parks.iter().map(ParkBody::from).collect()), ..nothing },
+        }
+    }
+}
+
+/// A report as it is sent; `None` if its result is not JSON, which no server accepts.
+pub fn outcome_body(report: &Report) -> Option<OutcomeBody> {
+    let Report { job, fence, outcome, cost_cents } = report;
+    let body = |word| OutcomeBody {
+        id: Text(*job),
+        fence: fence.0,
+        outcome: word,
+        result: None,
+        error: None,
+        cost_cents: (*cost_cents != 0).then_some(*cost_cents),
+        park: None,
+    };
+    Some(match outcome {
+        Outcome::Completed { result: None } => body(OutcomeWord::Completed),
+        Outcome::Completed { result: Some(result) } => {
+            OutcomeBody { result: Some(Json::stored(result)?), ..body(OutcomeWord::Completed) }
+        }
+        Outcome::Failed(failure) => {
+            let error = FailureBody {
+                category: Some(failure.category),
+                message: failure.message.clone(),
+                code: failure.code.clone(),
+                retry_after: failure.retry_after.map(Span),
+                cause: failure.cause.iter().cloned().map(Into::into).collect(),
+            };
+            OutcomeBody { error: Some(error), ..body(OutcomeWord::Failed) }
+        }
+        Outcome::Released => body(OutcomeWord::Released),
+        Outcome::Parked(park) => OutcomeBody { park: Some(park.into()), ..body(OutcomeWord::Parked) },
+    })
+}
