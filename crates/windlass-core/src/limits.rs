@@ -332,6 +332,10 @@ pub const TYPES_PER_TENANT_MAX: u64 = 10_000;
 /// Lanes (pairs of a queue and a type) that a tenant may have, unless `max_lanes` is set: each has counters in memory
 /// and a document of rates per minute, and the limits on queues and types alone would allow a hundred million.
 pub const LANES_PER_TENANT_MAX: u64 = 20_000;
+/// Concurrency keys that the unfinished jobs of a tenant may have, unless `max_concurrency_keys` is set: each has a row
+/// of some hundred bytes, a document if its queue limits starts per key, and a lookup of its running jobs in the claims
+/// that reach it. Far more than a key per customer, far less than a key per job of a long backlog.
+pub const CONCURRENCY_KEYS_PER_TENANT_MAX: u64 = 100_000;
 /// Longest read from one snapshot: while it lasts, the write-ahead log cannot restart.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
 /// Bytes in a database page: a commit mostly writes pages, and fewer, larger ones cost less (measured: 5 % less work

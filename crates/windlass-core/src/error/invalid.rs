@@ -82,10 +82,12 @@ pub enum FieldProblem {
     #[error("`{0}` would depend on itself")]
     Cycle(String),
     /// The tenant has reached a limit.
-    #[error("would be one more than tenant {tenant} may have: {name} is {limit}")]
+    #[error("`{value}` would be one more than tenant {tenant} may have: {name} is {limit}")]
     LimitReached {
         /// The tenant's setting.
         name: &'static str,
+        /// The queue, type or key that would be one too many; for a pair of a queue and a type, the queue.
+        value: String,
         /// The limit.
         limit: u64,
         /// The tenant.
@@ -94,6 +96,16 @@ pub enum FieldProblem {
     /// The callback or push URL is not allowed.
     #[error(transparent)]
     Target(#[from] TargetError),
+}
+
+impl FieldProblem {
+    /// The setting that limits the concurrency keys of a tenant.
+    pub const MAX_CONCURRENCY_KEYS: &'static str = "max_concurrency_keys";
+
+    /// Whether the same submission may be accepted as soon as other jobs have ended.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, FieldProblem::LimitReached { name, .. } if *name == Self::MAX_CONCURRENCY_KEYS)
+    }
 }
 
 impl From<std::convert::Infallible> for FieldProblem {

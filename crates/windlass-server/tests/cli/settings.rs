@@ -100,6 +100,8 @@ async fn a_type_and_a_tenant_are_set_and_looked_at() {
     assert!(listed.contains("123.45/day"), "{listed}");
     site.run(&["pause", "tenant", "acme", "--reason", "unpaid"]).await.well();
     assert!(site.run(&["tenants", "show", "acme"]).await.well().contains("unpaid"));
+    let keys = ["tenants", "set", "acme", "--max-concurrency-keys", "500"];
+    assert!(site.run(&keys).await.well().contains("max-concurrency-keys  500"));
     let clear = ["tenants", "set", "acme", "--budget", "none", "--json"];
     assert_eq!(site.run(&clear).await.documents()[0]["budget_cents"], Value::Null);
     site.served.stop().await;

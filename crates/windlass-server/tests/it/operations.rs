@@ -187,6 +187,31 @@ async fn a_queue_that_is_full_answers_429_and_when_to_come_again() {
 }
 
 #[tokio::test]
+async fn a_tenant_with_too_many_names_or_keys_is_told_which() {
+    let t = Fixture::new().await;
+    let limits = json!({"max_concurrency_keys": 2, "max_queues": 2});
+    assert_eq!(put(&t, "/tenants/default", limits).await["max_concurrency_keys"], 2);
+    assert_eq!(t.get_ok("/tenants/default").await["max_concurrency_keys"], 2);
+    let job = |key: &str| json!({"type": "a", "concurrency_key": key});
+    t.post_ok(201, "/jobs/batch", json!({"jobs": [job("one"), job("two"), job("one")]})).await;
+    let refused = t.post("/jobs", job("three")).await;
+    assert_refused(&refused, 422, "invalid_value", Some("concurrency_key"));
+    let details = &refused.json()["error"]["details"];
+    let told = ["problem", "setting", "value", "limit", "tenant"].map(|name| details[name].clone());
+    let expected =
+        [json!("limit_reached"), json!("max_concurrency_keys"), json!("three"), json!(2), json!("default")];
+    assert_eq!(told, expected);
+    let refused = t.post("/jobs/batch", json!({"jobs": [job("two"), job("three")]})).await;
+    assert_refused(&refused, 422, "invalid_value", Some("jobs.1.concurrency_key"));
+    t.submit(job("two")).await;
+    t.submit(json!({"type": "a", "queue": "second"})).await;
+    let refused = t.post("/jobs", json!({"type": "a", "queue": "third"})).await;
+    assert_refused(&refused, 422, "invalid_value", Some("queue"));
+    let details = &refused.json()["error"]["details"];
+    assert_eq!((&details["setting"], &details["value"]), (&json!("max_queues"), &json!("third")));
+}
+
+#[tokio::test]
 async fn settings_of_types_and_tenants_are_merged() {
     let t = Fixture::new().await;
     let kind = put(

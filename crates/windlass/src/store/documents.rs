@@ -5,6 +5,7 @@ pub(crate) mod budget;
 pub(crate) mod cascade;
 pub mod config;
 pub mod counters;
+pub mod key_counts;
 pub(in crate::store) mod key_holder;
 pub(crate) mod liveness;
 pub mod minute_stats;

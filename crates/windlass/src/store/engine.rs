@@ -4,6 +4,7 @@
 mod document;
 mod task;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ pub use self::document::{Document, DocumentKind};
 pub use self::task::{ReadTask, WriteTask};
 pub use super::claim_order::{ClaimOrder, rank};
 pub use super::documents::counters::{CountChange, Counts, LimitScope, StateCounts};
+pub use super::documents::key_counts::KeyChange;
 pub use super::documents::key_holder::{KeyHolder, KeyHolderCache};
 use super::filter::{Found, Scan};
 use super::move_store::rows::{Export, Import};
@@ -294,6 +296,12 @@ pub trait Read: Export {
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>>;
     /// The number of jobs per counter.
     fn counts(&mut self) -> EngineResult<&Counts>;
+    /// How many concurrency keys the open jobs of a tenant have.
+    fn keys_in_use(&mut self, tenant: &Tenant) -> EngineResult<u64>;
+    /// How many open jobs of a tenant have each of these concurrency keys, in this order.
+    fn jobs_with_keys(&mut self, tenant: &Tenant, keys: &[ConcurrencyKey]) -> EngineResult<Vec<u64>>;
+    /// How many concurrency keys are in use, of each tenant that uses any.
+    fn all_keys_in_use(&mut self) -> EngineResult<BTreeMap<Tenant, u64>>;
     /// Full integrity check; returns a description of each problem that no other query would reveal. Reads everything.
     fn damage(&mut self) -> EngineResult<Vec<String>>;
     /// The tenant of a job whose submission was committed by its caller but that is still in the inbox.
@@ -335,6 +343,8 @@ pub trait Write: Read + Import {
     fn append(&mut self, records: &mut [Record]) -> EngineResult<()>;
     /// Updates counters.
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()>;
+    /// Updates the numbers of open jobs per concurrency key; each key at most once.
+    fn count_keys(&mut self, changes: &[KeyChange]) -> EngineResult<()>;
     /// The reason why all current leases must be invalidated: the database was, or may have been, restored to an
     /// earlier state. Normally `None`.
     fn why_put_back(&mut self) -> EngineResult<Option<String>> {

@@ -3,6 +3,7 @@
 
 mod audit;
 mod graph;
+mod keys;
 mod life;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::error::StoreError;
 use crate::job::{JobRecord, JobState, Lane, Seq, Spec};
 use crate::limits;
 use crate::store::documents::attempt::{self, AttemptRecord};
+use crate::store::documents::key_counts::KeyCounts;
 use crate::store::engine::{ClaimOrder, JobDataKind, JobDataQuery};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::notify::events::newest_record;
@@ -102,6 +104,7 @@ pub(crate) fn verify(
     let mut life = life::reports();
     let mut graph = graph::Graph::default();
     let mut recount: BTreeMap<(Arc<Lane>, JobState), u64> = BTreeMap::new();
+    let mut key_counts = KeyCounts::default();
     let mut jobs = 0;
     let mut after = None;
     loop {
@@ -117,6 +120,7 @@ pub(crate) fn verify(
         for facts in page {
             jobs += 1;
             *recount.entry((facts.job.lane.clone(), facts.job.state)).or_default() += 1;
+            keys::recount(&mut key_counts, &facts.job);
             life::check(&mut life, &facts, view.now);
             graph.check(view, &facts, &mut near)?;
         }
@@ -124,6 +128,7 @@ pub(crate) fn verify(
     let mut reports = life;
     reports.extend(graph.reports());
     reports.push(counters(view, &recount, jobs)?);
+    reports.push(keys::report(view, &key_counts)?);
     reports.extend(audit::records(view, &mut progress)?);
     let check = audit::own_check(view);
     reports.push(audit::chain(view, &mut progress, &check)?);

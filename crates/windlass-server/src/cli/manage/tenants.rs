@@ -74,12 +74,15 @@ struct SetArgs {
     /// Maximum number of pairs of a queue and a type with jobs; 20000 by default
     #[arg(long, value_name = "COUNT")]
     max_lanes: Option<String>,
+    /// Maximum number of concurrency keys of jobs that are not final; 100000 by default
+    #[arg(long, value_name = "COUNT")]
+    max_concurrency_keys: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
 /// The settings in display order.
-const NAMES: [Named; 8] = [
+const NAMES: [Named; 9] = [
     ("max_running", "max-running"),
     ("max_depth", "max-depth"),
     ("weight", "weight"),
@@ -88,6 +91,7 @@ const NAMES: [Named; 8] = [
     ("max_queues", "max-queues"),
     ("max_types", "max-types"),
     ("max_lanes", "max-lanes"),
+    ("max_concurrency_keys", "max-concurrency-keys"),
 ];
 
 impl SetArgs {
@@ -101,6 +105,7 @@ impl SetArgs {
         changes.number("max_queues", self.max_queues.as_ref())?;
         changes.number("max_types", self.max_types.as_ref())?;
         changes.number("max_lanes", self.max_lanes.as_ref())?;
+        changes.number("max_concurrency_keys", self.max_concurrency_keys.as_ref())?;
         changes.body("tenants")
     }
 }

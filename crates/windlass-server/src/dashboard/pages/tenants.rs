@@ -40,6 +40,7 @@ struct TenantView {
     max_queues: String,
     max_types: String,
     max_lanes: String,
+    max_concurrency_keys: String,
     weight: String,
     /// As a form value.
     budget: String,
@@ -140,6 +141,7 @@ fn view(
         max_queues: number(settings.max_queues),
         max_types: number(settings.max_types),
         max_lanes: number(settings.max_lanes),
+        max_concurrency_keys: number(settings.max_concurrency_keys),
         weight: number(settings.weight.map(u64::from)),
         budget: settings
             .budget_cents
@@ -186,6 +188,7 @@ pub(in crate::dashboard) async fn configure(
         max_queues: settings_form::number(&form, "max_queues")?,
         max_types: settings_form::number(&form, "max_types")?,
         max_lanes: settings_form::number(&form, "max_lanes")?,
+        max_concurrency_keys: settings_form::number(&form, "max_concurrency_keys")?,
         weight,
         budget_cents: settings_form::amount(&form, "budget")?,
         budget_period: settings_form::field(&form, "period", |word| {

@@ -195,9 +195,10 @@ fn explained(refusal: ApiError, problem: windlass::error::FieldProblem) -> ApiEr
         }
         Wrong::NoSuchJob(value) => refusal.with("problem", "no_such_job").with("value", value),
         Wrong::NameTwice(value) => refusal.with("problem", "name_twice").with("value", value),
-        Wrong::LimitReached { name, limit, tenant } => refusal
+        Wrong::LimitReached { name, value, limit, tenant } => refusal
             .with("problem", "limit_reached")
             .with("setting", name)
+            .with("value", value)
             .with("limit", limit)
             .with("tenant", tenant),
         Wrong::Cycle(value) => refusal.with("problem", "cycle").with("value", value),

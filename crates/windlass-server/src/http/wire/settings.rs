@@ -337,6 +337,9 @@ pub(crate) struct TenantBody {
     /// Maximum number of pairs of a queue and a type with jobs; 20000 if not set.
     #[schemars(with = "Option<u64>")]
     max_lanes: Field<u64>,
+    /// Maximum number of concurrency keys of jobs that are not final; 100000 if not set.
+    #[schemars(with = "Option<u64>")]
+    max_concurrency_keys: Field<u64>,
 }
 
 /// The budget period.
@@ -361,6 +364,7 @@ impl From<TenantBody> for TenantPatch {
             max_queues: body.max_queues,
             max_types: body.max_types,
             max_lanes: body.max_lanes,
+            max_concurrency_keys: body.max_concurrency_keys,
         }
     }
 }
@@ -376,6 +380,7 @@ pub(crate) struct TenantSettingsView {
     max_queues: Option<u64>,
     max_types: Option<u64>,
     max_lanes: Option<u64>,
+    max_concurrency_keys: Option<u64>,
 }
 
 impl From<&TenantSettings> for TenantSettingsView {
@@ -392,6 +397,7 @@ impl From<&TenantSettings> for TenantSettingsView {
             max_queues: settings.max_queues,
             max_types: settings.max_types,
             max_lanes: settings.max_lanes,
+            max_concurrency_keys: settings.max_concurrency_keys,
         }
     }
 }

@@ -153,6 +153,10 @@ async fn saving_a_tenant_s_limits_changes_what_was_touched_and_nothing_else() {
     let after = &config.tenants[&tenant("acme")];
     assert_eq!((after.max_running, after.weight, after.budget_cents), (Some(2), Some(4), Some(125_050)));
     assert!(page.contains("1,250.50 a month") && page.contains("value=\"1250.50\""));
+    ada.fill(&page, "/tenants/acme/settings", &[("max_concurrency_keys", "500")]).await;
+    let config = site.store.config(&Caller::local()).await.unwrap();
+    let after = &config.tenants[&tenant("acme")];
+    assert_eq!((after.max_concurrency_keys, after.budget_cents), (Some(500), Some(125_050)));
 }
 
 #[tokio::test]

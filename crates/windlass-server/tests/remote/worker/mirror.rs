@@ -1,17 +1,21 @@
 //! What a client reads through a server is what the store itself says.
 
 use windlass::Store;
+use windlass::error::{ActError, FieldProblem, SubmitError};
 use windlass::job::{
-    ErrorCause, Failure, JitterMode, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode,
+    ErrorCause, Failure, JitterMode, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode, Tenant,
 };
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Finish, Outcome, Report};
+use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{PartialTimeouts, QueueSettings, Retention, TypeSettings};
+use windlass::store::documents::config::{
+    PartialTimeouts, QueueSettings, Retention, TenantSettings, TypeSettings,
+};
 use windlass::store::environment::StoreOptions;
 
 use crate::fixture::{On, Serving, secs};
@@ -79,4 +83,35 @@ async fn same(kept: &Store, remote: &Store, id: windlass::job::JobId) {
     assert_eq!(here.why, there.why);
     let attempts = (kept.attempts(&me, id).await.unwrap(), remote.attempts(&me, id).await.unwrap());
     assert_eq!(attempts.0, attempts.1);
+}
+
+/// Settings and refusals of the number of names and concurrency keys come through unchanged.
+#[tokio::test]
+async fn a_refused_name_or_key_is_read_back_whole() {
+    let kept = Store::open("memory:", StoreOptions::default()).unwrap();
+    let server = Serving::new(kept.clone());
+    let remote = Store::open(&server.url, StoreOptions::default()).unwrap();
+    let (me, tenant) = (Caller::local(), Tenant::default());
+    let set =
+        TenantSettings { max_queues: Some(1), max_concurrency_keys: Some(1), ..TenantSettings::default() };
+    remote.configure(&me, Settings::Tenant(tenant.clone(), set.clone())).await.unwrap();
+    assert_eq!(kept.config(&me).await.unwrap().tenants[&tenant], set);
+    let job = |queue: &str, key: &str| NewJob {
+        queue: QueueName::new(queue).unwrap(),
+        concurrency_key: Some(key.into()),
+        ..NewJob::new(JobType::new("send").unwrap(), Payload::json("1"))
+    };
+    let submit = async |store: &Store, job| store.submit(&me, vec![job], SubmitOptions::default()).await;
+    let first = submit(&remote, job("a", "x")).await.unwrap()[0].job.id;
+    for refused in [job("b", "x"), job("a", "y")] {
+        let expected = submit(&kept, refused.clone()).await.unwrap_err();
+        let SubmitError::Invalid { invalid, .. } = &expected else { panic!("{expected}") };
+        assert!(matches!(invalid.problem, FieldProblem::LimitReached { .. }), "{expected}");
+        assert_eq!(submit(&remote, refused).await.unwrap_err(), expected);
+    }
+    remote.act(&me, first, ActionRequest::Cancel { reason: None }).await.unwrap();
+    submit(&remote, job("a", "y")).await.unwrap();
+    let expected = kept.redrive(&me, first, Redrive::default()).await.unwrap_err();
+    assert!(matches!(expected, ActError::Invalid(_)), "{expected}");
+    assert_eq!(remote.redrive(&me, first, Redrive::default()).await.unwrap_err(), expected);
 }

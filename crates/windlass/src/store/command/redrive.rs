@@ -7,14 +7,15 @@ use serde_json::json;
 
 use super::audit::RecordActor;
 use super::precondition::IfMatch;
-use super::submit::{TooDeep, too_deep, unique_holder};
+use super::submit::{TooDeep, WantedKey, first_beyond_limit, too_deep, unique_holder};
 use crate::audit::AuditEvent;
-use crate::error::{ActError, InvalidTransition, StoreError};
+use crate::error::{ActError, Invalid, InvalidTransition, StoreError};
 use crate::job::{
     Event, JobAction, JobFlags, JobId, JobRecord, RareFields, Seq, Spec, Transition, transition,
 };
 use crate::limits;
 use crate::store::caller::Caller;
+use crate::store::documents::key_counts::used_key;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind};
 use crate::store::tx::write_tx::WriteTx;
 
@@ -47,6 +48,7 @@ pub(crate) fn redrive(
     if let Some(TooDeep { scope, depth, limit, retry_after }) = too_deep(tx, one_more)? {
         return Err(ActError::TooDeep { scope, depth, limit, retry_after });
     }
+    check_concurrency_key(tx, &old, &spec)?;
     let seq = tx.allocate(1)?;
     let keys = unique_key.into_iter().map(|key| (key, KeyHolder::unique(seq))).collect();
     let held = renewed(tx, &old, seq);
@@ -68,6 +70,15 @@ pub(crate) fn redrive(
     old.details_mut().superseded_by = Some(new.id);
     tx.put(old);
     Ok(new)
+}
+
+/// Refuses to use a concurrency key again if its tenant already uses as many as it may.
+fn check_concurrency_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<(), ActError> {
+    let Some((key, text)) = used_key(old).zip(spec.concurrency_key.as_deref()) else { return Ok(()) };
+    match first_beyond_limit(tx, &old.lane.tenant, &[WantedKey { text, key }])? {
+        Some((_, problem)) => Err(Invalid::new("concurrency_key", problem).into()),
+        None => Ok(()),
+    }
 }
 
 /// The job's unique key, if it has one and it is free.

@@ -4,11 +4,15 @@ mod backlog;
 mod debounce;
 mod graph;
 mod insert;
+mod key_limit;
 mod keys;
 
 use std::sync::Arc;
 
 pub(crate) use backlog::{TooDeep, too_deep};
+pub(crate) use key_limit::{WantedKey, first_beyond_limit};
+#[cfg(all(test, feature = "postgres"))]
+pub(crate) use keys::concurrency_key;
 pub(crate) use keys::unique_holder;
 
 use crate::callback;
@@ -104,7 +108,8 @@ pub(crate) fn submit(
 }
 
 /// Submits a job whose id its caller received earlier, when the store could not be queried. It was accepted then,
-/// so the current depth of its queue does not matter.
+/// so the current depth of its queue does not matter, nor does the number of queues and types: a refused job would be
+/// stored under the same names. The limit on concurrency keys applies: a refused job is stored without its key.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn submit_as(
     tx: &mut WriteTx<'_>,
@@ -131,6 +136,7 @@ fn submit_batch(
         batch.check_names(tx, &duplicates)?;
         batch.check_backlog(tx, &duplicates)?;
     }
+    batch.check_concurrency_keys(tx, &duplicates)?;
     batch.insert(tx, &duplicates, &depths)
 }
 

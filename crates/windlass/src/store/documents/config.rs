@@ -291,6 +291,12 @@ impl Config {
         }
     }
 
+    /// How many concurrency keys the open jobs of a tenant may have.
+    pub fn concurrency_keys_max(&self, tenant: &Tenant) -> u64 {
+        let own = self.tenants.get(tenant).and_then(|own| own.max_concurrency_keys);
+        own.unwrap_or(limits::CONCURRENCY_KEYS_PER_TENANT_MAX)
+    }
+
     /// The pauses that apply to this lane now. They are looked up one by one: a claim does this for every lane, and
     /// there may be as many pauses as tenants.
     pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a PauseRecord> {

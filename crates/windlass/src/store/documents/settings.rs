@@ -356,6 +356,9 @@ pub struct TenantSettings {
     /// Maximum number of pairs of a queue and a type with jobs; [`limits::LANES_PER_TENANT_MAX`] unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lanes: Option<u64>,
+    /// Maximum number of concurrency keys of unfinished jobs; [`limits::CONCURRENCY_KEYS_PER_TENANT_MAX`] unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrency_keys: Option<u64>,
 }
 
 impl TenantSettings {

@@ -15,6 +15,7 @@ mod document;
 mod insert;
 mod integrity;
 mod job_data;
+mod key_counts;
 mod keys;
 pub(in crate::store) mod migrate;
 mod news;

@@ -20,6 +20,7 @@ mod head_marker;
 mod insert;
 mod integrity;
 mod job_data;
+mod key_counts;
 mod keys;
 pub(in crate::store) mod migrate;
 mod open;

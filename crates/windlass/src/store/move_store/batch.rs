@@ -8,6 +8,7 @@ use super::cursor::Cursor;
 use super::rows::{JobDataPosition, Page, SequenceNumbers};
 use crate::audit::Record;
 use crate::job::{JobState, Lane};
+use crate::store::documents::key_counts::KeyChanges;
 use crate::store::engine::{
     CountChange, Document, DocumentKind, Edge, EngineResult, JobData, JobDataWrite, Key, KeyHolder, NewRow,
     Read, RecordQuery, Write,
@@ -82,7 +83,12 @@ impl Batch {
             Rows::Records(records) => db.import_records(records),
             Rows::Jobs(rows) => {
                 db.insert(rows)?;
-                db.count(&counts(rows))
+                db.count(&counts(rows))?;
+                let mut keys = KeyChanges::default();
+                for row in rows {
+                    keys.add(&row.job, None, Some(row.job.state));
+                }
+                db.count_keys(&keys.into_changes())
             }
             Rows::JobData(job_data) => {
                 let writes: Vec<JobDataWrite> = job_data.iter().cloned().map(JobDataWrite::Put).collect();

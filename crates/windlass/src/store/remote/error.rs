@@ -189,8 +189,10 @@ impl ErrorResponse {
                 name: match self.text("setting") {
                     Some("max_types") => "max_types",
                     Some("max_lanes") => "max_lanes",
+                    Some(FieldProblem::MAX_CONCURRENCY_KEYS) => FieldProblem::MAX_CONCURRENCY_KEYS,
                     _ => "max_queues",
                 },
+                value: value(),
                 limit: self.number("limit"),
                 tenant: self.owned("tenant"),
             },

@@ -109,7 +109,8 @@ pub(super) fn tenant(patch: &TenantPatch) -> Value {
         .plain("budget_period", &patch.budget_period)
         .plain("max_queues", &patch.max_queues)
         .plain("max_types", &patch.max_types)
-        .plain("max_lanes", &patch.max_lanes);
+        .plain("max_lanes", &patch.max_lanes)
+        .plain("max_concurrency_keys", &patch.max_concurrency_keys);
     Value::Object(change.0)
 }
 
@@ -138,6 +139,7 @@ pub(super) struct ShownSettings {
     max_queues: Option<u64>,
     max_types: Option<u64>,
     max_lanes: Option<u64>,
+    max_concurrency_keys: Option<u64>,
     /// Whether the change had an effect.
     pub(super) changed: bool,
 }
@@ -257,6 +259,7 @@ impl From<ShownSettings> for TenantSettings {
             max_queues: shown.max_queues,
             max_types: shown.max_types,
             max_lanes: shown.max_lanes,
+            max_concurrency_keys: shown.max_concurrency_keys,
         }
     }
 }

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobId, JobRecord, JobState, Lane, Seq, acts_at};
+use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Tenant, acts_at};
 use crate::store::command::claim::AgingTurns;
 use crate::store::command::generation::LeaseSweep;
 use crate::store::documents::config::Config;
@@ -61,6 +61,8 @@ pub(in crate::store) struct UsageCache {
     pub(in crate::store) documents: FxHashMap<String, (Option<Vec<u8>>, bool)>,
     /// No timer of a throttled key is due before this; `None` if unknown.
     pub(in crate::store) no_timer_before: Option<Timestamp>,
+    /// Of tenants that submitted jobs with concurrency keys: how many keys they use at most.
+    pub(in crate::store) key_bounds: FxHashMap<Tenant, u64>,
     /// Whether it is known that no cascade is left.
     pub(in crate::store) has_no_cascades: bool,
 }

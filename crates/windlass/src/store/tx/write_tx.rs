@@ -4,6 +4,7 @@
 mod effects;
 mod heard;
 mod job_data;
+mod key_bounds;
 mod pending;
 mod reads;
 mod usage;
@@ -25,9 +26,11 @@ use crate::store::command::generation::LeaseSweep;
 use crate::store::documents::cascade::{self, Budget};
 use crate::store::documents::config::Config;
 use crate::store::documents::counters::CountChanges;
+use crate::store::documents::key_counts::KeyChanges;
 use crate::store::documents::minute_stats::{minute_of, rate_key};
 use crate::store::engine::{
-    CountChange, Document, DocumentKind, Edge, EngineResult, JobDataWrite, Key, KeyHolder, NewRow, Write,
+    CountChange, Document, DocumentKind, Edge, EngineResult, JobDataWrite, Key, KeyChange, KeyHolder, NewRow,
+    Write,
 };
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
@@ -306,6 +309,7 @@ impl<'a> WriteTx<'a> {
         self.effects.has_ends |= job.state.is_final();
         self.cache.rates.count(None, &job, self.now);
         self.cache.written(&job);
+        self.raise_key_bound(&job);
         self.seqs.insert(job.id, seq);
         self.journal.push((seq, None, false));
         self.jobs.insert(seq, Entry { stored: None, job });
@@ -365,13 +369,14 @@ impl<'a> WriteTx<'a> {
             return Ok(());
         }
         self.is_beyond_undoing |= !self.journal.is_empty() || self.pending.mark() != self.mark;
-        let mut counts = CountChanges::default();
+        let (mut counts, mut keys) = (CountChanges::default(), KeyChanges::default());
         let mut pending = std::mem::take(&mut self.pending);
         if !pending.inserts.is_empty() {
             let mut rows = Vec::with_capacity(pending.inserts.len());
             for new in std::mem::take(&mut pending.inserts) {
                 let entry = self.jobs.get_mut(&new.seq).expect("an added job is at hand");
                 counts.add(&entry.job.lane, entry.job.state, 1);
+                keys.add(&entry.job, None, Some(entry.job.state));
                 entry.stored = Some(entry.job.state);
                 self.dirty.remove(&new.seq);
                 rows.push(NewRow { job: entry.job.clone(), spec: new.spec, keys: new.keys });
@@ -387,6 +392,7 @@ impl<'a> WriteTx<'a> {
                 {
                     counts.add(&entry.job.lane, stored, -1);
                     counts.add(&entry.job.lane, entry.job.state, 1);
+                    keys.add(&entry.job, Some(stored), Some(entry.job.state));
                 }
                 changed.push(entry.job.clone());
             }
@@ -398,14 +404,19 @@ impl<'a> WriteTx<'a> {
         for seq in &pending.removed {
             if let Some(entry) = self.jobs.get(seq) {
                 counts.add(&entry.job.lane, entry.job.state, -1);
+                keys.add(&entry.job, Some(entry.job.state), None);
             }
             self.evict(*seq);
         }
-        let counts = counts.into_changes();
-        self.write_rest(pending, &counts)
+        self.write_rest(pending, &counts.into_changes(), &keys.into_changes())
     }
 
-    fn write_rest(&mut self, pending: Pending, counts: &[CountChange]) -> EngineResult<()> {
+    fn write_rest(
+        &mut self,
+        pending: Pending,
+        counts: &[CountChange],
+        keys: &[KeyChange],
+    ) -> EngineResult<()> {
         let db = &mut *self.db;
         if !pending.labels.is_empty() {
             db.relabel(&pending.labels)?;
@@ -443,6 +454,9 @@ impl<'a> WriteTx<'a> {
         }
         if !counts.is_empty() {
             db.count(counts)?;
+        }
+        if !keys.is_empty() {
+            db.count_keys(keys)?;
         }
         self.mark = Mark::default();
         self.journal.clear();

@@ -129,6 +129,21 @@ async fn a_counter_off_by_one_is_found() {
 }
 
 #[tokio::test]
+async fn a_wrong_number_of_concurrency_keys_is_found() {
+    for (sql, expected) in [
+        ("UPDATE concurrency_keys SET n = n + 1", &["concurrency_keys"][..]),
+        ("DELETE FROM concurrency_keys", &["concurrency_keys", "storage"]),
+        ("UPDATE concurrency_key_totals SET n = n + 1", &["concurrency_keys", "storage"]),
+        ("UPDATE concurrency_keys SET tenant = 'other'", &["concurrency_keys", "storage"]),
+    ] {
+        let t = Fixture::new(On::Sqlite);
+        t.submit(NewJob { concurrency_key: Some("a".into()), ..new_job("sync") }).await;
+        let store = edited(&t, |file| assert_eq!(file.execute(sql, []).unwrap(), 1)).await;
+        assert_eq!(broken(&store).await, expected, "{sql}");
+    }
+}
+
+#[tokio::test]
 async fn a_lease_without_a_running_job_is_found() {
     let t = Fixture::new(On::Sqlite);
     let placed = t.placed(JobState::Running).await;

@@ -6,6 +6,7 @@ pub(in crate::conformance) mod children;
 pub(in crate::conformance) mod debounce;
 pub(in crate::conformance) mod finish;
 pub(in crate::conformance) mod graph;
+pub(in crate::conformance) mod key_limit;
 pub(in crate::conformance) mod keys;
 pub(in crate::conformance) mod metadata;
 pub(in crate::conformance) mod names;

@@ -17,7 +17,7 @@ const AUDIT: &str =
     "seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type";
 
 /// What both engines have.
-const BOTH: [Table; 10] = [
+const BOTH: [Table; 12] = [
     ("lanes", "id, tenant, queue, type, check", "with the jobs; the numbers are the engine's own"),
     ("policies", "id, body, check", "with the jobs; the numbers are the engine's own"),
     ("jobs", JOB, "as jobs"),
@@ -27,6 +27,8 @@ const BOTH: [Table; 10] = [
     ("facets", "seq, kind, name, number, check, body", "as side records"),
     ("documents", "kind, key, check, body", "as documents"),
     ("audit", AUDIT, "as audit records"),
+    ("concurrency_keys", "tenant, key, n", "follow from the jobs"),
+    ("concurrency_key_totals", "tenant, n", "follow from the jobs"),
     ("migrations", "version, at, works_with", "the schema's own"),
 ];
 

@@ -14,14 +14,16 @@ use windlass::job::{
 };
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::inbox::REFUSED;
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::documents::settings::patch::{Field, SettingsPatch, TenantPatch};
 use windlass::store::query::snapshot::Snapshot;
 use windlass::worker::Worker;
 
 use super::{LONG, open, verify};
 use crate::fixture::cluster::new_schema;
-use crate::fixture::queue;
+use crate::fixture::{queue, tenant};
 use crate::worker::job_types::{Greet, greet};
 
 /// A program beside the store, with a connection of its own.
@@ -477,6 +479,37 @@ async fn a_transaction_that_stays_open_stops_nobody_else() {
     assert_eq!(found.id(), open.id(), "what was committed came first, whether it was taken in or not");
     verify(jobs.store()).await;
     jobs.close();
+}
+
+/// The limit on concurrency keys: the refused job keeps its id, fails and does not hold the key.
+#[tokio::test]
+async fn a_key_beyond_the_limit_is_rejected_in_the_inbox() {
+    let address = new_schema();
+    let (store, me) = (open(&address), Caller::local());
+    let patch = TenantPatch { max_concurrency_keys: Field::Set(1), ..TenantPatch::default() };
+    store.configure(&me, SettingsPatch::Tenant(tenant("default"), patch)).await.unwrap();
+    let (client, schema) = stranger(&address).await;
+    let with_key = |key: &str| format!(r#"{{"concurrency_key": "{key}"}}"#);
+    let first = submit(&client, &schema, &with_key("a")).await.unwrap();
+    assert_eq!(taken_in(&store, first).await.job.state, JobState::Scheduled);
+    let same = submit(&client, &schema, &with_key("a")).await.unwrap();
+    assert_eq!(taken_in(&store, same).await.job.state, JobState::Scheduled);
+    let refused = submit(&client, &schema, &with_key("b")).await.unwrap();
+    let found = taken_in(&store, refused).await;
+    let error = found.job.details.error.as_ref().expect("it says why");
+    assert_eq!((found.job.state, error.code.as_deref()), (JobState::Failed, Some(REFUSED)));
+    assert!(
+        error.message.contains("`b`") && error.message.contains("max_concurrency_keys is 1"),
+        "{error:?}"
+    );
+    verify(&store).await;
+    for id in [first, same] {
+        store.act(&me, id, ActionRequest::Cancel { reason: None }).await.unwrap();
+    }
+    let third = submit(&client, &schema, &with_key("b")).await.unwrap();
+    assert_eq!(taken_in(&store, third).await.job.state, JobState::Scheduled);
+    verify(&store).await;
+    store.close();
 }
 
 /// What only a node can refuse becomes a job that failed and says why; what cannot be read at all is set aside.

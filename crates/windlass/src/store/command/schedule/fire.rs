@@ -63,8 +63,14 @@ impl Schedule {
 
     /// Until when a refused run is retried: the refusal must be temporary, and no later run may be due.
     fn retried_until(&self, run: Timestamp, refused: &ScheduleError, now: Timestamp) -> Option<Timestamp> {
-        let ScheduleError::Refused(refused) = refused else { return None };
-        let SubmitError::TooDeep { .. } = **refused else { return None };
+        let is_temporary = match refused {
+            ScheduleError::Refused(refused) => matches!(**refused, SubmitError::TooDeep { .. }),
+            ScheduleError::Invalid(invalid) => invalid.problem.is_temporary(),
+            _ => false,
+        };
+        if !is_temporary {
+            return None;
+        }
         let longest = run.plus(limits::SCHEDULE_RETRY_MAX);
         let until = self.timing.next_after(self.start, run).map_or(longest, |next| next.min(longest));
         (until > now).then_some(until)

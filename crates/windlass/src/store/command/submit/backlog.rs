@@ -57,8 +57,9 @@ impl Batch<'_> {
             names.lanes.insert(lane.as_ref());
             let most = config.names_max(&lane.tenant);
             let too_many = |field, name, limit| {
+                let value = if field == "type" { lane.job_type.to_string() } else { lane.queue.to_string() };
                 let tenant = lane.tenant.to_string();
-                Err(invalid(index, field, FieldProblem::LimitReached { name, limit, tenant }))
+                Err(invalid(index, field, FieldProblem::LimitReached { name, value, limit, tenant }))
             };
             if counts.queues_of(&lane.tenant) + names.queues.len() as u64 > most.queues && !has_queue {
                 return too_many("queue", "max_queues", most.queues);

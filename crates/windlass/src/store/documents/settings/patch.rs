@@ -267,6 +267,7 @@ pub struct TenantPatch {
     pub max_queues: Field<u64>,
     pub max_types: Field<u64>,
     pub max_lanes: Field<u64>,
+    pub max_concurrency_keys: Field<u64>,
 }
 
 impl TenantPatch {
@@ -280,6 +281,7 @@ impl TenantPatch {
         self.max_queues.apply(&mut settings.max_queues);
         self.max_types.apply(&mut settings.max_types);
         self.max_lanes.apply(&mut settings.max_lanes);
+        self.max_concurrency_keys.apply(&mut settings.max_concurrency_keys);
         settings
     }
 }
@@ -296,6 +298,7 @@ impl From<TenantSettings> for TenantPatch {
             max_queues: all.max_queues.into(),
             max_types: all.max_types.into(),
             max_lanes: all.max_lanes.into(),
+            max_concurrency_keys: all.max_concurrency_keys.into(),
         }
     }
 }

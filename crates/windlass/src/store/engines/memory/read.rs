@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::tables::{Row, Tables};
 use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, JobId, JobRecord, JobState, Lane, Need, Seq, Spec};
+use crate::job::{ConcurrencyKey, JobId, JobRecord, JobState, Lane, Need, Seq, Spec, Tenant};
 use crate::store::engine::{
     ClaimOrder, Counts, Document, DocumentKind, Edge, EngineResult, JobData, JobDataQuery, Key, KeyHolder,
     LaneCursor, Read, RecordQuery, Side,
@@ -215,6 +215,18 @@ impl Read for Tables {
 
     fn counts(&mut self) -> EngineResult<&Counts> {
         Ok(&self.counts)
+    }
+
+    fn keys_in_use(&mut self, tenant: &Tenant) -> EngineResult<u64> {
+        Ok(self.key_counts.in_use(tenant))
+    }
+
+    fn jobs_with_keys(&mut self, tenant: &Tenant, keys: &[ConcurrencyKey]) -> EngineResult<Vec<u64>> {
+        Ok(keys.iter().map(|key| self.key_counts.jobs_with(tenant, *key)).collect())
+    }
+
+    fn all_keys_in_use(&mut self) -> EngineResult<BTreeMap<Tenant, u64>> {
+        Ok(self.key_counts.iter().map(|(tenant, keys)| (tenant.clone(), keys.len() as u64)).collect())
     }
 
     fn damage(&mut self) -> EngineResult<Vec<String>> {

@@ -9,8 +9,9 @@ use crate::clock::Timestamp;
 use crate::job::{
     JobId, JobMetadata, JobRecord, JobState, Lane, Need, Payload, Seq, Spec, WorkerId, acts_at,
 };
+use crate::store::documents::key_counts::KeyCounts;
 use crate::store::engine::{
-    ClaimOrder, CountChange, Counts, DocumentKind, Edge, JobDataKind, Key, KeyHolder,
+    ClaimOrder, CountChange, Counts, DocumentKind, Edge, JobDataKind, Key, KeyChange, KeyHolder,
 };
 
 /// A job, its spec, and the keys it holds.
@@ -44,6 +45,7 @@ pub(super) struct Tables {
     pub(super) documents: BTreeMap<(DocumentKind, String), Vec<u8>>,
     pub(super) records: Vec<Record>,
     pub(super) counts: Counts,
+    pub(super) key_counts: KeyCounts,
     /// Never undone: a sequence number or a version is not used twice.
     pub(super) last_seq: i64,
     pub(super) configuration_version: u64,
@@ -65,6 +67,7 @@ enum Undo {
     Records(usize),
     GenerationsOver(u64),
     Count(CountChange),
+    KeyCount(KeyChange),
 }
 
 impl Tables {
@@ -89,6 +92,7 @@ impl Tables {
                 Undo::Records(length) => self.records.truncate(length),
                 Undo::GenerationsOver(before) => self.set_generations_over(before),
                 Undo::Count(CountChange { lane, state, by }) => self.counts.add(&lane, state, -by),
+                Undo::KeyCount(KeyChange { tenant, key, by }) => self.key_counts.add(&tenant, key, -by),
             }
         }
         // Undoing used the same methods and recorded its own undo entries, which are not needed.
@@ -196,6 +200,12 @@ impl Tables {
     pub(super) fn move_count(&mut self, change: CountChange) {
         self.counts.add(&change.lane, change.state, change.by);
         self.undo.push(Undo::Count(change));
+    }
+
+    /// Changes the number of open jobs with a concurrency key.
+    pub(super) fn move_key_count(&mut self, change: KeyChange) {
+        self.key_counts.add(&change.tenant, change.key, change.by);
+        self.undo.push(Undo::KeyCount(change));
     }
 
     fn index(&mut self, job: &JobRecord) {

@@ -7,7 +7,8 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobMetadata, JobRecord, Payload, Seq};
 use crate::store::engine::{
-    CountChange, DocumentKind, Edge, EngineResult, JobDataKind, JobDataWrite, Key, NewRow, Read, Side, Write,
+    CountChange, DocumentKind, Edge, EngineResult, JobDataKind, JobDataWrite, Key, KeyChange, NewRow, Read,
+    Side, Write,
 };
 
 impl Tables {
@@ -131,6 +132,13 @@ impl Write for Tables {
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
         for change in changes {
             self.move_count(change.clone());
+        }
+        Ok(())
+    }
+
+    fn count_keys(&mut self, changes: &[KeyChange]) -> EngineResult<()> {
+        for change in changes {
+            self.move_key_count(change.clone());
         }
         Ok(())
     }

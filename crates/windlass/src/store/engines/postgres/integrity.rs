@@ -38,6 +38,11 @@ const JOB_DATA: &str = "SELECT seq, kind::bigint, name, number, \"check\", body 
 const DOCUMENTS: &str = "SELECT kind::bigint, key, \"check\", body FROM @.documents";
 const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys";
 
+/// Tenants whose number of concurrency keys differs from the keys.
+const KEY_TOTALS: &str = "SELECT coalesce(t.tenant, k.tenant) FROM @.concurrency_key_totals t \
+     FULL JOIN (SELECT tenant, count(*) AS n FROM @.concurrency_keys GROUP BY tenant) k ON k.tenant = t.tenant \
+     WHERE coalesce(t.n, 0) <> coalesce(k.n, 0)";
+
 /// The time from which an entry of `timers` covers a job, and the workers of those entries for running jobs.
 type Cover = BTreeMap<i64, (i64, Vec<i64>)>;
 
@@ -61,6 +66,10 @@ impl Tables {
             }
         }
         self.check_rows(&mut findings)?;
+        for row in self.link.fetch(KEY_TOTALS, Vec::new())? {
+            let tenant: &str = get(&row, 0)?;
+            note(&mut findings, || format!("the number of concurrency keys of tenant {tenant} is wrong"));
+        }
         self.check_interned()?;
         findings.extend(self.quarantined(FINDINGS_MAX)?);
         Ok(findings)

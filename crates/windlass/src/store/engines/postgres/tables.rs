@@ -25,8 +25,8 @@ use crate::job::{
 use crate::limits;
 use crate::store::engine::{
     ClaimOrder, CountChange, Counts, Document, DocumentKind, Edge, EngineResult, InboxEntry, JobData,
-    JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side,
-    Write,
+    JobDataKind, JobDataQuery, JobDataWrite, Key, KeyChange, KeyHolder, LaneCursor, NewRow, Read,
+    RecordQuery, Side, Write,
 };
 use crate::store::engines::sql::columns::{limit, number};
 use crate::store::engines::sql::interner::Interned;
@@ -217,6 +217,15 @@ impl Read for Tables {
     fn counts(&mut self) -> EngineResult<&Counts> {
         self.load_counts()
     }
+    fn keys_in_use(&mut self, tenant: &Tenant) -> EngineResult<u64> {
+        self.read_keys_in_use(tenant)
+    }
+    fn jobs_with_keys(&mut self, tenant: &Tenant, keys: &[ConcurrencyKey]) -> EngineResult<Vec<u64>> {
+        self.read_jobs_with_keys(tenant, keys)
+    }
+    fn all_keys_in_use(&mut self) -> EngineResult<BTreeMap<Tenant, u64>> {
+        self.read_all_keys_in_use()
+    }
     fn damage(&mut self) -> EngineResult<Vec<String>> {
         self.find_damage()
     }
@@ -274,6 +283,9 @@ impl Write for Tables {
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
         self.move_counts(changes);
         Ok(())
+    }
+    fn count_keys(&mut self, changes: &[KeyChange]) -> EngineResult<()> {
+        self.move_key_counts(changes)
     }
     fn take_inbox(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
         self.read_inbox(max)

@@ -20,6 +20,10 @@ const KEYS: &str =
     "SELECT kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended FROM keys";
 const SHARED: [(&str, &str); 2] =
     [("lanes", "SELECT id FROM lanes"), ("policies", "SELECT id FROM policies")];
+/// Tenants whose number of concurrency keys differs from the keys.
+const KEY_TOTALS: &str = "SELECT coalesce(t.tenant, k.tenant) FROM concurrency_key_totals t \
+     FULL JOIN (SELECT tenant, count(*) AS n FROM concurrency_keys GROUP BY tenant) k ON k.tenant = t.tenant \
+     WHERE coalesce(t.n, 0) <> coalesce(k.n, 0)";
 /// Tags without a job, and jobs that cannot be found by their tags.
 const TAGS: [&str; 2] = [
     "SELECT name, value, seq FROM tags EXCEPT \
@@ -50,6 +54,7 @@ impl<C: Holds> Tables<C> {
         for sql in TAGS {
             findings.extend(self.rows_where(sql, "tags", |_| Ok(true))?);
         }
+        findings.extend(self.rows_where(KEY_TOTALS, "concurrency_key_totals", |_| Ok(true))?);
         self.check_shared()?;
         Ok(findings)
     }

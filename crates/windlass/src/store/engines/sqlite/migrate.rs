@@ -70,3 +70,40 @@ fn version(connection: &Connection) -> Result<u32, OpenError> {
     let found = u32::try_from(found).unwrap_or(u32::MAX);
     if found > SCHEMA { Err(OpenError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn concurrency_keys_of_earlier_jobs_are_counted() {
+        let mut file = Connection::open_in_memory().unwrap();
+        step(&mut file).unwrap();
+        file.execute_batch(
+            "INSERT INTO lanes VALUES (1, 'acme', 'q', 'a', 0), (2, 'b', 'q', 'a', 0), \
+             (3, 'acme', 'windlass.callbacks', 'windlass.callback', 0)",
+        )
+        .unwrap();
+        let mut seq = 0;
+        let mut add = |lane: i64, state: i64, key: Option<i64>| {
+            seq += 1;
+            let sql = "INSERT INTO hot (seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, \
+                       concurrency, record) VALUES (?1, randomblob(16), ?2, 1, ?3, 0, 0, 0, 0, 0, ?4, x'')";
+            file.execute(sql, (seq, lane, state, key)).unwrap();
+        };
+        for state in 0..13 {
+            add(1, state, Some(7));
+        }
+        for (lane, state, key) in
+            [(1, 3, Some(8)), (1, 3, None), (1, 9, Some(9)), (2, 3, Some(7)), (3, 3, Some(6))]
+        {
+            add(lane, state, key);
+        }
+        migrate(&mut file).unwrap();
+        let all = |sql: &str| -> String { file.query_row(sql, [], |row| row.get(0)).unwrap() };
+        let keys = "SELECT group_concat(tenant || ' ' || key || ' ' || n, ', ') FROM concurrency_keys";
+        assert_eq!(all(keys), "acme 7 9, acme 8 1, b 7 1");
+        let totals = "SELECT group_concat(tenant || ' ' || n, ', ') FROM concurrency_key_totals";
+        assert_eq!(all(totals), "acme 2, b 1");
+    }
+}

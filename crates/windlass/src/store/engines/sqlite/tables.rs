@@ -5,6 +5,7 @@ mod intern;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ pub(super) use self::intern::Interned;
 use crate::audit::Record;
 use crate::clock::{Stamp, Timestamp, whole_millis};
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec};
+use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec, Tenant};
 use crate::store::engine::{
     ClaimOrder, CountChange, Counts, Document, DocumentKind, Edge, EngineResult, JobData, JobDataQuery,
-    JobDataWrite, Key, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
+    JobDataWrite, Key, KeyChange, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
 };
 use crate::store::engines::sql::columns::{limit, number};
 use crate::store::filter::{Found, Scan};
@@ -297,6 +298,15 @@ impl<C: Holds> Read for Tables<C> {
     fn counts(&mut self) -> EngineResult<&Counts> {
         self.load_counts()
     }
+    fn keys_in_use(&mut self, tenant: &Tenant) -> EngineResult<u64> {
+        self.read_keys_in_use(tenant)
+    }
+    fn jobs_with_keys(&mut self, tenant: &Tenant, keys: &[ConcurrencyKey]) -> EngineResult<Vec<u64>> {
+        self.read_jobs_with_keys(tenant, keys)
+    }
+    fn all_keys_in_use(&mut self) -> EngineResult<BTreeMap<Tenant, u64>> {
+        self.read_all_keys_in_use()
+    }
     fn damage(&mut self) -> EngineResult<Vec<String>> {
         self.find_damage()
     }
@@ -348,5 +358,8 @@ impl<C: Holds> Write for Tables<C> {
     }
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
         self.move_counts(changes)
+    }
+    fn count_keys(&mut self, changes: &[KeyChange]) -> EngineResult<()> {
+        self.move_key_counts(changes)
     }
 }

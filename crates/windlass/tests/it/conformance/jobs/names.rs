@@ -19,18 +19,21 @@ fn job(who: &str, name: &str, kind: &str) -> NewJob {
     NewJob { queue: queue(name), tenant: Some(tenant(who)), hold: true, ..new_job(kind) }
 }
 
+/// Model: number-of-names
 async fn a_tenant_has_as_many_queues_and_types_as_it_may(t: &Fixture) {
     let limits = TenantSettings { max_queues: Some(2), max_types: Some(2), ..TenantSettings::default() };
     t.set_tenant("acme", limits).await;
     let first = t.submit(job("acme", "a", "x")).await.id;
     let refused = t.refused(vec![job("acme", "a", "x"), job("acme", "b", "x"), job("acme", "c", "x")]).await;
     let SubmitError::Invalid { index: 2, invalid } = refused else { panic!("{refused}") };
-    let limit = FieldProblem::LimitReached { name: "max_queues", limit: 2, tenant: "acme".into() };
+    let limit =
+        FieldProblem::LimitReached { name: "max_queues", value: "c".into(), limit: 2, tenant: "acme".into() };
     assert_eq!((invalid.field.as_str(), invalid.problem), ("queue", limit));
     t.submit_all(vec![job("acme", "b", "y"), job("acme", "a", "y"), job("acme", "b", "x")]).await;
     let refused = t.refused(vec![job("acme", "b", "z")]).await;
     let SubmitError::Invalid { index: 0, invalid } = refused else { panic!("{refused}") };
-    let limit = FieldProblem::LimitReached { name: "max_types", limit: 2, tenant: "acme".into() };
+    let limit =
+        FieldProblem::LimitReached { name: "max_types", value: "z".into(), limit: 2, tenant: "acme".into() };
     assert_eq!((invalid.field.as_str(), invalid.problem), ("type", limit));
     // Others are not concerned, and a queue without jobs does not count.
     t.submit_all(vec![job("other", "c", "z"), job("other", "d", "z"), job("other", "e", "z")]).await;
@@ -46,13 +49,15 @@ async fn a_tenant_has_as_many_queues_and_types_as_it_may(t: &Fixture) {
     t.verify().await;
 }
 
+/// Model: number-of-names
 async fn a_tenant_has_as_many_lanes_as_it_may(t: &Fixture) {
     t.set_tenant("acme", TenantSettings { max_lanes: Some(3), ..TenantSettings::default() }).await;
     t.submit_all(vec![job("acme", "a", "x"), job("acme", "a", "y")]).await;
     // Queues and types are known: only the pairs are new.
     let refused = t.refused(vec![job("acme", "b", "x"), job("acme", "b", "x"), job("acme", "b", "y")]).await;
     let SubmitError::Invalid { index: 2, invalid } = refused else { panic!("{refused}") };
-    let limit = FieldProblem::LimitReached { name: "max_lanes", limit: 3, tenant: "acme".into() };
+    let limit =
+        FieldProblem::LimitReached { name: "max_lanes", value: "b".into(), limit: 3, tenant: "acme".into() };
     assert_eq!((invalid.field.as_str(), invalid.problem), ("queue", limit));
     let third = t.submit(job("acme", "b", "x")).await.id;
     t.submit_all(vec![job("acme", "a", "x"), job("acme", "b", "x"), job("other", "b", "y")]).await;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::job::{JobType, NewJob, Payload};
+use crate::job::{JobType, NewJob, Payload, Tenant};
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::ClaimRequest;
 use crate::store::command::finish::{Finish, Outcome, Report};
-use crate::store::command::submit::SubmitOptions;
+use crate::store::command::submit::{SubmitOptions, concurrency_key};
 use crate::store::command::worker::NewWorker;
 use crate::store::environment::StoreOptions;
 
@@ -193,4 +193,71 @@ async fn a_migration_that_fails_leaves_no_trace() {
     verify(&store).await;
     store.close();
     start(&next(ADDITION, STEPS.len()), &address).expect("nothing of the failed step is in the way");
+}
+
+/// The keys of jobs from before they were counted: SQL computes the same digests as the writer.
+#[test]
+fn concurrency_keys_of_earlier_jobs_are_counted() {
+    let address = cluster::new_schema();
+    start(&STEPS[..3], &address).expect("the earlier build starts");
+    let keys = [
+        "plain",
+        "",
+        "\"quoted\" \\ back",
+        "\u{0}\u{1}\u{8}\t\n\u{b}\u{c}\r\u{1f}\u{7f}",
+        "grün 🌱 \u{2028}/",
+    ];
+    let mut sql = vec![String::from(
+        "INSERT INTO @.lanes (tenant, queue, type, \"check\") VALUES ('acme', 'q', 'a', 0), ('b-2', 'q', 'a', 0), \
+         ('acme', 'windlass.callbacks', 'windlass.callback', 0);",
+    )];
+    let mut seq = 0;
+    let mut add = |lane: usize, state: usize, key: Option<&str>| {
+        seq += 1;
+        let halves = |text: &str| text.bytes().flat_map(|byte| [byte >> 4, byte & 15]).collect::<Vec<u8>>();
+        let digit = |half: u8| char::from_digit(half.into(), 16).unwrap();
+        let digits = |text: &str| halves(text).into_iter().map(digit).collect::<String>();
+        let key = key.map_or("NULL".to_owned(), |key| format!("'\\x{}'", digits(key)));
+        sql.push(format!(
+            "INSERT INTO @.hot VALUES ({seq}, gen_random_uuid(), {lane}, 1, 0, NULL, {state}, ''); \
+             INSERT INTO @.jobs (seq, owner, concurrency_key, \"check\", payload) VALUES ({seq}, '', {key}, 0, '');"
+        ));
+    };
+    for key in keys {
+        (0..13).for_each(|state| add(1, state, Some(key)));
+        add(3, 3, Some(key));
+    }
+    add(1, 3, None);
+    add(2, 3, Some("plain"));
+    add(2, 8, Some("ended"));
+    let (acme, b) = (Tenant::new("acme").unwrap(), Tenant::new("b-2").unwrap());
+    let own = |tenant: &Tenant, key: &str, n: i64| (tenant.to_string(), concurrency_key(tenant, key).0, n);
+    let mut expected: Vec<(String, i64, i64)> = keys.iter().map(|key| own(&acme, key, 9)).collect();
+    expected.push(own(&b, "plain", 1));
+    expected.sort_unstable();
+    let found = with_link(&address, |link| link.run(&sql.concat()))
+        .and_then(|()| start(&STEPS, &address))
+        .and_then(|_| {
+            with_link(&address, |link| {
+                link.fetch("SELECT tenant, key, n FROM @.concurrency_keys", Vec::new())
+            })
+        });
+    let read = |row: &tokio_postgres::Row| {
+        Ok::<_, StoreError>((get::<&str>(row, 0)?.to_owned(), get(row, 1)?, get(row, 2)?))
+    };
+    let mut found: Vec<(String, i64, i64)> = found.unwrap().iter().map(|row| read(row).unwrap()).collect();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+    let totals = "SELECT string_agg(tenant || ' ' || n, ', ' ORDER BY tenant) FROM @.concurrency_key_totals";
+    let totals = with_link(&address, |link| link.fetch(totals, Vec::new())).unwrap();
+    assert_eq!(get::<&str>(&totals[0], 0).unwrap(), "acme 5, b-2 1");
+}
+
+/// Uses a connection, on a thread of its own like [`start`].
+fn with_link<T: Send>(
+    address: &str,
+    work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send,
+) -> Result<T, OpenError> {
+    let working = || Ok(work(&mut Connection::connect(&Address::parse(address)?)?)?);
+    std::thread::scope(|scope| scope.spawn(working).join().unwrap())
 }

@@ -276,3 +276,34 @@ BEGIN
     END IF;
     RETURN body;
 END $$;
+
+-- How many open jobs have each concurrency key, and how many keys are in use per tenant: for the limit on keys. Jobs of
+-- the system itself do not count. Space is left on each page, so that a changed number stays on its page.
+CREATE TABLE @.concurrency_keys (
+    tenant text COLLATE "C" NOT NULL,
+    key    bigint NOT NULL,
+    n      bigint NOT NULL,
+    PRIMARY KEY (tenant, key)
+) WITH (fillfactor = 70);
+CREATE TABLE @.concurrency_key_totals (
+    tenant text COLLATE "C" PRIMARY KEY,
+    n      bigint NOT NULL
+) WITH (fillfactor = 45);
+ALTER TABLE @.concurrency_keys SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+ALTER TABLE @.concurrency_key_totals SET (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
+-- A key is the first 63 bits after the sign of the SHA-256 of the JSON array of tenant and key, as the writer computes
+-- it. It is escaped byte by byte: a key may contain a zero byte, which text cannot.
+INSERT INTO @.concurrency_keys (tenant, key, n)
+    SELECT l.tenant, ('x' || encode(substring(sha256(convert_to('["' || l.tenant || '","', 'UTF8') || e.escaped
+            || convert_to('"]', 'UTF8')) FOR 8), 'hex'))::bit(64)::bigint & 9223372036854775807 AS digest, count(*)
+    FROM @.hot h JOIN @.lanes l ON l.id = h.lane JOIN @.jobs j ON j.seq = h.seq
+    CROSS JOIN LATERAL (
+        SELECT coalesce(decode(string_agg(CASE WHEN b IN (34, 92) THEN '5c' || to_hex(b) WHEN b = 8 THEN '5c62'
+            WHEN b = 9 THEN '5c74' WHEN b = 10 THEN '5c6e' WHEN b = 12 THEN '5c66' WHEN b = 13 THEN '5c72'
+            WHEN b < 32 THEN '5c753030' || encode(convert_to(lpad(to_hex(b), 2, '0'), 'UTF8'), 'hex')
+            ELSE lpad(to_hex(b), 2, '0') END, '' ORDER BY i), 'hex'), '') AS escaped
+        FROM generate_series(0, octet_length(j.concurrency_key) - 1) i
+        CROSS JOIN LATERAL (SELECT get_byte(j.concurrency_key, i) AS b) one) e
+    WHERE j.concurrency_key IS NOT NULL AND h.state NOT IN (8, 9, 10, 11) AND l.type <> 'windlass.callback'
+    GROUP BY l.tenant, digest;
+INSERT INTO @.concurrency_key_totals (tenant, n) SELECT tenant, count(*) FROM @.concurrency_keys GROUP BY tenant;

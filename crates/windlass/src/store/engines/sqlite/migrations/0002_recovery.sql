@@ -30,3 +30,19 @@ CREATE INDEX keys_ended ON keys (expires_at) WHERE ended IS NOT NULL;
 -- Final jobs that were redriven are listed separately: their `order_key` is 1. Event 10 of the audit trail identifies
 -- them.
 UPDATE hot SET order_key = 1 WHERE state IN (8, 9, 10, 11) AND id IN (SELECT job FROM audit WHERE event = 10);
+-- How many open jobs have each concurrency key, and how many keys are in use per tenant: for the limit on keys. Jobs of
+-- the system itself do not count.
+CREATE TABLE concurrency_keys (
+    tenant TEXT    NOT NULL,
+    key    INTEGER NOT NULL,
+    n      INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key)
+) WITHOUT ROWID;
+CREATE TABLE concurrency_key_totals (
+    tenant TEXT    NOT NULL PRIMARY KEY,
+    n      INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO concurrency_keys SELECT lanes.tenant, hot.concurrency, count(*) FROM hot JOIN lanes ON lanes.id = hot.lane
+    WHERE hot.concurrency IS NOT NULL AND hot.state NOT IN (8, 9, 10, 11) AND lanes.type <> 'windlass.callback'
+    GROUP BY lanes.tenant, hot.concurrency;
+INSERT INTO concurrency_key_totals SELECT tenant, count(*) FROM concurrency_keys GROUP BY tenant;
