@@ -15,6 +15,7 @@ pub mod limits;
 pub mod schedule;
 #[cfg(feature = "schema")]
 mod schema;
+pub mod settings;
 pub mod similar;
 pub mod ticket;
 pub mod webhook_url;

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::audit::AuditLevel;
 use crate::job::{Category, JitterMode, Strategy};
 use crate::schedule::{CatchUp, Overlap};
+use crate::settings::{BudgetPeriod, FairBy};
 
 macro_rules! schema_of_words {
     ($($type:ident, $name:literal, $description:literal, $words:expr;)*) => {$(
@@ -26,5 +28,8 @@ schema_of_words! {
     Strategy, "BackoffInput", "How delays grow.", ["constant", "linear", "exponential", "custom"];
     CatchUp, "MissedWord", "What happens to missed runs.", ["skip", "once", "all"];
     Overlap, "OverlapWord", "What happens if the previous run is not finished.", ["allow", "skip", "cancel"];
+    FairBy, "FairWord", "Between what a queue is shared fairly.", ["tenant"];
+    AuditLevel, "AuditWord", "Which audit records are kept.", ["all", "outcomes", "operators"];
+    BudgetPeriod, "PeriodWord", "The budget period.", ["day", "month"];
     JitterMode, "Jitter", "Source of the jitter.", ["random", "hashed"];
 }

@@ -11,11 +11,11 @@ use windlass::Store;
 use windlass::client::{Client, JobBuilder};
 use windlass::job::{JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
 use windlass::schedule::ScheduleSpec;
+use windlass::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::schedules::{NewSchedule, PauseSchedule};
-use windlass::store::documents::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::worker::Worker;
 
 pub(crate) use history::play_history;

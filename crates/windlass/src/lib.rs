@@ -88,7 +88,7 @@ pub mod testing;
 pub mod worker;
 
 pub use windlass_core::{
-    audit, callback, entropy, error, job, key, limits, schedule, similar, ticket, webhook_url,
+    audit, callback, entropy, error, job, key, limits, schedule, settings, similar, ticket, webhook_url,
 };
 
 pub use client::{

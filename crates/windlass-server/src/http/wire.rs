@@ -4,15 +4,12 @@
 pub(crate) mod known;
 pub(crate) mod page;
 pub(crate) mod pause;
-pub(crate) mod push;
-pub(crate) mod retention;
-pub(crate) mod settings;
 pub(crate) mod stats;
 
 pub(crate) use windlass_api::json::Json;
 pub(crate) use windlass_api::{
-    claim, expires, filter, job, job_details, outcome, payload, priority, record, retry, schedule,
-    submission, tags, text, time,
+    claim, expires, filter, job, job_details, outcome, payload, priority, record, retention, schedule,
+    settings, submission, tags, text, time,
 };
 
 use windlass::job::{NewJob, Traceparent};

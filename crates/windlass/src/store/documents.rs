@@ -10,6 +10,5 @@ pub(in crate::store) mod key_holder;
 pub(crate) mod liveness;
 pub mod minute_stats;
 pub mod schedules;
-pub mod settings;
 pub(in crate::store) mod stats_cache;
 pub mod webhook;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::api::auth::KeyCache;
 use super::api::pruning::Pruning;
-use super::documents::settings::Retention;
 use super::documents::stats_cache::Minutes;
 use super::metrics::Metrics;
 use super::notify::feed::Feed;
@@ -16,6 +15,7 @@ use crate::entropy::Entropy;
 use crate::job::{JobState, Policy};
 use crate::key::KeySecret;
 use crate::limits;
+use crate::settings::Retention;
 use crate::ticket::{TicketKey, TicketPublicKey};
 use crate::webhook_url::TargetPolicy;
 

@@ -15,7 +15,6 @@ mod operations;
 mod outcome;
 mod queries;
 mod schedules;
-mod settings;
 mod stats;
 mod text;
 mod ticket;

@@ -5,13 +5,11 @@ use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, QueueName, Tenant};
+use windlass::settings::patch::{Field, QueuePatch, RetentionPatch, SettingsPatch, TimeoutsPatch};
+use windlass::settings::{FairBy, QueueSettings, Rate};
 use windlass::store::caller::Permission;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::documents::config::{Config, PauseMode, Scope};
-use windlass::store::documents::settings::patch::{
-    Field, QueuePatch, RetentionPatch, SettingsPatch, TimeoutsPatch,
-};
-use windlass::store::documents::settings::{FairBy, QueueSettings, Rate};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;

@@ -5,10 +5,10 @@ use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType, Tenant};
+use windlass::settings::Retention;
 use windlass::store::api::auth::ApiKey;
 use windlass::store::caller::{Permission, Role};
 use windlass::store::documents::config::{Config, PauseRecord, Scope};
-use windlass::store::documents::settings::Retention;
 use windlass::store::query::stats::Stats;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};

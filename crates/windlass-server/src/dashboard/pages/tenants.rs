@@ -6,11 +6,11 @@ use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::{JobState, JobType, Tenant};
+use windlass::settings::patch::{SettingsPatch, TenantPatch};
+use windlass::settings::{BudgetPeriod, TenantSettings};
 use windlass::store::caller::Permission;
 use windlass::store::command::pause::Target;
 use windlass::store::documents::config::Scope;
-use windlass::store::documents::settings::patch::{SettingsPatch, TenantPatch};
-use windlass::store::documents::settings::{BudgetPeriod, TenantSettings};
 use windlass::store::query::stats::Stats;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use windlass::store::documents::settings::patch::Field;
+use windlass::settings::patch::Field;
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::requests::form::Fields;

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::job::QueueName;
+use windlass::settings::patch::SettingsPatch;
 use windlass::store::caller::Caller;
 use windlass::store::command::pause::Target;
 use windlass::store::documents::minute_stats::minute_of;
-use windlass::store::documents::settings::patch::SettingsPatch;
 use windlass::store::query::known::Named;
 use windlass::store::query::queues::QueueInfo;
 

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use windlass::clock::Timestamp;
 use windlass::job::{JobType, Tenant};
+use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::{Config, Scope};
-use windlass::store::documents::settings::patch::SettingsPatch;
 use windlass::store::query::known::Named;
 use windlass::store::query::stats::Stats;
 

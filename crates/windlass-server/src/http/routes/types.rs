@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use windlass::clock::Timestamp;
 use windlass::job::JobType;
+use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::minute_stats::minute_of;
-use windlass::store::documents::settings::patch::SettingsPatch;
 use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
 

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use windlass::job::{Failure, JobType, QueueName, RetryPolicy, Tenant};
+use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch};
+use windlass::settings::{QueueSettings, Rate};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::documents::config::Scope;
-use windlass::store::documents::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch};
-use windlass::store::documents::settings::{QueueSettings, Rate};
 
 use super::auth::cookie;
 use super::browser::Browser;

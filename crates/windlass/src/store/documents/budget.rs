@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::job::Tenant;
-use crate::store::documents::settings::{BudgetPeriod, TenantSettings};
+use crate::settings::{BudgetPeriod, TenantSettings};
 
 /// One day or month.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,13 +18,13 @@ use crate::job::{
 };
 use crate::key::KeyId;
 use crate::limits;
+use crate::settings::shorter;
+pub use crate::settings::{
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
+};
 use crate::store::api::auth::ApiKey;
 use crate::store::caller::Caller;
 use crate::store::documents::schedules::Schedule;
-use crate::store::documents::settings::shorter;
-pub use crate::store::documents::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
-};
 use crate::store::engine::{DocumentKind, EngineResult, LimitScope, Read};
 use crate::store::query::payload::redact_config;
 

@@ -3,25 +3,28 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
+use windlass_api::settings::{
+    QueueBody, QueueSettingsView, TenantBody, TenantSettingsView, TypeBody, TypeSettingsView,
+};
 
 use super::Remote;
 use super::actions::given;
 use super::client::Call;
 use super::error::RemoteError;
-use super::settings::{self, ShownSettings};
 use super::stats::{ShownRates, ShownStats};
 use super::text::{Moment, Span};
 use crate::clock::Timestamp;
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId};
+use crate::settings::patch::SettingsPatch;
 use crate::store::command::pause::{Pause, Target};
 use crate::store::command::settings::{Configured, Settings};
 use crate::store::documents::config::{
     Config, PauseMode, PauseRecord, QueueSettings, Resumption, Scope, Worker,
 };
 use crate::store::documents::minute_stats::minute_of;
-use crate::store::documents::settings::patch::SettingsPatch;
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
 
@@ -55,6 +58,14 @@ struct Changed {
     changed: bool,
 }
 
+/// Settings after a change, among the other fields of the object.
+#[derive(Deserialize)]
+struct ActedSettings<T> {
+    #[serde(flatten)]
+    settings: T,
+    changed: bool,
+}
+
 #[derive(Deserialize)]
 struct ShownQueue {
     name: QueueName,
@@ -65,7 +76,7 @@ struct ShownQueue {
     #[serde(default)]
     resumed: Option<ShownResumption>,
     #[serde(flatten)]
-    settings: ShownSettings,
+    settings: QueueSettingsView,
 }
 
 #[derive(Deserialize)]
@@ -249,27 +260,32 @@ impl Remote {
     }
 
     pub(crate) async fn configure(&self, patch: SettingsPatch) -> Result<Configured, ActError> {
-        let call = match &patch {
+        // Repeating a change of settings is harmless.
+        match patch {
             SettingsPatch::Queue(queue, patch) => {
-                Call::put(format!("/queues/{queue}")).json(&settings::queue(patch))
+                let call = Call::put(format!("/queues/{queue}")).json(&QueueBody::from(&patch));
+                let (shown, is_changed) = self.set::<QueueSettingsView>(call).await?;
+                Ok(Configured { settings: Settings::Queue(queue, shown.into()), is_changed })
             }
             SettingsPatch::Type(name, patch) => {
-                Call::put(format!("/types/{name}")).json(&settings::job_type(patch))
+                let call = Call::put(format!("/types/{name}")).json(&TypeBody::from(&patch));
+                let (shown, is_changed) = self.set::<TypeSettingsView>(call).await?;
+                Ok(Configured { settings: Settings::Type(name, shown.into()), is_changed })
             }
             SettingsPatch::Tenant(tenant, patch) => {
-                Call::put(format!("/tenants/{tenant}")).json(&settings::tenant(patch))
+                let call = Call::put(format!("/tenants/{tenant}")).json(&TenantBody::from(&patch));
+                let (shown, is_changed) = self.set::<TenantSettingsView>(call).await?;
+                Ok(Configured { settings: Settings::Tenant(tenant, shown.into()), is_changed })
             }
-        };
-        // Repeating a change of settings is harmless.
-        let answer = self.client.ask::<ShownSettings>(call.repeatable(true)).await;
-        let shown = answer.map_err(|error| error.into_act(unknown("settings")))?;
-        let is_changed = shown.changed;
-        let settings = match patch {
-            SettingsPatch::Queue(queue, _) => Settings::Queue(queue, shown.into()),
-            SettingsPatch::Type(name, _) => Settings::Type(name, shown.into()),
-            SettingsPatch::Tenant(tenant, _) => Settings::Tenant(tenant, shown.into()),
-        };
-        Ok(Configured { settings, is_changed })
+        }
+    }
+
+    /// Changes settings: what is set afterwards, and whether anything changed.
+    async fn set<T: DeserializeOwned>(&self, call: Call) -> Result<(T, bool), ActError> {
+        let answer = self.client.ask::<ActedSettings<T>>(call.repeatable(true)).await;
+        let ActedSettings { settings, changed } =
+            answer.map_err(|error| error.into_act(unknown("settings")))?;
+        Ok((settings, changed))
     }
 
     /// Workers, pauses and settings of queues; settings of types and tenants are not available, nor are keys.
@@ -334,7 +350,7 @@ mod tests {
 
     #[test]
     fn an_age_is_counted_back_from_now() {
-        let text = r#"{"name":"mail","depth":{"scheduled":2},"oldest_age":"1m30s","paused":null,"max_running":3,
+        let text = r#"{"name":"mail","depth":{"scheduled":2},"oldest_age":"1m30s","paused":null,"max_running":3,"timeouts":{},"retention":{},
             "rates":{"last_minute":{"submitted":5,"claimed":0,"completed":0,"failed":0,"retried":0,"dead_letter":0,
             "cancelled":0,"reaped":0},"last_hour":{}}}"#;
         let shown: ShownQueue = serde_json::from_str(text).unwrap();

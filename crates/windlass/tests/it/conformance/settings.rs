@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use windlass::error::ActError;
 use windlass::job::{JobState, NewJob};
+use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::settings::{Configured, Settings};
 use windlass::store::documents::config::{FairBy, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
-use windlass::store::documents::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 
 use crate::fixture::{Fixture, job_type, new_job, on_every_engine, queue, tenant};
 

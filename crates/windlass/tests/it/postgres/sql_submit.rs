@@ -12,12 +12,12 @@ use windlass::job::{
     Category, Dependency, JitterMode, JobId, JobState, JobType, NewJob, Payload, Priority, RetryPolicy,
     Strategy,
 };
+use windlass::settings::patch::{Field, SettingsPatch, TenantPatch};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::inbox::REFUSED;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::settings::patch::{Field, SettingsPatch, TenantPatch};
 use windlass::store::query::snapshot::Snapshot;
 use windlass::worker::Worker;
 

@@ -6,11 +6,11 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::job::{JobId, SuspendMode};
+use windlass::settings::patch::Field;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::precondition::ActOptions;
 use windlass::store::command::redrive::Redrive;
-use windlass::store::documents::settings::patch::Field;
 
 use super::{StrictQuery, with_result};
 use crate::http::app::App;

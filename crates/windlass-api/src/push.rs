@@ -2,24 +2,24 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::limits;
-use windlass::store::documents::config::Push;
+use windlass_core::limits;
+use windlass_core::settings::Push;
 
-use super::time::Span;
+use crate::time::Span;
 
 /// A URL that runs a queue's jobs: each job is posted to it, and the response is the outcome.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[schemars(rename = "Push")]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PushWire {
+pub struct PushWire {
     /// URL that jobs are posted to.
-    url: String,
+    pub url: String,
     /// Maximum number of jobs in progress per server.
     #[serde(default = "concurrency")]
-    concurrency: u32,
+    pub concurrency: u32,
     /// Maximum time to wait for a response.
     #[serde(default)]
-    timeout: Option<Span>,
+    pub timeout: Option<Span>,
 }
 
 fn concurrency() -> u32 {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
@@ -38,6 +38,20 @@ impl<T> Field<T> {
         })
     }
 
+    /// Whether the value stays.
+    pub fn is_kept(&self) -> bool {
+        matches!(self, Field::Keep)
+    }
+
+    /// The field by reference.
+    pub fn as_ref(&self) -> Field<&T> {
+        match self {
+            Field::Keep => Field::Keep,
+            Field::Clear => Field::Clear,
+            Field::Set(value) => Field::Set(value),
+        }
+    }
+
     /// Converts the value.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Field<U> {
         match self {
@@ -67,6 +81,16 @@ impl<T> From<Option<T>> for Field<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Field<T>, D::Error> {
         Option::deserialize(from).map(Field::from)
+    }
+}
+
+/// Written with `#[serde(skip_serializing_if = "Field::is_kept")]`, for which a kept field is left out.
+impl<T: Serialize> Serialize for Field<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Field::Keep | Field::Clear => serializer.serialize_none(),
+            Field::Set(value) => value.serialize(serializer),
+        }
     }
 }
 
@@ -134,7 +158,7 @@ impl From<Retention> for RetentionPatch {
 
 impl RetentionPatch {
     /// Applies this change.
-    pub(crate) fn apply(&self, to: &mut Retention) {
+    pub fn apply(&self, to: &mut Retention) {
         self.completed.apply(&mut to.completed);
         self.failed.apply(&mut to.failed);
         self.dead_letter.apply(&mut to.dead_letter);

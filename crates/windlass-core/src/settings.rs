@@ -91,7 +91,11 @@ impl Retention {
         *self == Retention::default()
     }
 
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// [`Invalid`] names the field that is too long.
+    pub fn check(&self) -> Result<(), Invalid> {
         for state in JobState::FINAL {
             if let Some(time) = self.of(state).filter(|time| *time > limits::DURATION_MAX) {
                 let (value, min) = (format!("{time:?}"), "0s".into());
@@ -195,7 +199,7 @@ impl Push {
     }
 
     /// Whether the URL may be called, judged without resolving it.
-    pub(crate) fn check_target(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
+    pub fn check_target(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
         let checked = targets.check(&self.url);
         checked.map(drop).map_err(|error| Invalid::new("push.url", error.into()))
     }
@@ -383,7 +387,7 @@ fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Resul
 }
 
 /// The shorter of two optional limits.
-pub(crate) fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+pub fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     [one, other].into_iter().flatten().min()
 }
 
