@@ -4,9 +4,14 @@
 //!
 //! Requests are read strictly: an unknown field is an error. Responses are read leniently: a client of this version
 //! understands a server of a later one. The conversions to and from the types of the rules are here; those to and from
-//! the types of a store are in the crate `windlass`.
+//! the types of a store are in the crate `windlass`. With the feature `client` there is also a client that sends the
+//! calls; it does not know what they contain.
 
 pub mod claim;
+#[cfg(feature = "client")]
+pub mod client;
+pub mod error;
+pub mod error_code;
 pub mod expires;
 pub mod filter;
 pub mod job;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass_core::job::{Category, ErrorCause, GroupStrategy, JobId, JobState};
 
+use crate::error::ErrorFields;
 use crate::expires::Expiry;
 use crate::json::Json;
 use crate::submission::Submission;
@@ -144,7 +145,7 @@ pub struct OutcomeView {
     pub state: Option<Text<JobState>>,
     /// Why it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<Value>,
+    pub error: Option<ErrorFields>,
 }
 
 /// Children of a running job.

@@ -12,8 +12,9 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use windlass_api::client::error::ErrorResponse;
+use windlass_api::client::tls;
 
-use crate::cli::connection::client::trusting;
 use crate::cli::error::Failure;
 use crate::limits::BODY_BYTES_LARGE;
 
@@ -41,7 +42,7 @@ impl Target {
                 return Err(Failure::usage(format!("cannot benchmark {url}: {like}")));
             }
         };
-        let tls = (scheme == "https").then(|| trusting(true).map(Arc::new).map_err(anyhow::Error::msg));
+        let tls = (scheme == "https").then(|| tls::config().map(Arc::new));
         let tls = tls.transpose().with_context(|| format!("cannot connect to {url}"))?;
         let (authority, prefix) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
         let authority =
@@ -131,8 +132,8 @@ impl Answer {
     pub(super) fn json(&self) -> anyhow::Result<Value> {
         let shown = || String::from_utf8_lossy(&self.body[..self.body.len().min(500)]).into_owned();
         if self.status >= 300 {
-            return Err(match Failure::read(self.status, &self.body, None, true) {
-                Some(refused) => refused.into(),
+            return Err(match ErrorResponse::read(self.status, &self.body, true) {
+                Some(refusal) => Failure::Refused(Box::new(refusal)).into(),
                 None => anyhow::anyhow!("the server responded with {}: {}", self.status, shown()),
             });
         }

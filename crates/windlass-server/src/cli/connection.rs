@@ -4,4 +4,3 @@ pub(crate) mod client;
 pub(in crate::cli) mod connect;
 pub(in crate::cli) mod profile;
 pub(in crate::cli) mod reconnect;
-pub(in crate::cli) mod sse;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
 use thiserror::Error;
+use windlass_api::client::error::ErrorResponse;
 
 use super::exit_code::Exit;
 use super::output::escaped;
@@ -35,53 +35,10 @@ pub(crate) enum Failure {
     NotFound(String),
 }
 
-/// An error response of the server.
-#[derive(Debug)]
-pub(crate) struct ErrorResponse {
-    pub(crate) status: u16,
-    /// The stable error code.
-    pub(crate) code: String,
-    /// The message for people.
-    pub(crate) message: String,
-    pub(crate) details: Map<String, Value>,
-    /// When to retry, from `Retry-After`.
-    pub(crate) retry_after: Option<Duration>,
-    /// Whether the request had a key.
-    pub(crate) had_key: bool,
-}
-
 impl Failure {
     /// An error for a command line found invalid after it was parsed.
     pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
         Failure::Usage(message.into()).into()
-    }
-
-    /// Parses an error response; None if the body is not one.
-    pub(crate) fn read(
-        status: u16,
-        body: &[u8],
-        retry_after: Option<Duration>,
-        had_key: bool,
-    ) -> Option<Failure> {
-        let Ok(Value::Object(mut body)) = serde_json::from_slice(body) else { return None };
-        let Some(Value::Object(mut error)) = body.remove("error") else { return None };
-        let word = |value: Option<Value>| match value {
-            Some(Value::String(text)) => text,
-            _ => String::new(),
-        };
-        let details = match error.remove("details") {
-            Some(Value::Object(details)) => details,
-            _ => Map::new(),
-        };
-        let (code, message) = (word(error.remove("code")), word(error.remove("message")));
-        Some(Failure::Refused(Box::new(ErrorResponse {
-            status,
-            code,
-            message,
-            details,
-            retry_after,
-            had_key,
-        })))
     }
 
     /// The process's exit code.
@@ -129,6 +86,8 @@ fn describe(refusal: &ErrorResponse) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
 
     fn refused(status: u16, code: &str) -> Failure {

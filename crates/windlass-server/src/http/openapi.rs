@@ -10,9 +10,10 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use windlass::job::JobType;
 use windlass::limits::STEP_NAME_CHARS_MAX;
+use windlass_api::error::ErrorBody;
 
 use super::app::App;
-use super::reply::error::{ApiError, ErrorBody};
+use super::reply::error::ApiError;
 use super::reply::response::{Page, TextResponse};
 use super::request::access::Access;
 use super::route::Route;

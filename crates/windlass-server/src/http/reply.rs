@@ -2,7 +2,6 @@
 
 pub(in crate::http) mod encoded;
 pub(in crate::http) mod error;
-pub(in crate::http) mod error_code;
 pub(in crate::http) mod etag;
 pub(in crate::http) mod response;
 pub(in crate::http) mod trace;

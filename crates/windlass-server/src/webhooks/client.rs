@@ -19,6 +19,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use windlass::webhook_url::{Host, Scheme, Target, TargetError, TargetPolicy};
+use windlass_api::client::tls;
 
 use super::resolve::{Guard, Resolve, ResolvedTarget, SystemResolver};
 use crate::limits;
@@ -232,13 +233,8 @@ fn broken(error: hyper::Error) -> CallError {
 
 /// The system's trusted certificates, or those in `SSL_CERT_FILE` and `SSL_CERT_DIR`. Without any, only `https` calls fail.
 pub fn trusted_authorities() -> RootCertStore {
-    let found = rustls_native_certs::load_native_certs();
-    let mut authorities = RootCertStore::empty();
-    let (taken, _unreadable) = authorities.add_parsable_certificates(found.certs);
-    if taken == 0 {
-        tracing::warn!(
-            "no trusted certificates found, so https calls fail: install some, or set SSL_CERT_FILE"
-        );
-    }
-    authorities
+    tls::trusted_roots().unwrap_or_else(|error| {
+        tracing::warn!(%error, "https calls to receivers will fail");
+        RootCertStore::empty()
+    })
 }

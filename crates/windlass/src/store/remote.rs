@@ -6,7 +6,6 @@ mod address;
 mod children;
 mod claim;
 mod client;
-mod clock;
 mod error;
 pub(crate) mod events;
 mod heartbeat;
@@ -18,15 +17,15 @@ mod schedules;
 mod stats;
 mod text;
 mod ticket;
-mod tls;
 
 use std::sync::Arc;
 
+use windlass_api::client::clock::ServerClock;
+
 use self::address::Address;
 use self::client::Client;
-use self::clock::ServerClock;
 use super::environment::Environment;
-use crate::clock::{Clock, StoreClock, Timestamp};
+use crate::clock::{StoreClock, Timestamp};
 use crate::error::OpenError;
 use crate::key::KeySecret;
 use crate::ticket::TicketPublicKey;
@@ -56,7 +55,8 @@ impl Remote {
             Some(key) => Some(key),
             None => key_of_environment(&address)?,
         };
-        let clock = Arc::new(ServerClock::new(env.clock.clone()));
+        let own = env.clock.clone();
+        let clock = Arc::new(ServerClock::new(move || own.now()));
         env.clock = Arc::new(StoreClock::new(clock.clone()));
         let trusted = env.options.tickets_trusted.clone().into();
         Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock, trusted })
@@ -86,7 +86,6 @@ fn key_of_environment(address: &Address) -> Result<Option<KeySecret>, OpenError>
     let Some(text) = std::env::var(KEY_VARIABLE).ok().filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let problem = || format!("{KEY_VARIABLE} does not contain an API key");
-    let refused = || OpenError::BadServerAddress { address: address.base.clone(), problem: problem() };
+    let refused = || address.refused(&format!("{KEY_VARIABLE} does not contain an API key"));
     KeySecret::parse(text.trim()).map(Some).ok_or_else(refused)
 }

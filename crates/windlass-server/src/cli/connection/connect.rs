@@ -3,6 +3,7 @@
 
 use clap::Args;
 use windlass::key::KeySecret;
+use windlass_api::client::address::ServerAddress;
 
 use crate::cli::connection::client::Client;
 use crate::cli::connection::profile::{self, Profile};
@@ -114,21 +115,11 @@ fn decide(
 
 /// Splits an address from the key it may contain.
 fn split(url: &str) -> anyhow::Result<(String, Option<String>)> {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let (user, host) =
-        authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-    let url = format!("{scheme}://{host}{}", path.trim_end_matches('/'));
-    let is_wrong = !["http", "https"].contains(&scheme)
-        || host.is_empty()
-        || url.contains(['?', '#'])
-        || url.parse::<hyper::Uri>().is_err();
-    if is_wrong {
-        let message = format!("`{url}` is not a server address; expected something like {URL}");
-        return Err(Failure::usage(message));
-    }
-    let key = user.map(|user| user.rsplit_once(':').map_or(user, |(_, key)| key).to_owned());
-    Ok((url, key))
+    let whole = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+    let address = ServerAddress::parse(&whole).map_err(|bad| {
+        Failure::usage(format!("`{}` is not a server address; expected something like {URL}", bad.address))
+    })?;
+    Ok((address.url, address.key))
 }
 
 #[cfg(test)]

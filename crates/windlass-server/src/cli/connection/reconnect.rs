@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use windlass_api::client::error::ErrorResponse;
+use windlass_api::client::sse::{self, Event, EventStream};
+
 use crate::cli::connection::client::{Call, Client};
-use crate::cli::connection::sse::{Event, EventStream};
-use crate::cli::error::{ErrorResponse, Failure};
+use crate::cli::error::Failure;
 use crate::limits::{FOLLOW_PAUSE, FOLLOW_TRIES_MAX, JOB_POLL_INTERVAL, JOB_WAIT};
 
 /// Pause before a closed stream is reopened: a stopping server closes its streams shortly before it stops listening.
@@ -36,7 +38,7 @@ impl<'a> Followed<'a> {
         while let Ok(Some(event)) = self.stream.next().await {
             let is_heard = event.id.is_some_and(|id| self.last.is_some_and(|last| id <= last));
             self.last = event.id.max(self.last);
-            if !is_heard && event.name != "end" {
+            if !is_heard && event.name != sse::END {
                 return Ok(Some(event));
             }
         }

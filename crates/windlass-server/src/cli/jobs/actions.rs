@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::cli::color::Paint;
-use crate::cli::connection::client::{Call, Client};
+use crate::cli::connection::client::{Call, Client, required_version};
 use crate::cli::connection::connect::ConnectArgs;
 use crate::cli::error::Failure;
 use crate::cli::exit_code::Exit;
@@ -233,7 +233,9 @@ async fn act_on_job(client: &Client, which: &ActArgs, action: &Action, text: &st
         return Ok(());
     }
     if action.word == "delete" {
-        client.send(Call::delete(&["jobs", &id]).if_match(which.if_match.as_deref())?).await?;
+        client
+            .send(Call::delete(&["jobs", &id]).if_match(required_version(which.if_match.as_deref())?))
+            .await?;
         return if which.connect.json {
             output::json(&json!({"id": id, "deleted": true}))
         } else {
@@ -241,7 +243,9 @@ async fn act_on_job(client: &Client, which: &ActArgs, action: &Action, text: &st
         };
     }
     let body: Map<String, Value> = action.body.clone().into_iter().chain(action.alone.clone()).collect();
-    let call = Call::post(&["jobs", &id, action.word]).json(&body).if_match(which.if_match.as_deref())?;
+    let call = Call::post(&["jobs", &id, action.word])
+        .json(&body)
+        .if_match(required_version(which.if_match.as_deref())?);
     let job = client.value(call).await?;
     if which.connect.json {
         return output::json(&job);

@@ -11,11 +11,12 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use windlass_api::client::error::ErrorResponse;
 
 use self::lines::{Line, Waiting};
 use crate::cli::connection::client::{Call, Client};
 use crate::cli::connection::connect::ConnectArgs;
-use crate::cli::error::{ErrorResponse, Failure};
+use crate::cli::error::Failure;
 use crate::cli::exit_code::Exit;
 use crate::cli::output::{self, escaped};
 use crate::cli::progress::{Progress, rate};

@@ -16,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 use windlass::error::{StoreError, WorkError};
 use windlass::store::environment::StoreOptions;
 use windlass::{Client, PauseMode, Worker, WorkerControl, limits};
+use windlass_api::client::error::ErrorResponse;
 
 use self::report::Reporter;
 use crate::cli::connection::connect::{ConnectArgs, Connection};
-use crate::cli::error::{ErrorResponse, Failure};
+use crate::cli::error::Failure;
 use crate::cli::manage::retention_args::payload_bytes;
 use crate::cli::manage::tickets::TicketArgs;
 use crate::cli::{Missing, StoreArgs, output};

@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
-use crate::http::reply::error_code::CODES;
 use crate::http::wire::pause::{already_paused, not_paused};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use windlass::error::{
     ActError, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError, WorkError,
 };
 use windlass::limits::OVERLOADED_RETRY_AFTER;
+use windlass_api::error::{ErrorBody, ErrorFields};
+use windlass_api::error_code::CODES;
 
 /// An error response.
 #[derive(Debug, Clone)]
@@ -23,31 +22,6 @@ pub(crate) struct ApiError {
     message: String,
     details: Map<String, Value>,
     retry_after: Option<Duration>,
-}
-
-/// The body of an error response.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Error")]
-pub(crate) struct ErrorBody {
-    error: ErrorFields,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ErrorFields")]
-pub(crate) struct ErrorFields {
-    /// A stable code for programs.
-    #[schemars(schema_with = "codes")]
-    code: String,
-    /// A message for people.
-    message: String,
-    /// Further data: the field, the state, the conflicting job.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    #[schemars(default)]
-    details: Map<String, Value>,
-}
-
-fn codes(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": CODES.iter().map(|(_, code, _)| *code).collect::<Vec<_>>()})
 }
 
 impl ApiError {
@@ -124,8 +98,8 @@ impl ApiError {
     }
 
     /// The error without the wrapping, for one item of several.
-    pub(crate) fn as_item(&self) -> Value {
-        json!(self.body().error)
+    pub(crate) fn as_item(&self) -> ErrorFields {
+        self.body().error
     }
 
     /// The error of a submission; in a batch it names the job.

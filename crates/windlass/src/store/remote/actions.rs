@@ -9,9 +9,8 @@ use windlass_api::submission::{Batch, Submission};
 use windlass_api::time::Span;
 
 use super::Remote;
-use super::client::Call;
+use super::client::{Call, encoded, entity_tags};
 use super::error::{RemoteError, not_json};
-use super::text::encoded;
 use crate::error::{ActError, FieldProblem, Invalid, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob};
 use crate::store::command::actions::{ActionReport, ActionRequest, Patch, Suspend};
@@ -85,7 +84,7 @@ impl Remote {
         act: ActionRequest,
         options: ActOptions,
     ) -> Result<ActionReport, ActError> {
-        let call = to_call(id, &act).if_match(&options.if_match);
+        let call = to_call(id, &act).if_match(entity_tags(&options.if_match));
         // Only these two have a strict variant.
         let has_strict_form = matches!(act, ActionRequest::Suspend(_) | ActionRequest::Resume { .. });
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
@@ -101,14 +100,15 @@ impl Remote {
         if_match: IfMatch,
     ) -> Result<JobRecord, ActError> {
         let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
-        let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(&if_match);
+        let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(entity_tags(&if_match));
         let shown: Job =
             self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         Ok(shown.into())
     }
 
     pub(crate) async fn delete(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
-        let done = self.client.done(Call::delete(format!("/jobs/{id}")).if_match(&if_match)).await;
+        let done =
+            self.client.done(Call::delete(format!("/jobs/{id}")).if_match(entity_tags(&if_match))).await;
         done.map(drop).map_err(|error| error.into_act(ActError::NotFound(id)))
     }
 

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::time::Duration;
 
-use hyper::header::HeaderName;
 use windlass_api::claim::{ClaimBody, ClaimView, Registered, WorkerBody};
 use windlass_api::time::Span;
 
@@ -19,7 +18,7 @@ use crate::store::documents::config::Worker;
 use crate::store::wire::claim::claimed;
 
 /// The number of jobs that a deregistered worker has released.
-static RELEASED: HeaderName = HeaderName::from_static("windlass-released");
+const RELEASED: &str = "windlass-released";
 
 impl Remote {
     pub(crate) async fn register(&self, new: NewWorker) -> Result<Worker, WorkError> {
@@ -49,7 +48,7 @@ impl Remote {
     pub(crate) async fn deregister(&self, worker: WorkerId) -> Result<usize, WorkError> {
         let left = self.client.done(Call::delete(format!("/workers/{worker}"))).await;
         let reply = left.map_err(|error| error.into_work(worker))?;
-        let released = reply.headers.get(&RELEASED).and_then(|count| count.to_str().ok()?.parse().ok());
+        let released = reply.header(RELEASED).and_then(|count| count.parse().ok());
         Ok(released.unwrap_or_default())
     }
 

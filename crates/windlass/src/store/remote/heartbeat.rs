@@ -7,9 +7,8 @@ use windlass_api::json::Json;
 use windlass_api::time::Span;
 
 use super::Remote;
-use super::client::Call;
+use super::client::{Call, encoded};
 use super::error::not_json;
-use super::text::encoded;
 use crate::error::WorkError;
 use crate::job::WorkerId;
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, check_step};

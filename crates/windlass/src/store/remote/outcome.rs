@@ -1,12 +1,11 @@
 //! Reports of attempts to a server.
 
-use hyper::StatusCode;
 use serde_json::json;
 use windlass_api::outcome::{OutcomeBody, OutcomeView, OutcomesView};
 
 use super::Remote;
 use super::client::Call;
-use super::error::{ErrorResponse, not_json};
+use super::error::{invalid_item, not_json};
 use crate::error::WorkError;
 use crate::job::WorkerId;
 use crate::store::command::finish::{Finish, Report};
@@ -16,10 +15,7 @@ fn finish(view: OutcomeView) -> Finish {
     match (view.status.as_str(), view.state, view.error) {
         ("applied", Some(state), _) => Finish::Applied(state.0),
         ("rejected", _, Some(error)) => {
-            let fields = serde_json::from_value(error).ok();
-            let invalid = fields
-                .and_then(|fields| ErrorResponse::item(fields, StatusCode::UNPROCESSABLE_ENTITY).invalid());
-            Finish::Rejected(invalid.unwrap_or_else(|| not_json("outcome")))
+            Finish::Rejected(invalid_item(error).unwrap_or_else(|| not_json("outcome")))
         }
         _ => Finish::Stale,
     }

@@ -13,8 +13,7 @@ use windlass_api::record;
 use windlass_api::time::Span;
 
 use super::Remote;
-use super::client::Call;
-use super::text::encoded;
+use super::client::{Call, encoded};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::WaitLimit;
 use crate::error::{Invalid, StoreError};

@@ -1,7 +1,6 @@
-//! Values that are text in the HTTP API: times, durations, and parts of a path.
+//! Values that are text in the HTTP API: times and durations.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::clock::Timestamp;
 pub(super) struct Moment(pub(super) Timestamp);
 
 /// Parses a time.
-pub(super) fn moment(text: &str) -> Option<Timestamp> {
+fn moment(text: &str) -> Option<Timestamp> {
     let read: jiff::Timestamp = text.parse().ok()?;
     Some(Timestamp::from_millis(read.as_millisecond()))
 }
@@ -89,19 +88,6 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// Percent-encodes a text as one part of a path or query.
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            let _always_fits = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,13 +105,5 @@ mod tests {
         for bad in ["1", "x", "1w", "s", "99999999999999999999d"] {
             assert!(bad.parse::<Span>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn any_text_fits_one_part_of_a_path() {
-        assert_eq!(encoded("plain-text_1"), "plain-text_1");
-        assert_eq!(encoded("signal:a/b#2 ?%"), "signal%3Aa%2Fb%232%20%3F%25");
-        assert_eq!(encoded(".."), "%2E%2E");
-        assert_eq!(encoded("ä"), "%C3%A4");
     }
 }

@@ -1,7 +1,7 @@
 //! Error codes: a closed list, stable for programs. `docs/http-api.md` documents the same list.
 
 /// Every code with its status and its meaning.
-pub(crate) const CODES: [(u16, &str, &str); 40] = [
+pub const CODES: [(u16, &str, &str); 40] = [
     (400, "not_json", "the body is not JSON"),
     (400, "unreadable_body", "the body was cut off"),
     (400, "not_http", "not a valid HTTP/1.1 request, or its host or length is ambiguous"),

@@ -1,0 +1,129 @@
+//! Server-sent events. The server ends a stream with an `end` event; the caller decides whether to reconnect.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio_util::sync::CancellationToken;
+
+use super::error::ClientError;
+
+/// The name of the event with which the server closes a stream.
+pub const END: &str = "end";
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number in the audit trail, to resume from; `None` if it is not stored.
+    pub id: Option<u64>,
+    /// The dotted event name, or [`END`].
+    pub name: String,
+    /// The record, as JSON.
+    pub data: String,
+}
+
+/// An open event stream.
+pub struct EventStream {
+    body: Incoming,
+    parser: Parser,
+    silence_max: Duration,
+    closed: CancellationToken,
+}
+
+impl EventStream {
+    /// Reads the events of this body until the client is closed.
+    pub(super) fn new(
+        body: Incoming,
+        silence_max: Duration,
+        event_bytes_max: usize,
+        closed: CancellationToken,
+    ) -> EventStream {
+        EventStream { body, parser: Parser::new(event_bytes_max), silence_max, closed }
+    }
+
+    /// The next event; `None` at the end of the stream. Fails if neither an event nor a keep-alive arrives in time.
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+        loop {
+            if let Some(event) = self.parser.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let within = self.silence_max;
+            let frame = tokio::select! {
+                biased;
+                () = self.closed.cancelled() => return Err(ClientError::Closed),
+                frame = tokio::time::timeout(within, self.body.frame()) => frame,
+            };
+            match frame.map_err(|_| ClientError::Silent { within })? {
+                // A broken connection is treated like the end of the stream.
+                None | Some(Err(_)) => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        self.parser.feed(&bytes)?;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Assembles events from bytes.
+#[derive(Debug)]
+struct Parser {
+    /// Bytes of an incomplete event.
+    rest: Vec<u8>,
+    ready: VecDeque<Event>,
+    event_bytes_max: usize,
+}
+
+impl Parser {
+    fn new(event_bytes_max: usize) -> Parser {
+        Parser { rest: Vec::new(), ready: VecDeque::new(), event_bytes_max }
+    }
+
+    /// Adds bytes; complete events, which end with an empty line, become ready.
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        self.rest.extend_from_slice(bytes);
+        while let Some(end) = self.rest.windows(2).position(|pair| pair == b"\n\n") {
+            let block: Vec<u8> = self.rest.drain(..end + 2).collect();
+            self.ready.extend(event(&String::from_utf8_lossy(&block)));
+        }
+        if self.rest.len() > self.event_bytes_max {
+            return Err(ClientError::EventTooLong);
+        }
+        Ok(())
+    }
+}
+
+/// Parses the event in a block of lines; `None` for a keep-alive.
+fn event(block: &str) -> Option<Event> {
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name).map(str::trim_start));
+    let (name, data) = (field("event:")?.to_owned(), field("data:")?.to_owned());
+    Some(Event { id: field("id:").and_then(|id| id.parse().ok()), name, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_put_together_however_they_arrive() {
+        let text = ": alive\n\nid: 7\nevent: job.submitted\ndata: {\"seq\":7}\n\nevent: end\ndata: {}\n\n";
+        for size in 1..text.len() {
+            let mut parser = Parser::new(100);
+            for chunk in text.as_bytes().chunks(size) {
+                parser.feed(chunk).unwrap();
+            }
+            let names: Vec<_> = parser.ready.iter().map(|event| (event.id, event.name.as_str())).collect();
+            assert_eq!(names, [(Some(7), "job.submitted"), (None, END)]);
+        }
+    }
+
+    #[test]
+    fn an_event_without_an_end_is_refused() {
+        let mut parser = Parser::new(100);
+        parser.feed(&[b'x'; 100]).unwrap();
+        assert!(matches!(parser.feed(b"x"), Err(ClientError::EventTooLong)));
+    }
+}
