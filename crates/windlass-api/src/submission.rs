@@ -207,3 +207,6 @@ pub struct Batch {
     /// The jobs.
     pub jobs: Vec<Submission>,
 }
+
+#[cfg(test)]
+mod tests;
