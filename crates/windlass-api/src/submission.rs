@@ -25,7 +25,8 @@ pub struct Submission {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
     /// Payload as bytes in base64, instead of `payload`.
-    payload_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
     /// Content type of `payload_base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
