@@ -24,6 +24,7 @@ pub mod verify;
 #[doc(hidden)]
 pub mod wire;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,22 +101,49 @@ impl Store {
             let backend = Backend::Remote(Arc::new(remote::Remote::open(address, &mut env)?));
             return Ok(Store { backend, env: Arc::new(env) });
         }
-        let env = Arc::new(env);
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
-            let engine = engines::sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
-            return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
+            return Store::with_engine(env, |env| {
+                engines::sqlite::SqliteEngine::open(std::path::Path::new(path), env)
+            });
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            let engine = engines::postgres::PostgresEngine::open(address, &env)?;
-            return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
+            return Store::with_engine(env, |env| engines::postgres::PostgresEngine::open(address, &env));
         }
         if address == "memory:" {
-            let engine = engines::memory::MemoryEngine::new(env.clone());
-            return Ok(Store { backend: Backend::Local(Arc::new(engine)), env });
+            return Store::with_engine(env, |env| Ok(engines::memory::MemoryEngine::new(env)));
         }
         Err(OpenError::UnknownAddress(address.to_owned()))
+    }
+
+    /// A store on an engine of your own: any type that implements the [contract](engine). It is opened with the
+    /// environment of the store, where its commits are announced.
+    ///
+    /// ```
+    /// use windlass::error::OpenError;
+    /// use windlass::store::engines::memory::MemoryEngine;
+    /// use windlass::store::environment::{Environment, StoreOptions};
+    /// use windlass::{Client, Store};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let env = Environment::system(StoreOptions::default());
+    /// let store = Store::with_engine(env, |env| Ok::<_, OpenError>(MemoryEngine::new(env)))?;
+    /// let client = Client::from_store(store);
+    /// # Ok::<(), OpenError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of `open`.
+    pub fn with_engine<E: Engine, Error>(
+        env: Environment,
+        open: impl FnOnce(Arc<Environment>) -> Result<E, Error>,
+    ) -> Result<Store, Error> {
+        let env = Arc::new(env);
+        let engine = open(env.clone())?;
+        Ok(Store { backend: Backend::Local(Arc::new(engine)), env })
     }
 
     /// The clock, randomness and options that the store was opened with.
@@ -130,6 +158,18 @@ impl Store {
             #[cfg(feature = "remote")]
             Backend::Remote(server) => server.close(),
         }
+    }
+
+    /// Copies the store to a new file while it is in use; an existing file is refused. Of the engines here, only SQLite
+    /// makes such copies.
+    pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        const NO_COPIES: &str = "this store has no file to copy; a store in PostgreSQL is backed up with pg_dump or pg_basebackup";
+        let (engine, to) = (self.engine("backup")?.clone(), to.to_owned());
+        let copied = tokio::task::spawn_blocking(move || match engine.backup() {
+            Some(backup) => backup.copy_to(&to),
+            None => Err(StoreError::Database(NO_COPIES.to_owned())),
+        });
+        copied.await.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
     }
 
     /// Whether a server serves this store and this process only sends requests to it.
@@ -202,65 +242,6 @@ impl Store {
             submit::submit(tx, &caller, &jobs, options, None)
         })
         .await
-    }
-
-    /// Submits jobs inside the caller's own transaction on the same file. Committing makes them visible and wakes
-    /// workers; rolling back discards them.
-    ///
-    /// Begin the transaction as [`Immediate`](rusqlite::TransactionBehavior::Immediate): SQLite refuses to upgrade a
-    /// transaction that has read first if another connection wrote in between.
-    ///
-    /// # Errors
-    /// [`SubmitError`] as for [`submit`](Store::submit). Other changes of the transaction are kept.
-    #[cfg(feature = "sqlite")]
-    pub fn submit_in_tx(
-        &self,
-        transaction: &rusqlite::Transaction<'_>,
-        caller: &Caller,
-        jobs: &[NewJob],
-        options: SubmitOptions,
-    ) -> Result<Vec<Receipt>, SubmitError> {
-        let theirs = transaction.path().map(std::path::Path::new).and_then(|path| path.canonicalize().ok());
-        let ours = self.engine("submit_in_tx")?.file().and_then(|path| path.canonicalize().ok());
-        if ours.is_none() || theirs != ours {
-            let message = "the transaction is on another file than this store".to_owned();
-            return Err(StoreError::Database(message).into());
-        }
-        engines::sqlite::transactional_submit::submit(transaction, &self.env, caller, jobs, options)
-    }
-
-    /// Returns the SQL statement that submits a job inside the caller's own transaction on the same database, with any
-    /// driver. Committing makes the job visible and wakes workers; rolling back discards it.
-    ///
-    /// # Errors
-    /// [`SubmitError`] names field, value and limit. Only checks that need no database are made here.
-    #[cfg(feature = "postgres")]
-    pub fn sql_call(
-        &self,
-        caller: &Caller,
-        job: &NewJob,
-        options: SubmitOptions,
-    ) -> Result<engines::postgres::SqlStatement, SubmitError> {
-        let schema = self.engine("sql_call")?.schema().ok_or_else(|| {
-            StoreError::Database("submitting in SQL needs a store in PostgreSQL".to_owned())
-        })?;
-        engines::postgres::transactional_submit::call(schema, &self.env, caller, job, options)
-    }
-
-    /// Submits a job inside the caller's own transaction and returns its id. The job's owner is the database user.
-    ///
-    /// # Errors
-    /// [`SubmitError`] as for [`submit`](Store::submit). Other changes of the transaction are kept.
-    #[cfg(feature = "postgres")]
-    pub async fn submit_in_postgres_tx(
-        &self,
-        transaction: &tokio_postgres::Transaction<'_>,
-        caller: &Caller,
-        job: &NewJob,
-        options: SubmitOptions,
-    ) -> Result<JobId, SubmitError> {
-        let call = self.sql_call(caller, job, options)?;
-        engines::postgres::transactional_submit::submit(transaction, &call, job).await
     }
 
     /// Applies an action to a job. The report says whether the job changed.

@@ -89,13 +89,12 @@ impl StoreClock {
     }
 
     /// Store time now, but not before the last known commit.
-    pub(crate) fn now_after(&self, last: Timestamp) -> Timestamp {
+    pub fn now_after(&self, last: Timestamp) -> Timestamp {
         self.now().max(last)
     }
 
     /// Monotonic time.
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only remote databases need it"))]
-    pub(crate) fn elapsed(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         self.source.reading().map_or(Duration::ZERO, |reading| reading.elapsed)
     }
 
@@ -151,8 +150,7 @@ impl StoreClock {
 
     /// Continues from the last commit to a database, whose clock was read after `asked`. A jump is believed if the
     /// machine's own wall clock agrees with it.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn open_database(&self, last: Timestamp, database: Timestamp, asked: Duration) {
+    pub fn open_database(&self, last: Timestamp, database: Timestamp, asked: Duration) {
         let Some(reading) = self.source.reading() else { return };
         let wall = WallClock { shows: self.source.database(database), from: asked, to: reading.elapsed };
         let origin = match last {
@@ -190,14 +188,14 @@ impl StoreClock {
     }
 
     /// The time of a commit that follows one at `last`, from the machine's wall clock.
-    pub(crate) fn commit(&self, last: Timestamp) -> Timestamp {
+    pub fn commit(&self, last: Timestamp) -> Timestamp {
         let Some(reading) = self.source.reading() else { return self.source.now().max(last) };
         self.observe(own_wall(reading), last, false)
     }
 
-    /// Like `commit`, from the database's clock, which was read after `asked`.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn commit_by(&self, last: Timestamp, database: Timestamp, asked: Duration) -> Timestamp {
+    /// Like [`commit`](StoreClock::commit), from the database's clock, which was read after `asked` of
+    /// [`elapsed`](StoreClock::elapsed).
+    pub fn commit_by(&self, last: Timestamp, database: Timestamp, asked: Duration) -> Timestamp {
         let Some(reading) = self.source.reading() else { return self.source.now().max(last) };
         let wall = WallClock { shows: self.source.database(database), from: asked, to: reading.elapsed };
         self.observe(wall, last, agree(wall.shows, reading.wall))
@@ -328,7 +326,6 @@ fn own_wall(reading: Reading) -> WallClock {
     WallClock { shows: reading.wall, from: reading.elapsed, to: reading.elapsed }
 }
 
-#[cfg(feature = "postgres")]
 fn agree(one: Timestamp, other: Timestamp) -> bool {
     one.since(other).max(other.since(one)) <= limits::CLOCK_STEP_MAX
 }

@@ -2,6 +2,8 @@
 
 pub mod auth;
 pub(in crate::store) mod operations;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod own_transaction;
 pub(in crate::store) mod proof;
 pub(in crate::store) mod pruning;
 pub mod reports;

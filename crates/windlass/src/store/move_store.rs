@@ -18,7 +18,6 @@ mod digest;
     allow(dead_code, reason = "a store in memory cannot be moved")
 )]
 pub(crate) mod mark;
-pub mod rows;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod run;
 

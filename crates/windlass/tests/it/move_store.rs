@@ -12,8 +12,8 @@ use windlass::clock::Clock;
 use windlass::error::{MoveError, OpenError, StoreError};
 use windlass::limits;
 use windlass::store::Store;
+use windlass::store::engine::Page;
 use windlass::store::environment::StoreOptions;
-use windlass::store::move_store::rows::Page;
 use windlass::store::move_store::{End, Move, MoveOptions, MoveReport};
 
 pub(crate) fn end(address: &str) -> End {

@@ -43,6 +43,11 @@ fn no_function_is_longer_than_70_lines() {
 }
 
 #[test]
+fn no_chapter_of_the_engine_contract_has_more_than_seven_methods() {
+    none_of(&size::long_chapters(&TREE));
+}
+
+#[test]
 fn no_module_is_a_mod_rs() {
     none_of(&placement::mod_rs_files(&TREE));
 }

@@ -1,6 +1,5 @@
 //! Operations for operators and maintenance: pauses, settings, bulk actions, lists, statistics, the audit trail.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
@@ -487,12 +486,5 @@ impl Store {
         };
         while self.write("prune_keys", Kind::Ordinary, work).await? == max {}
         Ok(removed)
-    }
-
-    /// Copies the store to a new file while it is in use; an existing file is refused.
-    pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        let (engine, to) = (self.engine("backup")?.clone(), to.to_owned());
-        let copied = tokio::task::spawn_blocking(move || engine.backup(&to)).await;
-        copied.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
     }
 }

@@ -14,7 +14,7 @@ use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, Event, JobId, JobRecord, Need, Priority, Seq};
 use crate::limits;
 use crate::store::documents::cascade::{Cascade, KEYS_END, Task};
-use crate::store::engine::{ClaimOrder, Document, DocumentKind, Edge, EngineResult};
+use crate::store::engine::{ClaimOrder, Document, DocumentKind, DocumentRange, Edge, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::tx::write_tx::WriteTx;
 
@@ -260,7 +260,7 @@ impl WriteTx<'_> {
             return Ok(false);
         }
         let max = limits::CASCADE_PAGE;
-        let stored = self.db()?.documents_before(DocumentKind::Cascade, KEYS_END, max)?;
+        let stored = self.db()?.documents_in(DocumentKind::Cascade, DocumentRange::before(KEYS_END, max))?;
         if stored.is_empty() {
             self.learn_no_cascades();
             return Ok(false);

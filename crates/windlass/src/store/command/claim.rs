@@ -167,7 +167,7 @@ pub(crate) fn claim(
     if limit > limits::CLAIM_BYTES_MAX / tx.env.options.payload_bytes_max.max(1) {
         // More than are read at once below.
         let front = search.front(limit);
-        tx.raw(|db| db.expect_specs(&front))?;
+        tx.raw(|db| db.prefetch().map_or(Ok(()), |engine| engine.expect_specs(&front)))?;
     }
     while jobs.len() < limit && bytes < limits::CLAIM_BYTES_MAX {
         // So many that their payloads fit at the maximum payload size.

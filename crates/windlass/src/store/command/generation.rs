@@ -11,8 +11,8 @@ use crate::job::{Event, JobState, Seq, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::engine::ClaimOrder;
+use crate::store::engine::SequenceNumbers;
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::move_store::rows::SequenceNumbers;
 use crate::store::tx::write_tx::WriteTx;
 
 /// A new generation of the store.

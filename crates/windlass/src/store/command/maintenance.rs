@@ -13,7 +13,7 @@ use crate::store::api::pruning::SeqRange;
 use crate::store::documents::cascade::LeaseEnd;
 use crate::store::documents::config::Worker;
 use crate::store::documents::minute_stats::minute_of;
-use crate::store::engine::{ClaimOrder, DocumentKind};
+use crate::store::engine::{ClaimOrder, DocumentKind, DocumentRange};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::write_tx::WriteTx;
 
@@ -133,7 +133,10 @@ impl WriteTx<'_> {
     fn drop_old_rates(&mut self) -> Result<(), StoreError> {
         let oldest = format!("{:012}", minute_of(self.now) - limits::RATE_MINUTES_KEPT);
         // Only old ones, and a bounded number: there is one per lane and minute, and this runs every second.
-        for old in self.db()?.documents_before(DocumentKind::Rate, &oldest, limits::TICK_JOBS_PER_COMMIT)? {
+        for old in self
+            .db()?
+            .documents_in(DocumentKind::Rate, DocumentRange::before(&oldest, limits::TICK_JOBS_PER_COMMIT))?
+        {
             self.put_document(DocumentKind::Rate, &old.key, None, |_| {})?;
         }
         Ok(())

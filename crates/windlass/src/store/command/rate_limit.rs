@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::job::{Bucket, ConcurrencyKey, JobRecord, JobState, QueueName, Rate, Seq};
 use crate::limits;
 use crate::store::documents::config::{encode, parse};
-use crate::store::engine::{ClaimOrder, DocumentKind};
+use crate::store::engine::{ClaimOrder, DocumentKind, DocumentRange};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::write_tx::WriteTx;
 
@@ -148,7 +148,7 @@ impl WriteTx<'_> {
             return Ok(0);
         }
         let end = format!("{:015}", self.now.as_millis() + 1);
-        let due = self.db()?.documents_before(DocumentKind::Bucket, &end, max)?;
+        let due = self.db()?.documents_in(DocumentKind::Bucket, DocumentRange::before(&end, max))?;
         for document in &due {
             match Timer::parse(&document.key) {
                 Some((_, Timer::Key(queue, key))) => {
@@ -183,7 +183,8 @@ impl WriteTx<'_> {
 
     /// When the first timer is due.
     pub(crate) fn first_timer(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        let first = self.db()?.documents_before(DocumentKind::Bucket, TIMERS_END, 1)?.pop();
+        let first =
+            self.db()?.documents_in(DocumentKind::Bucket, DocumentRange::before(TIMERS_END, 1))?.pop();
         Ok(first.and_then(|document| Timer::parse(&document.key)).map(|(at, _)| at))
     }
 

@@ -10,7 +10,7 @@ use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
 use crate::store::documents::config::parse;
 use crate::store::documents::minute_stats::{Minute, minute_of};
-use crate::store::engine::{Document, DocumentKind, Read};
+use crate::store::engine::{Document, DocumentKind, DocumentRange, Read};
 
 /// Statistics of one lane in one minute, as counted by one node.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Minutes {
         };
         let start = if found.is_some() { format!("{settled:012}") } else { String::new() };
         let mut read = Vec::new();
-        for document in db.documents_from(DocumentKind::Rate, &start)? {
+        for document in db.documents_in(DocumentKind::Rate, DocumentRange::from(&start))? {
             read.extend(LaneMinute::read(&document)?.map(Arc::new));
         }
         if found.is_none() {

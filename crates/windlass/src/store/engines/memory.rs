@@ -9,12 +9,11 @@ mod transfer;
 mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::store::engine::{Engine, EngineResult, ReadTask, WriteTask};
+use crate::store::engine::{Engine, ReadTask, WriteTask};
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::group_commit;
@@ -116,10 +115,6 @@ impl Engine for MemoryEngine {
     fn read(&self, mut task: Box<dyn ReadTask>) {
         let outcome = self.run_read(&mut *task);
         task.done(outcome);
-    }
-
-    fn backup(&self, _to: &Path) -> EngineResult<()> {
-        Err(StoreError::Database("a store in memory has no file to copy".into()))
     }
 
     fn close(&self) {

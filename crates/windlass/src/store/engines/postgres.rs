@@ -36,7 +36,6 @@ pub(crate) mod transfer;
 mod waits;
 mod writer;
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -51,7 +50,7 @@ use self::tables::Tables;
 use self::waits::Closing;
 use self::writer::Writer;
 use crate::clock::Timestamp;
-use crate::error::{OpenError, StoreError};
+use crate::error::OpenError;
 use crate::limits;
 use crate::store::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use crate::store::engines::sql::panic::panicked;
@@ -79,6 +78,11 @@ struct Threads {
 }
 
 impl PostgresEngine {
+    /// The name of the database schema.
+    pub(in crate::store) fn schema(&self) -> &str {
+        &self.schema
+    }
+
     /// Opens the store at an address such as `postgres://user@host/database?schema=windlass`, or creates it there.
     pub fn open(address: &str, env: &Arc<Environment>) -> Result<PostgresEngine, OpenError> {
         let address = Address::parse(address)?;
@@ -153,14 +157,6 @@ impl Engine for PostgresEngine {
         if let Err((task, refusal)) = self.reads.put(task, true) {
             task.done(Err(refusal));
         }
-    }
-
-    fn schema(&self) -> Option<&str> {
-        Some(&self.schema)
-    }
-
-    fn backup(&self, _to: &Path) -> EngineResult<()> {
-        Err(StoreError::Database("a store in PostgreSQL is backed up with pg_dump or pg_basebackup".into()))
     }
 
     fn close(&self) {

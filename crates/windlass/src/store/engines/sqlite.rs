@@ -51,7 +51,7 @@ use self::tables::Tables;
 use self::writer::Writer;
 use crate::error::OpenError;
 use crate::limits;
-use crate::store::engine::{Engine, EngineResult, ReadTask, WriteTask};
+use crate::store::engine::{Backup, Engine, EngineResult, ReadTask, WriteTask};
 use crate::store::engines::sql::task_queue::TaskQueue;
 use crate::store::engines::sql::thread::{join, spawn};
 use crate::store::environment::{Environment, FileCheck};
@@ -125,6 +125,11 @@ impl SqliteEngine {
 }
 
 impl SqliteEngine {
+    /// The path of the file.
+    pub(in crate::store) fn file(&self) -> &Path {
+        self.location.path()
+    }
+
     fn check_in_background(&self) -> EngineResult<()> {
         let (soundness, location) = (self.soundness.clone(), self.location.clone());
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,6 +199,14 @@ fn open_tables(location: &Location, cache_kib: i64) -> EngineResult<Tables> {
     Tables::new(open::connect_reader(location.path(), cache_kib)?)
 }
 
+impl Backup for SqliteEngine {
+    /// The copy can be opened as a store of its own; an existing file is refused.
+    fn copy_to(&self, to: &Path) -> EngineResult<()> {
+        self.identity.clone().check()?;
+        backup::backup(self.location.path(), to)
+    }
+}
+
 impl Engine for SqliteEngine {
     fn write(&self, task: Box<dyn WriteTask>) {
         let is_urgent = task.is_urgent();
@@ -214,14 +227,8 @@ impl Engine for SqliteEngine {
         }
     }
 
-    fn file(&self) -> Option<&Path> {
-        Some(self.location.path())
-    }
-
-    /// The copy can be opened as a store of its own; an existing file is refused.
-    fn backup(&self, to: &Path) -> EngineResult<()> {
-        self.identity.clone().check()?;
-        backup::backup(self.location.path(), to)
+    fn backup(&self) -> Option<&dyn Backup> {
+        Some(self)
     }
 
     fn close(&self) {

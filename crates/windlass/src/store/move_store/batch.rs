@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cursor::Cursor;
-use super::rows::{JobDataPosition, Page, SequenceNumbers};
 use crate::audit::Record;
+use crate::error::StoreError;
 use crate::job::{JobState, Lane};
 use crate::store::documents::key_counts::KeyChanges;
 use crate::store::engine::{
-    CountChange, Document, DocumentKind, Edge, EngineResult, JobData, JobDataWrite, Key, KeyHolder, NewRow,
-    Read, RecordQuery, Write,
+    CountChange, Document, DocumentKind, DocumentRange, Edge, EngineResult, Export, Import, JobData,
+    JobDataPosition, JobDataWrite, Key, KeyHolder, NewRow, Page, Read, RecordQuery, SequenceNumbers, Write,
 };
 
 /// Rows of one part.
@@ -80,7 +80,7 @@ impl Batch {
             Rows::Documents(kind, documents) => documents
                 .iter()
                 .try_for_each(|document| db.put_document(*kind, &document.key, Some(&document.body))),
-            Rows::Records(records) => db.import_records(records),
+            Rows::Records(records) => importer(db)?.import_records(records),
             Rows::Jobs(rows) => {
                 db.insert(rows)?;
                 db.count(&counts(rows))?;
@@ -94,7 +94,7 @@ impl Batch {
                 let writes: Vec<JobDataWrite> = job_data.iter().cloned().map(JobDataWrite::Put).collect();
                 db.write_job_data(&writes)
             }
-            Rows::Keys(keys) => db.import_keys(keys),
+            Rows::Keys(keys) => importer(db)?.import_keys(keys),
             Rows::Edges(edges) => db.link(edges),
             Rows::Numbers(numbers) => db.adopt(*numbers),
         }
@@ -105,7 +105,7 @@ impl Batch {
 fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Rows, Option<Cursor>)> {
     Ok(match cursor {
         Cursor::Documents { kind, after } => {
-            let rows = db.documents_after(*kind, after.as_deref(), page)?;
+            let rows = db.documents_in(*kind, DocumentRange::after(after.as_deref(), page.rows))?;
             let next =
                 rows.last().map(|last| Cursor::Documents { kind: *kind, after: Some(last.key.clone()) });
             (Rows::Documents(*kind, rows), next)
@@ -117,27 +117,35 @@ fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Ro
             (Rows::Records(rows), next)
         }
         Cursor::Jobs { after } => {
-            let rows = db.jobs_after(*after, page)?;
+            let rows = exporter(db)?.jobs_after(*after, page)?;
             let next = rows.last().map(|last| Cursor::Jobs { after: last.job.seq });
             (Rows::Jobs(rows), next)
         }
         Cursor::JobData { after } => {
-            let rows = db.job_data_after(after.as_ref(), page)?;
+            let rows = exporter(db)?.job_data_after(after.as_ref(), page)?;
             let next = rows.last().map(|last| Cursor::JobData { after: Some(JobDataPosition::of(last)) });
             (Rows::JobData(rows), next)
         }
         Cursor::Keys { after } => {
-            let rows = db.keys_after(after.as_ref(), page)?;
+            let rows = exporter(db)?.keys_after(after.as_ref(), page)?;
             let next = rows.last().map(|(last, _)| Cursor::Keys { after: Some(last.clone()) });
             (Rows::Keys(rows), next)
         }
         Cursor::Edges { after } => {
-            let rows = db.edges_after(*after, page)?;
+            let rows = exporter(db)?.edges_after(*after, page)?;
             let next = rows.last().map(|last| Cursor::Edges { after: Some(*last) });
             (Rows::Edges(rows), next)
         }
         Cursor::Numbers | Cursor::End => (Rows::Numbers(db.numbers()?), Some(Cursor::End)),
     })
+}
+
+fn exporter(db: &mut dyn Read) -> EngineResult<&mut dyn Export> {
+    db.export().ok_or_else(|| StoreError::Database("the store's engine cannot be moved from".to_owned()))
+}
+
+fn importer(db: &mut dyn Write) -> EngineResult<&mut dyn Import> {
+    db.import().ok_or_else(|| StoreError::Database("the store's engine cannot be moved to".to_owned()))
 }
 
 fn counts(rows: &[NewRow]) -> Vec<CountChange> {

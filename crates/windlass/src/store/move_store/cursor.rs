@@ -3,9 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rows::JobDataPosition;
 use crate::job::Seq;
-use crate::store::engine::{DocumentKind, Edge, Key};
+use crate::store::engine::{DocumentKind, Edge, JobDataPosition, Key};
 
 /// What is read next: everything before it is in the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,6 @@ use super::batch::{Batch, Rows};
 use super::cursor::{Cursor, PARTS};
 use super::digest::{Digests, PartDigest};
 use super::mark::Mark;
-use super::rows::{InboxCounts, Page, SequenceNumbers};
 use crate::clock::{Clock, SystemClock, WaitLimit};
 use crate::entropy::Entropy;
 use crate::error::{MoveError, OpenError, StoreError};
@@ -17,7 +16,7 @@ use crate::job::JobState;
 use crate::limits;
 use crate::store::Store;
 use crate::store::command::inbox;
-use crate::store::engine::DocumentKind;
+use crate::store::engine::{DocumentKind, Inbox, InboxCounts, Page, SequenceNumbers};
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::Kind;
@@ -210,7 +209,7 @@ impl Move {
             }
             (None | Some(Mark::Arrived { .. }), None) => {
                 self.refuse_full_target().await?;
-                let entries = self.from.read::<_, StoreError>("move", |view| view.db.inbox_counts()).await?;
+                let entries = self.from.read::<_, StoreError>("move", inbox_counts).await?;
                 if entries.set_aside > 0 {
                     return Err(MoveError::InboxSetAside(entries.set_aside));
                 }
@@ -255,7 +254,8 @@ impl Move {
     async fn drain_inbox(&self) -> Result<(), StoreError> {
         loop {
             let take = |tx: &mut WriteTx<'_>| -> Result<bool, StoreError> {
-                let entries = tx.db()?.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
+                let Some(inbox) = tx.db()?.inbox_mut() else { return Ok(true) };
+                let entries = inbox.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
                 entries.iter().try_for_each(|entry| inbox::deliver(tx, entry))?;
                 Ok(entries.is_empty())
             };
@@ -392,7 +392,9 @@ async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
 async fn set(store: &Store, mark: Option<Mark>) -> Result<(), StoreError> {
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         let db = tx.db()?;
-        db.set_inbox_paused(mark.as_ref().is_some_and(Mark::is_shut))?;
+        if let Some(inbox) = db.inbox_mut() {
+            inbox.set_inbox_paused(mark.as_ref().is_some_and(Mark::is_shut))?;
+        }
         Mark::write(db, mark.as_ref())
     };
     store.write("move", Kind::Ordinary, work).await
@@ -434,9 +436,13 @@ fn is_blank(view: &mut ReadTx<'_>) -> Result<bool, StoreError> {
     let first = Batch::read(view.db, &Cursor::start(), page)?;
     let is_unused = matches!(first, Some(Batch { rows: Rows::Numbers(_), .. }));
     let has_mark = !view.db.documents(DocumentKind::Transfer)?.is_empty();
-    let entries = view.db.inbox_counts()?;
+    let entries = inbox_counts(view)?;
     let is_new = numbers == (SequenceNumbers { seq: crate::job::Seq(1), record: 1, ..numbers });
     Ok(is_new && is_unused && !has_mark && entries == InboxCounts::default())
+}
+
+fn inbox_counts(view: &mut ReadTx<'_>) -> Result<InboxCounts, StoreError> {
+    view.db.inbox().map_or(Ok(InboxCounts::default()), Inbox::inbox_counts)
 }
 
 fn running(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {

@@ -43,8 +43,11 @@ pub(crate) fn get_or_expect(
     id: JobId,
 ) -> Result<(Option<Snapshot>, bool), StoreError> {
     let found = get(view, caller, id)?;
-    let is_expected = found.is_none() && view.db.expected(id)?.is_some_and(|tenant| caller.can_see(&tenant));
-    Ok((found, is_expected))
+    if found.is_some() {
+        return Ok((found, false));
+    }
+    let expected = view.db.inbox().map_or(Ok(None), |inbox| inbox.expected(id))?;
+    Ok((None, expected.is_some_and(|tenant| caller.can_see(&tenant))))
 }
 
 /// The record of the job with this id, if the caller can see it.

@@ -15,7 +15,7 @@ use crate::store::documents::config::parse;
 use crate::store::documents::counters::StateCounts;
 use crate::store::documents::minute_stats::Minute;
 use crate::store::documents::stats_cache::LaneMinute;
-use crate::store::engine::{ClaimOrder, DocumentKind, LaneCursor};
+use crate::store::engine::{ClaimOrder, DocumentKind, DocumentRange, LaneCursor};
 use crate::store::tx::read_tx::ReadTx;
 
 /// Counts by state; includes all states.
@@ -153,7 +153,7 @@ pub(crate) fn cascades(view: &mut ReadTx<'_>, caller: &Caller) -> Result<u64, St
         return Ok(0);
     }
     let max = limits::CASCADES_COUNTED_MAX;
-    Ok(view.db.documents_before(DocumentKind::Cascade, KEYS_END, max)?.len() as u64)
+    Ok(view.db.documents_in(DocumentKind::Cascade, DocumentRange::before(KEYS_END, max))?.len() as u64)
 }
 
 /// Statistics of the last hour over the matching lanes.

@@ -29,8 +29,10 @@ pub struct ReadTx<'a> {
 }
 
 impl<'a> ReadTx<'a> {
-    /// A read transaction at the time of a commit.
-    pub(crate) fn within(
+    /// A read transaction on a snapshot, with the time at which it was taken: [`StoreClock::now_after`] the last commit.
+    ///
+    /// [`StoreClock::now_after`]: crate::clock::StoreClock::now_after
+    pub fn within(
         db: &'a mut dyn Read,
         cache: &'a mut ConnectionCache,
         env: &'a Environment,

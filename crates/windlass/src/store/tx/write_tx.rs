@@ -80,7 +80,7 @@ impl<'a> WriteTx<'a> {
         env: &'a Environment,
         now: Timestamp,
     ) -> WriteTx<'a> {
-        cache.refresh(db.generation());
+        cache.refresh(db.cache_generation());
         WriteTx {
             db,
             cache,

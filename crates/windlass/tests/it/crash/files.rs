@@ -9,7 +9,7 @@ use windlass::error::{OpenError, StoreError, SubmitError};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::engine::Engine;
+use windlass::store::engine::Backup;
 use windlass::store::engines::sqlite::SqliteEngine;
 use windlass::store::environment::{Environment, StoreOptions};
 
@@ -131,7 +131,7 @@ async fn a_backup_taken_under_load_opens_in_another_place() {
         let engine = SqliteEngine::open(&folder.path().join("jobs.db"), env()).unwrap();
         let copy = folder.path().join(format!("copy{number}"));
         fs::create_dir(&copy).unwrap();
-        engine.backup(&copy.join("jobs.db")).unwrap();
+        engine.copy_to(&copy.join("jobs.db")).unwrap();
         copies.push((copy, ledger.acks.len()));
     }
     process.kill();
@@ -159,7 +159,7 @@ async fn an_older_backup_is_refused_until_the_loss_is_accepted() {
     let env = Arc::new(Environment::system(StoreOptions::default()));
     let engine = SqliteEngine::open(&path, env).unwrap();
     let copy = folder.path().join("copy.db");
-    engine.backup(&copy).unwrap();
+    engine.copy_to(&copy).unwrap();
     drop(engine);
     let (store, _) = open_at(&address, START).unwrap();
     for number in 0..3 {

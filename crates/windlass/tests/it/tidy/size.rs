@@ -1,4 +1,4 @@
-//! How long a file and a function may be. It counts lines as an editor shows them, blank ones and comments included:
+//! How long a file and a function may be, and how large a trait of the engine contract. It counts lines as an editor shows them, blank ones and comments included:
 //! what a reader scrolls through.
 
 use super::lexer::{line_of, scan, whole_word_positions};
@@ -7,6 +7,11 @@ use super::tree::SourceFile;
 const FILE_LINES_MAX: usize = 500;
 const TEST_FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
+const CONTRACT_METHODS_MAX: usize = 7;
+
+/// The engine contract. Tasks are not part of what an engine implements: the store hands them to it.
+const CONTRACT: &str = "crates/windlass/src/store/engine";
+const TASKS: &str = "crates/windlass/src/store/engine/task.rs";
 
 /// Programs that are longer than the limit of their kind.
 pub(super) fn long_files(tree: &[SourceFile]) -> Vec<String> {
@@ -29,6 +34,31 @@ pub(super) fn long_functions(tree: &[SourceFile]) -> Vec<String> {
                 "{}:{}: function {} has {} lines, limit is {FUNCTION_LINES_MAX}",
                 file.path, function.line, function.name, function.lines
             ));
+        }
+    }
+    violations
+}
+
+/// Traits of the engine contract with more methods than a chapter may have.
+pub(super) fn long_chapters(tree: &[SourceFile]) -> Vec<String> {
+    let is_contract = |file: &&SourceFile| {
+        let rest = file.path.strip_prefix(CONTRACT);
+        rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/')) && file.path != TASKS
+    };
+    let mut violations = Vec::new();
+    for file in tree.iter().filter(is_contract) {
+        let code = scan(&file.text).code;
+        for start in whole_word_positions(&code, "trait") {
+            let rest = &code[start..];
+            let body = &rest[..rest.find("\n}").unwrap_or(rest.len())];
+            let methods = whole_word_positions(body, "fn").len();
+            if methods > CONTRACT_METHODS_MAX {
+                let line = line_of(&code, start);
+                violations.push(format!(
+                    "{}:{line}: a trait with {methods} methods, limit is {CONTRACT_METHODS_MAX}",
+                    file.path
+                ));
+            }
         }
     }
     violations
@@ -129,6 +159,21 @@ mod tests {
             long_functions(&[file(69)]),
             ["crates/a/src/x.rs:1: function long has 71 lines, limit is 70"]
         );
+    }
+
+    #[test]
+    fn a_chapter_with_too_many_methods_is_named() {
+        let chapter = |path: &str, methods: usize| {
+            let text = format!("pub trait Keys {{\n{}}}\n", "    fn one(&mut self);\n".repeat(methods));
+            long_chapters(&[SourceFile::sample(path, &text)])
+        };
+        let path = "crates/windlass/src/store/engine/keys.rs";
+        assert!(chapter(path, 7).is_empty());
+        assert_eq!(chapter(path, 8), [format!("{path}:1: a trait with 8 methods, limit is 7")]);
+        assert_eq!(chapter("crates/windlass/src/store/engine.rs", 8).len(), 1);
+        for other in [TASKS, "crates/windlass/src/store/engines/keys.rs"] {
+            assert!(chapter(other, 8).is_empty(), "{other}");
+        }
     }
 
     #[test]

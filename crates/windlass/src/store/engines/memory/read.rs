@@ -10,8 +10,9 @@ use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, JobId, JobRecord, JobState, Lane, Need, Seq, Spec, Tenant};
 use crate::store::engine::{
-    ClaimOrder, Counts, Document, DocumentKind, Edge, EngineResult, JobData, JobDataQuery, Key, KeyHolder,
-    LaneCursor, Read, RecordQuery, Side,
+    AuditLog, ClaimOrder, Counters, Counts, Document, DocumentKind, DocumentRange, Documents, Edge,
+    EngineResult, Export, Graph, JobData, JobDataQuery, JobDataTable, JobTable, Key, KeyHolder, Keys,
+    LaneCursor, Read, ReadyIndex, RecordQuery, SequenceNumbers, Side,
 };
 use crate::store::filter::{Filter, Found, Order, Scan};
 
@@ -51,7 +52,7 @@ impl Tables {
     }
 }
 
-impl Read for Tables {
+impl JobTable for Tables {
     fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
         Ok(ids.iter().map(|id| self.ids.get(id).and_then(|seq| self.job(*seq))).collect())
     }
@@ -64,6 +65,25 @@ impl Read for Tables {
         Ok(seqs.iter().map(|seq| self.rows.get(seq).map(|row| row.spec.clone())).collect())
     }
 
+    /// Every job is in memory, so none is left out.
+    fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
+        let fits = |row: &&Row| scan.filter.matches(&row.job, &row.spec) && scan.is_after(&row.job);
+        let fitting = self.candidates(&scan.filter).filter(fits);
+        let rows: Vec<&Row> = match scan.order {
+            Order::Oldest => fitting.take(scan.limit).collect(),
+            Order::Newest => fitting.rev().take(scan.limit).collect(),
+            Order::Claim => {
+                let mut rows: Vec<&Row> = fitting.collect();
+                rows.sort_by_key(|row| ClaimOrder::of(&row.job));
+                rows.truncate(scan.limit);
+                rows
+            }
+        };
+        Ok(Found { jobs: rows.into_iter().map(|row| row.job.clone()).collect(), stopped: None })
+    }
+}
+
+impl ReadyIndex for Tables {
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         Ok(lanes.iter().map(|cursor| self.lane_from(cursor, each_max)).collect())
     }
@@ -100,23 +120,6 @@ impl Read for Tables {
         Ok(self.due.first().map(|(at, _)| *at))
     }
 
-    /// Every job is in memory, so none is left out.
-    fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
-        let fits = |row: &&Row| scan.filter.matches(&row.job, &row.spec) && scan.is_after(&row.job);
-        let fitting = self.candidates(&scan.filter).filter(fits);
-        let rows: Vec<&Row> = match scan.order {
-            Order::Oldest => fitting.take(scan.limit).collect(),
-            Order::Newest => fitting.rev().take(scan.limit).collect(),
-            Order::Claim => {
-                let mut rows: Vec<&Row> = fitting.collect();
-                rows.sort_by_key(|row| ClaimOrder::of(&row.job));
-                rows.truncate(scan.limit);
-                rows
-            }
-        };
-        Ok(Found { jobs: rows.into_iter().map(|row| row.job.clone()).collect(), stopped: None })
-    }
-
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
         let mut first: BTreeMap<&Lane, &JobRecord> = BTreeMap::new();
         let jobs = self.rows.values().map(|row| &row.job);
@@ -130,11 +133,15 @@ impl Read for Tables {
         }
         Ok(first.into_values().cloned().collect())
     }
+}
 
+impl Keys for Tables {
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
         Ok(keys.iter().map(|key| self.keys.get(key).copied()).collect())
     }
+}
 
+impl Graph for Tables {
     fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
         // Through a set: ordered as requested, and without duplicates when a job is named twice.
         let mut found = BTreeSet::new();
@@ -164,7 +171,9 @@ impl Read for Tables {
         let end = Bound::Included(edge((Seq(i64::MAX), Need::AfterAny)));
         Ok(self.edges.range((start, end)).take(max).copied().collect())
     }
+}
 
+impl JobDataTable for Tables {
     fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         let start = (query.seq, query.kind, query.name.unwrap_or_default().to_owned(), 0);
         let of_job = self.job_data.range(start..).take_while(|((seq, kind, name, _), _)| {
@@ -180,31 +189,28 @@ impl Read for Tables {
         });
         Ok(job_data.collect())
     }
+}
 
-    fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
-        let from = self.documents.range((kind, start.to_owned())..);
-        let of_kind = from.take_while(|((found, _), _)| *found == kind);
-        Ok(of_kind.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
-    }
-
+impl Documents for Tables {
     fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
         let body = self.documents.get(&(kind, key.to_owned())).cloned();
         Ok(body.map(|body| Document { key: key.to_owned(), body }))
     }
 
-    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>> {
-        let before = self.documents.range((kind, String::new())..(kind, end.to_owned())).take(max);
-        Ok(before.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
+    fn documents_in(&mut self, kind: DocumentKind, range: DocumentRange<'_>) -> EngineResult<Vec<Document>> {
+        let from = self.documents.range((kind, range.first_key().into_owned())..);
+        let is_inside =
+            |found: DocumentKind, key: &str| found == kind && range.before.is_none_or(|before| key < before);
+        let wanted = from.take_while(|((found, key), _)| is_inside(*found, key)).take(range.limit);
+        Ok(wanted.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
     }
 
     fn configuration_version(&mut self) -> EngineResult<u64> {
         Ok(self.configuration_version)
     }
+}
 
-    fn generation(&mut self) -> u64 {
-        0
-    }
-
+impl AuditLog for Tables {
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
         // Numbers have no gaps, so a record's number is its position.
         let skipped = usize::try_from(query.after).unwrap_or(usize::MAX);
@@ -212,7 +218,9 @@ impl Read for Tables {
         let later = self.records.iter().skip(skipped).take_while(is_before);
         Ok(later.filter(|record| is_wanted(record, query)).take(query.limit).cloned().collect())
     }
+}
 
+impl Counters for Tables {
     fn counts(&mut self) -> EngineResult<&Counts> {
         Ok(&self.counts)
     }
@@ -229,8 +237,23 @@ impl Read for Tables {
         Ok(self.key_counts.iter().map(|(tenant, keys)| (tenant.clone(), keys.len() as u64)).collect())
     }
 
-    fn damage(&mut self) -> EngineResult<Vec<String>> {
-        Ok(Vec::new())
+    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
+        Ok(SequenceNumbers {
+            generation: self.generations_over + 1,
+            seq: Seq(self.last_seq + 1),
+            record: self.records.len() as u64 + 1,
+        })
+    }
+}
+
+impl Read for Tables {
+    /// All access is through this one connection.
+    fn cache_generation(&mut self) -> u64 {
+        0
+    }
+
+    fn export(&mut self) -> Option<&mut dyn Export> {
+        Some(self)
     }
 }
 

@@ -11,8 +11,8 @@ use crate::job::{
     acts_at,
 };
 use crate::store::engine::{
-    DocumentKind, Edge, JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind,
-    LaneCursor, Side, Write,
+    AuditLogMut, DocumentKind, Edge, JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder,
+    KeyKind, LaneCursor, Side,
 };
 use crate::store::environment::StoreOptions;
 use crate::store::tx::write_tx::WriteTx;

@@ -6,18 +6,11 @@ use super::tables::Tables;
 use crate::audit::Record;
 use crate::error::StoreError;
 use crate::job::Seq;
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
-use crate::store::move_store::rows::{Export, Import, JobDataPosition, Page, SequenceNumbers};
+use crate::store::engine::{
+    Edge, EngineResult, Export, Import, JobData, JobDataPosition, Key, KeyHolder, NewRow, Page,
+};
 
 impl Export for Tables {
-    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
-        Ok(SequenceNumbers {
-            generation: self.generations_over + 1,
-            seq: Seq(self.last_seq + 1),
-            record: self.records.len() as u64 + 1,
-        })
-    }
-
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
         let rows = self.rows.range((Bound::Excluded(after), Bound::Unbounded)).map(|(_, row)| row);
         let count = page.fitting(rows.clone().map(|row| row.spec.payload.bytes.len()));
@@ -55,21 +48,6 @@ impl Export for Tables {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         Ok(self.edges.range((start, Bound::Unbounded)).take(page.rows).copied().collect())
     }
-
-    fn documents_after(
-        &mut self,
-        kind: DocumentKind,
-        after: Option<&str>,
-        page: Page,
-    ) -> EngineResult<Vec<Document>> {
-        let start = after.map_or(Bound::Included((kind, String::new())), |after| {
-            Bound::Excluded((kind, after.to_owned()))
-        });
-        let documents =
-            self.documents.range((start, Bound::Unbounded)).take_while(|((of, _), _)| *of == kind);
-        let found = documents.take(page.rows);
-        Ok(found.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
-    }
 }
 
 impl Import for Tables {
@@ -90,12 +68,6 @@ impl Import for Tables {
                 return Err(StoreError::Damaged(format!("audit record {} does not come next", record.seq)));
             }
         }
-        Ok(())
-    }
-
-    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
-        self.last_seq = numbers.seq.0 - 1;
-        self.set_generations_over(numbers.generation - 1);
         Ok(())
     }
 }

@@ -7,8 +7,9 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobMetadata, JobRecord, Payload, Seq};
 use crate::store::engine::{
-    CountChange, DocumentKind, Edge, EngineResult, JobDataKind, JobDataWrite, Key, KeyChange, NewRow, Read,
-    Side, Write,
+    AuditLogMut, CountChange, CountersMut, DocumentKind, DocumentsMut, Edge, EngineResult, Graph, GraphMut,
+    Import, JobDataKind, JobDataTableMut, JobDataWrite, JobTableMut, Key, KeyChange, KeysMut, NewRow,
+    SequenceNumbers, Side, Write,
 };
 
 impl Tables {
@@ -39,13 +40,7 @@ impl Tables {
     }
 }
 
-impl Write for Tables {
-    fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
-        let first = self.last_seq + 1;
-        self.last_seq += i64::try_from(count).expect("a batch is smaller than 2^63");
-        Ok(Seq(first))
-    }
-
+impl JobTableMut for Tables {
     fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
         for new in rows {
             let seq = new.job.seq;
@@ -73,6 +68,15 @@ impl Write for Tables {
     fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()> {
         seqs.iter().try_for_each(|seq| self.remove_one(*seq, now))
     }
+}
+
+impl KeysMut for Tables {
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+        for key in keys {
+            self.set_key(key.clone(), None);
+        }
+        Ok(())
+    }
 
     fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
         let gone = self.keys.iter().filter(|(_, holder)| holder.removed().is_some());
@@ -87,21 +91,18 @@ impl Write for Tables {
         }
         Ok(count)
     }
+}
 
+impl GraphMut for Tables {
     fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
         for edge in edges {
             self.set_edge(*edge, true);
         }
         Ok(())
     }
+}
 
-    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
-        for key in keys {
-            self.set_key(key.clone(), None);
-        }
-        Ok(())
-    }
-
+impl JobDataTableMut for Tables {
     fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
         for write in writes {
             match write {
@@ -116,19 +117,25 @@ impl Write for Tables {
         }
         Ok(())
     }
+}
 
+impl DocumentsMut for Tables {
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
         self.set_document(kind, key.to_owned(), body.map(<[u8]>::to_vec));
         Ok(())
     }
+}
 
+impl AuditLogMut for Tables {
     fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
         for record in records {
             record.seq = self.add_record(record);
         }
         Ok(())
     }
+}
 
+impl CountersMut for Tables {
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
         for change in changes {
             self.move_count(change.clone());
@@ -141,6 +148,24 @@ impl Write for Tables {
             self.move_key_count(change.clone());
         }
         Ok(())
+    }
+
+    fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
+        let first = self.last_seq + 1;
+        self.last_seq += i64::try_from(count).expect("a batch is smaller than 2^63");
+        Ok(Seq(first))
+    }
+
+    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
+        self.last_seq = numbers.seq.0 - 1;
+        self.set_generations_over(numbers.generation - 1);
+        Ok(())
+    }
+}
+
+impl Write for Tables {
+    fn import(&mut self) -> Option<&mut dyn Import> {
+        Some(self)
     }
 }
 

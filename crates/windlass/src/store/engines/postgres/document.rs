@@ -8,14 +8,13 @@ use super::parameter::{Column, Parameter};
 use super::query::text_of;
 use super::tables::Tables;
 use super::tables::intern::check;
-use crate::store::engine::{Document, DocumentKind, EngineResult};
+use crate::store::engine::{Document, DocumentKind, DocumentRange, EngineResult};
 use crate::store::engines::sql::columns::{damaged, document_check, document_kind_code, limit};
 
-const FROM: &str =
-    "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key >= $2 ORDER BY key";
+const FROM: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key >= $2 ORDER BY key LIMIT $3";
+const BETWEEN: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key >= $2 AND key < $4 \
+     ORDER BY key LIMIT $3";
 const ONE: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key = $2";
-const BEFORE: &str =
-    "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key < $2 ORDER BY key LIMIT $3";
 const FIRST: &str =
     "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint ORDER BY key LIMIT 1";
 const PUT: &str = "INSERT INTO @.documents (kind, key, \"check\", body) VALUES ($1::bigint, $2, $3, $4) \
@@ -44,31 +43,24 @@ impl Tables {
         Ok(found)
     }
 
-    pub(super) fn read_documents_from(
+    pub(super) fn read_documents_in(
         &mut self,
         kind: DocumentKind,
-        start: &str,
+        range: DocumentRange<'_>,
     ) -> EngineResult<Vec<Document>> {
-        self.documents_by(FROM, kind, vec![start.as_bytes().into()])
+        if range.before.is_some_and(|before| self.ahead.has_none_before(kind, before)) {
+            return Ok(Vec::new());
+        }
+        let mut values = vec![range.first_key().as_bytes().into(), limit(range.limit).into()];
+        values.extend(range.before.map(|before| before.as_bytes().into()));
+        self.documents_by(if range.before.is_some() { BETWEEN } else { FROM }, kind, values)
     }
 
     pub(super) fn read_document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
         Ok(self.documents_by(ONE, kind, vec![key.as_bytes().into()])?.pop())
     }
 
-    pub(super) fn read_documents_before(
-        &mut self,
-        kind: DocumentKind,
-        end: &str,
-        max: usize,
-    ) -> EngineResult<Vec<Document>> {
-        if self.ahead.has_none_before(kind, end) {
-            return Ok(Vec::new());
-        }
-        self.documents_by(BEFORE, kind, vec![end.as_bytes().into(), limit(max).into()])
-    }
-
-    pub(super) fn documents_by(
+    fn documents_by(
         &mut self,
         sql: &str,
         kind: DocumentKind,

@@ -22,7 +22,7 @@ use crate::job::{
 };
 use crate::limits;
 use crate::store::command::inbox::deliver;
-use crate::store::engine::{EngineResult, InboxEntry, Key, KeyKind, WriteTask};
+use crate::store::engine::{EngineResult, InboxEntry, InboxMut, Key, KeyKind, WriteTask};
 use crate::store::engines::sql::columns::limit;
 use crate::store::engines::sql::task_queue::TaskQueue;
 use crate::store::tx::write_tx::WriteTx;
@@ -325,14 +325,18 @@ impl InboxStatus {
     fn take_in(&mut self, tx: &mut WriteTx<'_>) -> EngineResult<()> {
         if let Some(why) = self.inbox.failure() {
             self.has_more = true;
-            return tx.db()?.quarantine_inbox_entry(&why);
+            return inbox_of(tx)?.quarantine_inbox_entry(&why);
         }
         let max = self.inbox.entries_max.load(Ordering::Relaxed);
-        let entries = tx.db()?.take_inbox(max)?;
+        let entries = inbox_of(tx)?.take_inbox(max)?;
         // Fewer may have been taken because of their size; then the next read finds none.
         self.has_more = !entries.is_empty();
         entries.iter().try_for_each(|entry| deliver(tx, entry))
     }
+}
+
+fn inbox_of<'a>(tx: &'a mut WriteTx<'_>) -> EngineResult<&'a mut dyn InboxMut> {
+    Ok(tx.db()?.inbox_mut().expect("PostgreSQL has an inbox"))
 }
 
 impl WriteTask for InboxStatus {

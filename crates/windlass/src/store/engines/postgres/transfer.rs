@@ -15,13 +15,14 @@ use super::tables::intern::check;
 use crate::audit::Record;
 use crate::error::OpenError;
 use crate::job::Seq;
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
+use crate::store::engine::{
+    Edge, EngineResult, Export, Import, InboxCounts, JobData, JobDataPosition, Key, KeyHolder, NewRow, Page,
+};
 use crate::store::engines::sql::columns::{
     damaged, job_data_check, job_data_kind_code, job_data_kind_of, key_columns, limit, need_code, need_of,
     number,
 };
 use crate::store::engines::sql::panic::panicked;
-use crate::store::move_store::rows::{Export, Import, InboxCounts, JobDataPosition, Page, SequenceNumbers};
 
 const SIZES: &str = "SELECT h.seq, coalesce(octet_length(j.payload), 0)::bigint FROM @.hot h \
      LEFT JOIN @.jobs j ON j.seq = h.seq WHERE h.seq > $1 ORDER BY h.seq LIMIT $2";
@@ -33,8 +34,6 @@ const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"c
      WHERE (kind, tenant, type, key) > ($1::bigint, $2, $3, $4) ORDER BY kind, tenant, type, key LIMIT $5";
 const EDGES: &str = "SELECT dependency, dependent, need::bigint FROM @.edges \
      WHERE (dependency, dependent, need) > ($1, $2, $3::bigint) ORDER BY dependency, dependent, need LIMIT $4";
-const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM @.documents \
-     WHERE kind = $1::bigint AND ($2::bytea IS NULL OR key > $2) ORDER BY key LIMIT $3";
 const ENTRIES: &str = "SELECT count(*) FILTER (WHERE refusal IS NULL), count(*) FILTER (WHERE refusal IS NOT NULL) \
      FROM @.inbox";
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
@@ -48,15 +47,21 @@ const PAUSE_INBOX: &str = "CREATE OR REPLACE FUNCTION @.door_is_shut() RETURNS t
 const RESUME_INBOX: &str =
     "DROP TRIGGER IF EXISTS door_is_shut ON @.inbox; DROP FUNCTION IF EXISTS @.door_is_shut()";
 
-impl Export for Tables {
-    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
-        Ok(SequenceNumbers {
-            generation: self.meta.generation.unsigned_abs(),
-            seq: Seq(self.meta.next_seq),
-            record: self.meta.next_record.unsigned_abs(),
-        })
+impl Tables {
+    pub(super) fn count_inbox(&mut self) -> EngineResult<InboxCounts> {
+        let rows = self.link.fetch(ENTRIES, Vec::new())?;
+        let Some(row) = rows.first() else { return Ok(InboxCounts::default()) };
+        let [waiting, set_aside]: [i64; 2] = [get(row, 0)?, get(row, 1)?];
+        Ok(InboxCounts { waiting: waiting.unsigned_abs(), set_aside: set_aside.unsigned_abs() })
     }
 
+    pub(super) fn pause_inbox(&mut self, is_paused: bool) -> EngineResult<()> {
+        self.has_written = true;
+        self.link.run(if is_paused { PAUSE_INBOX } else { RESUME_INBOX })
+    }
+}
+
+impl Export for Tables {
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
         let mut sizes = Vec::new();
         for row in self.link.fetch(SIZES, vec![after.0.into(), limit(page.rows).into()])? {
@@ -116,23 +121,6 @@ impl Export for Tables {
         });
         edges.collect()
     }
-
-    fn documents_after(
-        &mut self,
-        kind: DocumentKind,
-        after: Option<&str>,
-        page: Page,
-    ) -> EngineResult<Vec<Document>> {
-        let after = Parameter::Bytes(after.map(|after| after.as_bytes().to_vec()));
-        self.documents_by(DOCUMENTS, kind, vec![after, limit(page.rows).into()])
-    }
-
-    fn inbox_counts(&mut self) -> EngineResult<InboxCounts> {
-        let rows = self.link.fetch(ENTRIES, Vec::new())?;
-        let Some(row) = rows.first() else { return Ok(InboxCounts::default()) };
-        let [waiting, set_aside]: [i64; 2] = [get(row, 0)?, get(row, 1)?];
-        Ok(InboxCounts { waiting: waiting.unsigned_abs(), set_aside: set_aside.unsigned_abs() })
-    }
 }
 
 impl Import for Tables {
@@ -142,19 +130,6 @@ impl Import for Tables {
 
     fn import_records(&mut self, records: &[Record]) -> EngineResult<()> {
         self.append_records(records)
-    }
-
-    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
-        self.meta.next_seq = numbers.seq.0;
-        self.meta.next_record = number(numbers.record);
-        self.meta.generation = number(numbers.generation);
-        self.has_written = true;
-        Ok(())
-    }
-
-    fn set_inbox_paused(&mut self, is_shut: bool) -> EngineResult<()> {
-        self.has_written = true;
-        self.link.run(if is_shut { PAUSE_INBOX } else { RESUME_INBOX })
     }
 }
 

@@ -4,37 +4,33 @@
 use rusqlite::{ToSql, params};
 
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::store::engine::{Document, DocumentKind, EngineResult};
+use crate::store::engine::{Document, DocumentKind, DocumentRange, EngineResult};
 use crate::store::engines::sql::columns::{damaged, document_check, document_kind_code, limit};
 
-const FROM: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key >= ?2 ORDER BY key";
+const FROM: &str =
+    "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
+const BETWEEN: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key >= ?2 AND key < ?4 \
+     ORDER BY key LIMIT ?3";
 const ONE: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key = ?2";
-const BEFORE: &str =
-    "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key < ?2 ORDER BY key LIMIT ?3";
 
 impl<C: Holds> Tables<C> {
-    pub(super) fn read_documents_from(
+    pub(super) fn read_documents_in(
         &mut self,
         kind: DocumentKind,
-        start: &str,
+        range: DocumentRange<'_>,
     ) -> EngineResult<Vec<Document>> {
-        self.documents_by(FROM, kind, params![document_kind_code(kind), start])
+        let (code, first, limit) = (document_kind_code(kind), range.first_key(), limit(range.limit));
+        match range.before {
+            Some(before) => self.documents_by(BETWEEN, kind, params![code, first, limit, before]),
+            None => self.documents_by(FROM, kind, params![code, first, limit]),
+        }
     }
 
     pub(super) fn read_document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
         Ok(self.documents_by(ONE, kind, params![document_kind_code(kind), key])?.pop())
     }
 
-    pub(super) fn read_documents_before(
-        &mut self,
-        kind: DocumentKind,
-        end: &str,
-        max: usize,
-    ) -> EngineResult<Vec<Document>> {
-        self.documents_by(BEFORE, kind, params![document_kind_code(kind), end, limit(max)])
-    }
-
-    pub(super) fn documents_by(
+    fn documents_by(
         &self,
         sql: &str,
         kind: DocumentKind,

@@ -468,8 +468,8 @@ fn a_backup_opens_by_itself_and_overwrites_nothing() {
     engine.write(t.note("kept"));
     assert_eq!(t.answer(), ("kept", Ok(())));
     let copy = t.path("copy.db");
-    engine.backup(&copy).unwrap();
-    assert!(engine.backup(&copy).unwrap_err().to_string().contains("exists"));
+    engine.copy_to(&copy).unwrap();
+    assert!(engine.copy_to(&copy).unwrap_err().to_string().contains("exists"));
     assert!(!t.path("copy.db-partial").exists());
     let restored = SqliteEngine::open(&copy, t.env()).unwrap();
     restored.write(t.note("after"));
@@ -483,7 +483,7 @@ fn every_file_is_its_owners_alone() {
     let engine = t.open();
     engine.write(t.note("one"));
     assert_eq!(t.answer(), ("one", Ok(())));
-    engine.backup(&t.path("copy.db")).unwrap();
+    engine.copy_to(&t.path("copy.db")).unwrap();
     let names = ["jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-head", "jobs.db-reserve", "copy.db"];
     for name in names {
         assert_eq!(fs::metadata(t.path(name)).unwrap().permissions().mode() & 0o777, 0o600, "{name}");

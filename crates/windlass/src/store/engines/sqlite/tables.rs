@@ -1,28 +1,21 @@
 //! One connection to the file: its transactions, its caches, and the engine's contract; each method is implemented in
 //! the module named for it. It contains no rules.
 
+mod chapters;
 mod intern;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 pub(super) use self::intern::Interned;
-use crate::audit::Record;
 use crate::clock::{Stamp, Timestamp, whole_millis};
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec, Tenant};
-use crate::store::engine::{
-    ClaimOrder, CountChange, Counts, Document, DocumentKind, Edge, EngineResult, JobData, JobDataQuery,
-    JobDataWrite, Key, KeyChange, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
-};
-use crate::store::engines::sql::columns::{limit, number};
-use crate::store::filter::{Found, Scan};
+use crate::store::engine::{Counts, EngineResult};
+use crate::store::engines::sql::columns::number;
 
 /// Number of cached statements; more than this module has.
 const STATEMENTS_KEPT: usize = 128;
@@ -222,144 +215,4 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
 /// Whether the damage is that of the file itself, according to SQLite's message, and not of a single record.
 pub(super) fn is_file_damage(what: &str) -> bool {
     what.contains("disk image is malformed") || what.contains("is not a database")
-}
-
-impl<C: Holds> Read for Tables<C> {
-    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
-        self.find_jobs(ids)
-    }
-    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>> {
-        self.load_jobs(seqs)
-    }
-    fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
-        self.load_specs(seqs)
-    }
-    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
-        lanes.iter().map(|cursor| self.ready_in(cursor, each_max)).collect()
-    }
-    fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
-        self.heads_of(lanes, max)
-    }
-    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
-        self.due_jobs(now, max)
-    }
-    fn due_in(
-        &mut self,
-        lanes: &[Arc<Lane>],
-        now: Timestamp,
-        each_max: usize,
-    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
-        lanes.iter().map(|lane| self.due_in_lane(lane, now, each_max)).collect()
-    }
-    fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
-        self.first_due()
-    }
-    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
-        self.search_jobs(scan, reach)
-    }
-    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
-        self.first_aside(key)
-    }
-    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
-        self.key_holders(keys)
-    }
-    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
-        self.edges_of(seqs, side)
-    }
-    fn dependents(
-        &mut self,
-        dependency: Seq,
-        after: Option<(Seq, Need)>,
-        max: usize,
-    ) -> EngineResult<Vec<Edge>> {
-        self.edges_from(dependency, after, max)
-    }
-    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
-        self.read_job_data(query)
-    }
-    fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
-        self.read_documents_from(kind, start)
-    }
-    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
-        self.read_document(kind, key)
-    }
-    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>> {
-        self.read_documents_before(kind, end, max)
-    }
-    fn configuration_version(&mut self) -> EngineResult<u64> {
-        Ok(self.meta.config_version)
-    }
-    fn generation(&mut self) -> u64 {
-        self.generation
-    }
-    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
-        self.read_records(query)
-    }
-    fn counts(&mut self) -> EngineResult<&Counts> {
-        self.load_counts()
-    }
-    fn keys_in_use(&mut self, tenant: &Tenant) -> EngineResult<u64> {
-        self.read_keys_in_use(tenant)
-    }
-    fn jobs_with_keys(&mut self, tenant: &Tenant, keys: &[ConcurrencyKey]) -> EngineResult<Vec<u64>> {
-        self.read_jobs_with_keys(tenant, keys)
-    }
-    fn all_keys_in_use(&mut self) -> EngineResult<BTreeMap<Tenant, u64>> {
-        self.read_all_keys_in_use()
-    }
-    fn damage(&mut self) -> EngineResult<Vec<String>> {
-        self.find_damage()
-    }
-}
-
-impl<C: Holds> Write for Tables<C> {
-    fn why_put_back(&mut self) -> EngineResult<Option<String>> {
-        let generation = self.meta.generation;
-        let pending = self.put_back.as_ref().filter(|(_, found)| generation <= *found);
-        Ok(pending.map(|(reason, _)| reason.clone()))
-    }
-    fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
-        let first = self.meta.next_seq;
-        self.meta.next_seq = first.saturating_add(limit(count));
-        Ok(Seq(first))
-    }
-    fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
-        self.insert_rows(rows)
-    }
-    fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
-        self.update_jobs(jobs)
-    }
-    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
-        labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
-    }
-    fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
-        self.rewrite_payload(seq, payload)
-    }
-    fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()> {
-        seqs.iter().try_for_each(|seq| self.remove_job(*seq, now))
-    }
-    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
-        self.delete_expired_keys(now, max)
-    }
-    fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
-        self.insert_edges(edges)
-    }
-    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
-        self.delete_keys(keys)
-    }
-    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
-        writes.iter().try_for_each(|write| self.put_job_data(write))
-    }
-    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
-        self.write_document(kind, key, body)
-    }
-    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
-        self.append_records(records)
-    }
-    fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
-        self.move_counts(changes)
-    }
-    fn count_keys(&mut self, changes: &[KeyChange]) -> EngineResult<()> {
-        self.move_key_counts(changes)
-    }
 }

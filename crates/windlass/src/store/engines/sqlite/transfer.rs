@@ -11,12 +11,13 @@ use super::tables::{Holds, Tables, prepare, store_error};
 use super::{busy, open};
 use crate::audit::Record;
 use crate::job::Seq;
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
-use crate::store::engines::sql::columns::{
-    damaged, document_kind_code, job_data_check, job_data_kind_code, job_data_kind_of, key_columns, limit,
-    need_code, need_of, number,
+use crate::store::engine::{
+    Edge, EngineResult, Export, Import, JobData, JobDataPosition, Key, KeyHolder, NewRow, Page,
 };
-use crate::store::move_store::rows::{Export, Import, JobDataPosition, Page, SequenceNumbers};
+use crate::store::engines::sql::columns::{
+    damaged, job_data_check, job_data_kind_code, job_data_kind_of, key_columns, limit, need_code, need_of,
+    number,
+};
 
 const JOBS: &str =
     "SELECT seq, id, lane, policy, record FROM hot NOT INDEXED WHERE seq > ?1 ORDER BY seq LIMIT ?2";
@@ -26,8 +27,6 @@ const KEYS: &str = "SELECT kind, tenant, type, key, seq, expires_at, \"check\", 
      WHERE (kind, tenant, type, key) > (?1, ?2, ?3, ?4) ORDER BY kind, tenant, type, key LIMIT ?5";
 const EDGES: &str = "SELECT dependency, dependent, need FROM edges \
      WHERE (dependency, dependent, need) > (?1, ?2, ?3) ORDER BY dependency, dependent, need LIMIT ?4";
-const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM documents \
-     WHERE kind = ?1 AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3";
 
 impl<C: Holds> Tables<C> {
     /// Rows of a statement until there are none or the page is full; the second value of `read` is a row's size.
@@ -53,11 +52,6 @@ impl<C: Holds> Tables<C> {
 }
 
 impl<C: Holds> Export for Tables<C> {
-    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
-        let generation = self.meta.generation;
-        Ok(SequenceNumbers { generation, seq: Seq(self.meta.next_seq), record: self.meta.next_record })
-    }
-
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
         let mut jobs = Vec::new();
         {
@@ -106,15 +100,6 @@ impl<C: Holds> Export for Tables<C> {
             Ok((Edge { dependency: Seq(dependency), dependent: Seq(dependent), need }, 0))
         })
     }
-
-    fn documents_after(
-        &mut self,
-        kind: DocumentKind,
-        after: Option<&str>,
-        page: Page,
-    ) -> EngineResult<Vec<Document>> {
-        self.documents_by(DOCUMENTS, kind, params![document_kind_code(kind), after, limit(page.rows)])
-    }
 }
 
 impl<C: Holds> Import for Tables<C> {
@@ -124,13 +109,6 @@ impl<C: Holds> Import for Tables<C> {
 
     fn import_records(&mut self, records: &[Record]) -> EngineResult<()> {
         self.write_records(records)
-    }
-
-    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
-        self.meta.next_seq = numbers.seq.0;
-        self.meta.next_record = numbers.record;
-        self.meta.generation = numbers.generation;
-        Ok(())
     }
 }
 

@@ -18,15 +18,20 @@ use rusqlite::Connection;
 
 use super::super::migrate::{SCHEMA, migrate};
 use super::*;
-use crate::audit::AuditEvent;
+use crate::audit::{AuditEvent, Record};
 use crate::error::OpenError;
 use crate::job::{
-    Category, ConcurrencyKey, ErrorCause, ErrorRecord, Fence, JobFlags, JobState, JobType, Lane, Lease, Need,
-    Parent, Payload, Policy, Priority, Progress, QueueName, RareFields, Spec, SuspendMode, Suspension,
-    Tenant, TraceId, Wait, WorkerId, acts_at,
+    Category, ConcurrencyKey, ErrorCause, ErrorRecord, Fence, JobFlags, JobId, JobMetadata, JobRecord,
+    JobState, JobType, Lane, Lease, Need, Parent, Payload, Policy, Priority, Progress, QueueName, RareFields,
+    Seq, Spec, SuspendMode, Suspension, Tenant, TraceId, Wait, WorkerId, acts_at,
 };
-use crate::store::engine::{ClaimOrder, JobDataKind, KeyKind};
-use crate::store::filter::{Filter, Order};
+use crate::store::engine::{
+    AuditLog, AuditLogMut, ClaimOrder, CountChange, Counters, CountersMut, Document, DocumentKind,
+    DocumentRange, Documents, DocumentsMut, Edge, Graph, GraphMut, JobData, JobDataKind, JobDataQuery,
+    JobDataTable, JobDataTableMut, JobDataWrite, JobTable, JobTableMut, Key, KeyHolder, KeyKind, Keys,
+    KeysMut, LaneCursor, NewRow, ReadyIndex, RecordQuery, Side,
+};
+use crate::store::filter::{Filter, Order, Scan};
 use crate::ticket::{Subject, Ticket, TicketKey};
 
 fn open(path: &Path) -> Tables {

@@ -94,9 +94,9 @@ fn documents_move_the_configuration_only_if_they_are_part_of_it() {
         }
         tables.put_document(kind, "c", None).unwrap();
         assert_eq!(tables.documents(kind).unwrap(), [document("a"), document("b")]);
-        assert_eq!(tables.documents_from(kind, "b").unwrap(), [document("b")]);
-        assert_eq!(tables.documents_before(kind, "b", 9).unwrap(), [document("a")]);
-        assert_eq!(tables.documents_before(kind, "z", 1).unwrap(), [document("a")]);
+        assert_eq!(tables.documents_in(kind, DocumentRange::from("b")).unwrap(), [document("b")]);
+        assert_eq!(tables.documents_in(kind, DocumentRange::before("b", 9)).unwrap(), [document("a")]);
+        assert_eq!(tables.documents_in(kind, DocumentRange::before("z", 1)).unwrap(), [document("a")]);
         assert_eq!(tables.document(kind, "b").unwrap(), Some(document("b")));
         assert_eq!(tables.document(kind, "c").unwrap(), None);
     }

@@ -1,13 +1,12 @@
-//! Everything that is stored, row by row and in one order on every engine: what a move reads from the source and writes
-//! to the target. Rows are logical, independent of an engine's format; derived data is left out.
+//! Moving a store, an optional capability: everything that is stored, row by row and in one order on every engine. Rows
+//! are logical, independent of an engine's format; derived data is left out. What the chapters of the contract can read
+//! and write in order (documents, audit records, numbers) is not repeated here.
 
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Record;
 use crate::job::Seq;
-use crate::store::engine::{
-    Document, DocumentKind, Edge, EngineResult, JobData, JobDataKind, Key, KeyHolder, NewRow,
-};
+use crate::store::engine::{Edge, EngineResult, JobData, JobDataKind, Key, KeyHolder, NewRow};
 
 /// How much is read at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,17 +30,6 @@ impl Page {
     }
 }
 
-/// The next sequence numbers, and the generation that is part of every fence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SequenceNumbers {
-    /// The store's generation, from 1.
-    pub generation: u64,
-    /// The sequence number of the next job.
-    pub seq: Seq,
-    /// The number of the next audit record.
-    pub record: u64,
-}
-
 /// The position of job data; job data is ordered by this.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobDataPosition {
@@ -62,19 +50,8 @@ impl JobDataPosition {
     }
 }
 
-/// Inbox entries that are not jobs yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct InboxCounts {
-    /// Entries that wait to be processed.
-    pub waiting: u64,
-    /// Quarantined entries, of which no job can be made.
-    pub set_aside: u64,
-}
-
-/// Reading everything. Audit records are read with [`Read::records`](crate::store::engine::Read::records).
+/// Reading everything.
 pub trait Export {
-    /// The next sequence numbers.
-    fn numbers(&mut self) -> EngineResult<SequenceNumbers>;
     /// Jobs in order of submission, without their keys.
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>>;
     /// Job data, in the order of [`JobDataPosition`].
@@ -83,32 +60,15 @@ pub trait Export {
     fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>>;
     /// Edges in their order.
     fn edges_after(&mut self, after: Option<Edge>, page: Page) -> EngineResult<Vec<Edge>>;
-    /// The documents of a kind, ordered by key.
-    fn documents_after(
-        &mut self,
-        kind: DocumentKind,
-        after: Option<&str>,
-        page: Page,
-    ) -> EngineResult<Vec<Document>>;
-    /// The number of entries in the SQL inbox; only PostgreSQL has one.
-    fn inbox_counts(&mut self) -> EngineResult<InboxCounts> {
-        Ok(InboxCounts::default())
-    }
 }
 
-/// Writing rows of another store unchanged. Jobs, edges, job data, documents and counts are written with the methods of
-/// [`Write`](crate::store::engine::Write).
+/// Writing rows of another store unchanged. Jobs, edges, job data, documents, counts and numbers are written with the
+/// chapters of the contract.
 pub trait Import {
     /// Inserts keys with their holders.
     fn import_keys(&mut self, keys: &[(Key, KeyHolder)]) -> EngineResult<()>;
     /// Inserts audit records with the numbers they have.
     fn import_records(&mut self, records: &[Record]) -> EngineResult<()>;
-    /// Continues with these numbers.
-    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()>;
-    /// Pauses the SQL inbox, after waiting for open `submit` calls, or resumes it; only PostgreSQL has one.
-    fn set_inbox_paused(&mut self, _is_shut: bool) -> EngineResult<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,54 @@
+//! The jobs: a small record that changes with every step of a job's life, and a spec that stays almost as submitted.
+//! An engine stores them apart, because claims read thousands of records and few specs.
+
+use crate::clock::Timestamp;
+use crate::job::{JobId, JobMetadata, JobRecord, Payload, Seq, Spec};
+use crate::store::engine::{EngineResult, Key, KeyHolder};
+use crate::store::filter::{Found, Scan};
+
+/// A job to insert.
+#[derive(Debug, Clone)]
+pub struct NewRow {
+    /// Its record.
+    pub job: JobRecord,
+    /// The job as submitted.
+    pub spec: Spec,
+    /// The keys it holds.
+    pub keys: Vec<(Key, KeyHolder)>,
+}
+
+/// Reading jobs. Inside a commit, a job that was read does not change until the commit ends, except by this commit,
+/// whose own changes are seen at once.
+pub trait JobTable {
+    /// The jobs with these ids, in this order.
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>>;
+    /// The jobs with these sequence numbers, in this order.
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>>;
+    /// The specs of these jobs, in this order.
+    fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>>;
+    /// Jobs that match a filter, in its order, up to its limit. Reads about `reach` jobs at most when no index matches
+    /// the filter, and then says where it stopped. In claim order this holds for the claimable jobs of up to a
+    /// thousand lanes; other jobs are all read.
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found>;
+    /// Like [`search`](JobTable::search), however many jobs are read for it.
+    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<JobRecord>> {
+        Ok(self.search(scan, usize::MAX)?.jobs)
+    }
+}
+
+/// Writing jobs. A change of a job that does not exist is [`StoreError::Damaged`](crate::error::StoreError::Damaged):
+/// the store has read it in the same commit.
+pub trait JobTableMut: JobTable {
+    /// Inserts jobs under the sequence numbers they have, and the keys they hold.
+    fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()>;
+    /// Replaces job records. Every index follows: see [`ReadyIndex`](crate::store::engine::ReadyIndex).
+    fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()>;
+    /// Replaces the metadata that clients may change.
+    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()>;
+    /// Replaces the payload of a job.
+    fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()>;
+    /// Removes jobs with their specs, edges and data. Their audit records are kept, and so are the keys for which
+    /// [`KeyHolder::outlive`] returns a holder; their other keys are released, unless another job has taken them since.
+    /// Jobs that do not exist are skipped.
+    fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()>;
+}

@@ -1,0 +1,268 @@
+//! The chapters of the contract. Each method is implemented in the module named for it; this is only the list.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Tables;
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec, Tenant};
+use crate::store::engine::{
+    AuditLog, AuditLogMut, ClaimOrder, CountChange, Counters, CountersMut, Counts, Document, DocumentKind,
+    DocumentRange, Documents, DocumentsMut, Edge, EngineResult, Export, Graph, GraphMut, Import, Inbox,
+    InboxCounts, InboxEntry, InboxMut, JobData, JobDataKind, JobDataQuery, JobDataTable, JobDataTableMut,
+    JobDataWrite, JobTable, JobTableMut, Key, KeyChange, KeyHolder, Keys, KeysMut, LaneCursor, NewRow,
+    Prefetch, Read, ReadyIndex, RecordQuery, SequenceNumbers, Side, Write,
+};
+use crate::store::engines::sql::columns::{limit, number};
+use crate::store::filter::{Found, Scan};
+
+impl JobTable for Tables {
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
+        self.find_jobs(ids)
+    }
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>> {
+        self.load_jobs(seqs)
+    }
+    fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
+        self.load_specs(seqs)
+    }
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
+        self.search_jobs(scan, reach)
+    }
+}
+
+impl ReadyIndex for Tables {
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
+        self.ready_in(lanes, each_max)
+    }
+    fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        self.heads_of(lanes, max)
+    }
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
+        self.due_jobs(now.as_millis(), max)
+    }
+    fn due_in(
+        &mut self,
+        lanes: &[Arc<Lane>],
+        now: Timestamp,
+        each_max: usize,
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
+        self.due_in_lanes(lanes, now.as_millis(), each_max)
+    }
+    fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
+        Ok(self.first_due()?.map(Timestamp::from_millis))
+    }
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
+        self.first_aside(key)
+    }
+}
+
+impl Keys for Tables {
+    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        self.key_holders(keys)
+    }
+}
+
+impl Graph for Tables {
+    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
+        self.edges_of(seqs, side)
+    }
+    fn dependents(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>> {
+        self.edges_from(dependency, after, max)
+    }
+}
+
+impl JobDataTable for Tables {
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
+        self.read_job_data(query)
+    }
+    fn job_data_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
+        self.read_job_data_of(seqs, kind)
+    }
+}
+
+impl Documents for Tables {
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        self.read_document(kind, key)
+    }
+    fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
+        self.read_documents_of(kinds)
+    }
+    fn configuration_version(&mut self) -> EngineResult<u64> {
+        Ok(self.meta.config_version.unsigned_abs())
+    }
+    fn documents_in(&mut self, kind: DocumentKind, range: DocumentRange<'_>) -> EngineResult<Vec<Document>> {
+        self.read_documents_in(kind, range)
+    }
+}
+
+impl AuditLog for Tables {
+    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
+        self.read_records(query)
+    }
+}
+
+impl Counters for Tables {
+    fn counts(&mut self) -> EngineResult<&Counts> {
+        self.load_counts()
+    }
+    fn keys_in_use(&mut self, tenant: &Tenant) -> EngineResult<u64> {
+        self.read_keys_in_use(tenant)
+    }
+    fn jobs_with_keys(&mut self, tenant: &Tenant, keys: &[ConcurrencyKey]) -> EngineResult<Vec<u64>> {
+        self.read_jobs_with_keys(tenant, keys)
+    }
+    fn all_keys_in_use(&mut self) -> EngineResult<BTreeMap<Tenant, u64>> {
+        self.read_all_keys_in_use()
+    }
+    fn numbers(&mut self) -> EngineResult<SequenceNumbers> {
+        Ok(SequenceNumbers {
+            generation: self.meta.generation.unsigned_abs(),
+            seq: Seq(self.meta.next_seq),
+            record: self.meta.next_record.unsigned_abs(),
+        })
+    }
+}
+
+impl Read for Tables {
+    fn cache_generation(&mut self) -> u64 {
+        self.generation
+    }
+    fn damage(&mut self) -> EngineResult<Vec<String>> {
+        self.find_damage()
+    }
+    fn inbox(&mut self) -> Option<&mut dyn Inbox> {
+        Some(self)
+    }
+    fn export(&mut self) -> Option<&mut dyn Export> {
+        Some(self)
+    }
+    fn prefetch(&mut self) -> Option<&mut dyn Prefetch> {
+        Some(self)
+    }
+}
+
+impl JobTableMut for Tables {
+    fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
+        self.insert_rows(rows)
+    }
+    fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
+        self.update_jobs(jobs)
+    }
+    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
+        labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
+    }
+    fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        self.rewrite_payload(seq, payload)
+    }
+    fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()> {
+        self.remove_jobs(seqs, now)
+    }
+}
+
+impl KeysMut for Tables {
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+        self.delete_keys(keys)
+    }
+    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
+        self.delete_expired_keys(now, max)
+    }
+}
+
+impl GraphMut for Tables {
+    fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
+        self.insert_edges(edges)
+    }
+}
+
+impl JobDataTableMut for Tables {
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
+        self.write_all_job_data(writes)
+    }
+}
+
+impl DocumentsMut for Tables {
+    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
+        self.write_document(kind, key, body)
+    }
+    fn put_documents(&mut self, kind: DocumentKind, documents: &[Document]) -> EngineResult<()> {
+        self.write_documents(kind, documents)
+    }
+}
+
+impl AuditLogMut for Tables {
+    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
+        for record in &mut *records {
+            record.seq = self.meta.next_record.unsigned_abs();
+            self.meta.next_record = number(record.seq + 1);
+        }
+        self.append_records(records)
+    }
+}
+
+impl CountersMut for Tables {
+    fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
+        self.move_counts(changes);
+        Ok(())
+    }
+    fn count_keys(&mut self, changes: &[KeyChange]) -> EngineResult<()> {
+        self.move_key_counts(changes)
+    }
+    fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
+        let first = self.meta.next_seq;
+        self.meta.next_seq = first.saturating_add(limit(count));
+        Ok(Seq(first))
+    }
+    fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
+        self.meta.next_seq = numbers.seq.0;
+        self.meta.next_record = number(numbers.record);
+        self.meta.generation = number(numbers.generation);
+        self.has_written = true;
+        Ok(())
+    }
+}
+
+impl Write for Tables {
+    fn why_put_back(&mut self) -> EngineResult<Option<String>> {
+        self.find_put_back()
+    }
+    fn inbox_mut(&mut self) -> Option<&mut dyn InboxMut> {
+        Some(self)
+    }
+    fn import(&mut self) -> Option<&mut dyn Import> {
+        Some(self)
+    }
+}
+
+impl Inbox for Tables {
+    fn expected(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
+        self.inbox_tenant(id)
+    }
+    fn inbox_counts(&mut self) -> EngineResult<InboxCounts> {
+        self.count_inbox()
+    }
+}
+
+impl InboxMut for Tables {
+    fn take_inbox(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
+        self.read_inbox(max)
+    }
+    fn quarantine_inbox_entry(&mut self, why: &str) -> EngineResult<()> {
+        self.quarantine_first(why)
+    }
+    fn set_inbox_paused(&mut self, is_paused: bool) -> EngineResult<()> {
+        self.pause_inbox(is_paused)
+    }
+}
+
+impl Prefetch for Tables {
+    fn expect_specs(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+        self.prefetch_specs(seqs)
+    }
+}
