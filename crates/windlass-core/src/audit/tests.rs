@@ -171,3 +171,44 @@ proptest! {
         prop_assert_eq!(seal(&swapped).hash == seal(&records).hash, first == second);
     }
 }
+
+#[test]
+fn the_list_of_events_is_closed() {
+    // Model: audit-trail
+    let expected = [
+        "job.lifecycle.submitted",
+        "job.lifecycle.claimed",
+        "job.lifecycle.completed",
+        "job.lifecycle.failed",
+        "job.lifecycle.retried",
+        "job.lifecycle.exhausted",
+        "job.lifecycle.expired",
+        "job.lifecycle.cancelled",
+        "job.lifecycle.suspended",
+        "job.lifecycle.suspend_requested",
+        "job.lifecycle.resumed",
+        "job.lifecycle.redriven",
+        "job.lifecycle.reaped",
+        "job.ops.priority_updated",
+        "queue.ops.paused",
+        "queue.ops.resumed",
+        "worker.ops.paused",
+        "worker.ops.resumed",
+        "gate.ops.closed",
+        "gate.ops.opened",
+    ];
+    for name in expected {
+        assert_eq!(name.parse::<AuditEvent>().unwrap().as_str(), name);
+    }
+    let mut names: Vec<&str> = AuditEvent::ALL.iter().map(|event| event.as_str()).collect();
+    let is_dotted = |name: &&str| name.split('.').count() == 3 && !name.contains(char::is_uppercase);
+    assert!(names.iter().all(is_dotted), "{names:?}");
+    assert!(AuditEvent::ALL.iter().all(|event| event.as_str().parse() == Ok(*event)));
+    let lifecycle = names.iter().filter(|name| name.starts_with("job.lifecycle.")).count();
+    assert_eq!(lifecycle, 13, "the lifecycle has no other event");
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), AuditEvent::ALL.len());
+    assert!("job.lifecycle.forgotten".parse::<AuditEvent>().is_err());
+    assert_eq!(AuditEvent::Exhausted.severity(), Severity::Error);
+}

@@ -1,18 +1,13 @@
-//! One suite for every engine: each test is a sentence, names the line of the model it proves, and ends with a check of all
-//! invariants.
+//! The conformance suite on the engines of this repository, and the same promises where they need more than the contract:
+//! the rows of a file, several processes on one store.
 
-mod access;
-mod audit;
-mod audit_trail;
-mod claims;
 mod damage;
-mod events;
-mod jobs;
-mod operations;
-mod pauses;
-mod reads;
-mod reports;
-mod resume;
-mod schedule;
-mod settings;
-mod smoke;
+mod file;
+mod nodes;
+mod processes;
+
+windlass_conformance::suite!(
+    memory: crate::fixture::On::Memory,
+    sqlite: crate::fixture::On::Sqlite,
+    postgres: crate::fixture::On::Postgres,
+);

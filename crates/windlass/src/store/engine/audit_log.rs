@@ -38,6 +38,23 @@ pub struct RecordQuery {
     pub reach: Option<u64>,
 }
 
+impl RecordQuery {
+    /// Whether a record is one of those selected.
+    pub fn matches(&self, record: &Record) -> bool {
+        record.seq > self.after
+            && self.before.is_none_or(|before| record.seq < before)
+            && self.job.is_none_or(|job| record.job == Some(job))
+            && self.event.is_none_or(|event| record.event == event)
+            && self.actor.as_ref().is_none_or(|actor| record.actor_id == *actor)
+            && self.actor_type.as_ref().is_none_or(|kind| record.actor_type == *kind)
+            && self.tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant)
+            && (self.queue.is_none() || record.queue == self.queue)
+            && (self.job_type.is_none() || record.job_type == self.job_type)
+            && self.since.is_none_or(|since| record.at >= since)
+            && self.until.is_none_or(|until| record.at < until)
+    }
+}
+
 /// Reading the audit log.
 pub trait AuditLog {
     /// The audit records that match a query, in ascending order.

@@ -216,7 +216,7 @@ impl AuditLog for Tables {
         let skipped = usize::try_from(query.after).unwrap_or(usize::MAX);
         let is_before = |record: &&Record| query.before.is_none_or(|before| record.seq < before);
         let later = self.records.iter().skip(skipped).take_while(is_before);
-        Ok(later.filter(|record| is_wanted(record, query)).take(query.limit).cloned().collect())
+        Ok(later.filter(|record| query.matches(record)).take(query.limit).cloned().collect())
     }
 }
 
@@ -262,16 +262,4 @@ fn edges_of(edges: &BTreeSet<Edge>, seq: Seq) -> impl Iterator<Item = Edge> {
     let first = Edge { dependency: seq, dependent: Seq(i64::MIN), need: Need::After };
     let last = Edge { dependency: seq, dependent: Seq(i64::MAX), need: Need::AfterAny };
     edges.range(first..=last).copied()
-}
-
-fn is_wanted(record: &Record, query: &RecordQuery) -> bool {
-    query.job.is_none_or(|job| record.job == Some(job))
-        && query.event.is_none_or(|event| record.event == event)
-        && query.actor.as_ref().is_none_or(|actor| record.actor_id == *actor)
-        && query.actor_type.as_ref().is_none_or(|kind| record.actor_type == *kind)
-        && query.tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant)
-        && (query.queue.is_none() || record.queue == query.queue)
-        && (query.job_type.is_none() || record.job_type == query.job_type)
-        && query.since.is_none_or(|since| record.at >= since)
-        && query.until.is_none_or(|until| record.at < until)
 }

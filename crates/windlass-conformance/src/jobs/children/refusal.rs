@@ -1,0 +1,121 @@
+//! A spawning that is refused leaves nothing behind, and the parent running.
+
+use windlass::error::WorkError;
+use windlass::job::{GroupStrategy, JobId, JobState, NewJob};
+use windlass::limits;
+use windlass::store::caller::Role;
+use windlass::store::command::attempt_writes::LeaseRef;
+use windlass::store::command::children::NewGroup;
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::worker::NewWorker;
+
+use super::{child, family, group};
+use crate::fixture::{Fixture, caller, hand, new_job, secs, tenant};
+
+tests!(
+    jobs_children_refusal, jobs::children::refusal:
+    a_stale_hand_spawns_nothing,
+    a_threshold_is_between_one_and_the_number_of_children,
+    children_that_are_not_allowed_are_refused_together,
+    children_belong_to_their_parents_tenant,
+    a_worker_may_spawn_though_it_may_not_submit,
+);
+
+/// Model: counters-and-fences, child-groups
+async fn a_stale_hand_spawns_nothing(t: &Fixture) {
+    let family = family(t).await;
+    let old = hand(&family.parent);
+    t.advance(family.parent.job.policy.timeouts.lease);
+    t.tick().await;
+    t.advance(secs(5));
+    let current = hand(&t.claim_one(family.worker).await);
+    let before = t.picture(family.id()).await;
+    let nobody = JobId::from_bytes([7; 16]);
+    for (stale, expected) in [
+        (old, WorkError::Stale(family.id())),
+        (LeaseRef { worker: Some(family.children), ..current }, WorkError::Stale(family.id())),
+        (LeaseRef { job: nobody, ..current }, WorkError::NoSuchJob(nobody)),
+    ] {
+        let refused = t.store.spawn(&t.me, stale, group("all", GroupStrategy::CollectAll, 2)).await;
+        assert_eq!(refused.unwrap_err(), expected);
+    }
+    assert_eq!(t.picture(family.id()).await, before);
+    assert!(super::groups(t, family.id()).await.is_empty());
+}
+
+/// Model: child-groups
+async fn a_threshold_is_between_one_and_the_number_of_children(t: &Fixture) {
+    let family = family(t).await;
+    let before = t.picture(family.id()).await;
+    for (threshold, count) in [(0, 2), (3, 2), (1, 0)] {
+        let refused = t
+            .store
+            .spawn(&t.me, hand(&family.parent), group("all", GroupStrategy::Threshold(threshold), count))
+            .await;
+        let Err(WorkError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
+        assert_eq!(invalid.field, "strategy.threshold");
+    }
+    assert_eq!(t.picture(family.id()).await, before);
+    for name in [String::new(), "n".repeat(limits::STEP_NAME_CHARS_MAX + 1)] {
+        let refused =
+            t.store.spawn(&t.me, hand(&family.parent), group(&name, GroupStrategy::CollectAll, 1)).await;
+        assert!(
+            matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == "group"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(t.picture(family.id()).await, before);
+    family.spawn(t, GroupStrategy::Threshold(2), 2).await;
+}
+
+/// Model: child-groups, batches
+async fn children_that_are_not_allowed_are_refused_together(t: &Fixture) {
+    let family = family(t).await;
+    let before = t.picture(family.id()).await;
+    let bad = [
+        NewJob { idempotency_key: Some("once".into()), ..child() },
+        NewJob { delay: Some(secs(1)), run_at: Some(t.now()), ..child() },
+        NewJob { after: vec![windlass::job::Dependency::Job(JobId::from_bytes([7; 16]))], ..child() },
+        NewJob {
+            payload: windlass::job::Payload::json("1".repeat(limits::PAYLOAD_BYTES_DEFAULT + 1)),
+            ..child()
+        },
+    ];
+    for bad in bad {
+        let jobs = vec![child(), bad];
+        let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };
+        let refused = t.store.spawn(&t.me, hand(&family.parent), new).await;
+        assert!(matches!(refused, Err(WorkError::Invalid(_) | WorkError::Children(_))), "{refused:?}");
+    }
+    assert_eq!(t.picture(family.id()).await, before);
+}
+
+/// Model: tenant-isolation
+async fn children_belong_to_their_parents_tenant(t: &Fixture) {
+    let parent = NewJob { tenant: Some(tenant("blue")), ..new_job("parent") };
+    let (_, claimed) = t.running(parent).await;
+    let before = t.picture(claimed.job.id).await;
+    // Not even an admin's worker may spawn across tenants.
+    let jobs = vec![child(), NewJob { tenant: Some(tenant("red")), ..child() }];
+    let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };
+    let refused = t.store.spawn(&t.me, hand(&claimed), new).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(t.picture(claimed.job.id).await, before);
+    let jobs = vec![child(), NewJob { tenant: Some(tenant("blue")), ..child() }];
+    let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };
+    let spawned = t.store.spawn(&t.me, hand(&claimed), new).await.unwrap();
+    assert!(spawned.children.iter().all(|child| child.lane.tenant == tenant("blue")));
+}
+
+/// Model: roles
+async fn a_worker_may_spawn_though_it_may_not_submit(t: &Fixture) {
+    let worker = caller("robot", Role::Worker, "blue");
+    let registered = t.store.register(&worker, NewWorker::default()).await.unwrap().id;
+    let parent = t.submit(NewJob { tenant: Some(tenant("blue")), ..new_job("parent") }).await;
+    let claimed = t.claim_one(registered).await;
+    let refused = t.store.submit(&worker, vec![new_job("child")], SubmitOptions::default()).await;
+    assert!(refused.is_err());
+    let spawned =
+        t.store.spawn(&worker, hand(&claimed), group("all", GroupStrategy::CollectAll, 1)).await.unwrap();
+    assert_eq!((spawned.parent.id, spawned.parent.state), (parent.id, JobState::Waiting));
+}

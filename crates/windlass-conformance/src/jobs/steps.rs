@@ -1,0 +1,212 @@
+//! What an attempt saves on its way. At this level a step is the name that the worker gives it (Model: step-identity): the store keeps what
+//! it gets under that name, and counting the occurrences of one name is the business of the worker's context.
+
+pub mod signal;
+pub mod timer;
+
+use windlass::error::WorkError;
+use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
+use windlass::limits;
+use windlass::store::command::actions::{ActionRequest, Suspend};
+use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
+use windlass::store::command::claim::Claimed;
+use windlass::store::command::finish::Outcome;
+use windlass::store::command::redrive::Redrive;
+
+use crate::fixture::{Fixture, hand, new_job, secs};
+
+tests!(
+    jobs_steps, jobs::steps:
+    a_checkpoint_is_replaced_by_name_and_handed_over_at_the_next_claim,
+    checkpoints_survive_a_retry_a_release_and_a_lost_lease,
+    checkpoints_survive_a_suspension_and_cannot_be_written_during_it,
+    checkpoints_go_along_with_a_redrive_unless_it_starts_over,
+    a_stale_hand_writes_nothing,
+    notes_are_all_written_or_none,
+    names_and_values_are_taken_up_to_their_limits,
+    ten_thousand_checkpoints_are_kept_and_one_more_is_refused,
+    progress_and_log_lines_are_kept_and_progress_starts_over,
+);
+
+fn saved(claimed: &Claimed) -> Vec<(&str, &str)> {
+    let text = |found| std::str::from_utf8(found).unwrap();
+    claimed.checkpoints.iter().map(|found| (found.step.as_str(), text(&*found.value))).collect()
+}
+
+fn checkpoint(step: &str, value: impl Into<Vec<u8>>) -> AttemptWrite {
+    AttemptWrite::Checkpoint { step: step.to_owned(), value: value.into() }
+}
+
+/// Model: steps, step-identity, checkpoints
+async fn a_checkpoint_is_replaced_by_name_and_handed_over_at_the_next_claim(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("import")).await;
+    assert!(claimed.checkpoints.is_empty());
+    t.checkpoint(&claimed, "rows", "1").await;
+    t.checkpoint(&claimed, "fetch", r#"{"url": "x"}"#).await;
+    t.checkpoint(&claimed, "rows", "2").await;
+    let expected =
+        [("fetch", r#"{"url": "x"}"#), ("rows", "2")].map(|(step, value)| (step.into(), value.into()));
+    assert_eq!(t.checkpoints(claimed.job.id).await, expected);
+    t.fail(worker, &claimed, Failure::temporary("busy")).await;
+    t.advance(secs(2));
+    let again = t.claim_one(worker).await;
+    assert_eq!(saved(&again), [("fetch", r#"{"url": "x"}"#), ("rows", "2")]);
+    assert_eq!(again.job.details.checkpoints, 2);
+}
+
+/// Model: steps, checkpoints
+async fn checkpoints_survive_a_retry_a_release_and_a_lost_lease(t: &Fixture) {
+    let worker = t.steady_worker().await;
+    t.submit(new_job("import")).await;
+    let claimed = t.claim_one(worker).await;
+    t.checkpoint(&claimed, "one", "1").await;
+    t.fail(worker, &claimed, Failure::temporary("busy")).await;
+    t.advance(secs(2));
+    let claimed = t.claim_one(worker).await;
+    t.checkpoint(&claimed, "two", "2").await;
+    t.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Released).await;
+    let claimed = t.claim_one(worker).await;
+    t.checkpoint(&claimed, "three", "3").await;
+    t.advance(claimed.job.policy.timeouts.lease);
+    t.tick().await;
+    t.advance(secs(5));
+    let claimed = t.claim_one(worker).await;
+    assert_eq!(saved(&claimed), [("one", "1"), ("three", "3"), ("two", "2")]);
+    assert_eq!((claimed.job.attempt, claimed.job.crashes), (4, 1));
+}
+
+/// Model: checkpoints, suspend-modes
+async fn checkpoints_survive_a_suspension_and_cannot_be_written_during_it(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("import")).await;
+    t.checkpoint(&claimed, "one", "1").await;
+    let suspend = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
+    t.act(claimed.job.id, ActionRequest::Suspend(suspend)).await;
+    let before = t.picture(claimed.job.id).await;
+    let refused = t.store.note(&t.me, hand(&claimed), vec![checkpoint("two", "2")]).await;
+    assert_eq!(refused, Err(WorkError::Stale(claimed.job.id)));
+    assert_eq!(t.picture(claimed.job.id).await, before);
+    t.resume(claimed.job.id).await;
+    assert_eq!(saved(&t.claim_one(worker).await), [("one", "1")]);
+}
+
+/// Model: final-states, checkpoints
+async fn checkpoints_go_along_with_a_redrive_unless_it_starts_over(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("import")).await;
+    t.checkpoint(&claimed, "one", "1").await;
+    t.fail(worker, &claimed, Failure::permanent("gone", "never")).await;
+    let id = claimed.job.id;
+    t.store.redrive(&t.me, id, Redrive::default()).await.unwrap();
+    let again = t.claim_one(worker).await;
+    assert_eq!(saved(&again), [("one", "1")]);
+    t.checkpoint(&again, "two", "2").await;
+    let restarted =
+        t.store.redrive(&t.me, id, Redrive { reset_checkpoints: true, ..Redrive::default() }).await.unwrap();
+    assert_eq!(restarted.details.checkpoints, 0);
+    assert!(t.claim_one(worker).await.checkpoints.is_empty());
+    assert_eq!(t.checkpoints(id).await, [("one".to_owned(), "1".to_owned())], "the old job stays as it was");
+}
+
+/// Model: counters-and-fences
+async fn a_stale_hand_writes_nothing(t: &Fixture) {
+    let (worker, first) = t.running(new_job("import")).await;
+    let id = first.job.id;
+    t.fail(worker, &first, Failure::temporary("busy")).await;
+    t.advance(secs(2));
+    let second = t.claim_one(worker).await;
+    let other = t.worker().await;
+    let before = t.picture(id).await;
+    let current = hand(&second);
+    for stale in
+        [hand(&first), LeaseRef { worker: Some(other), ..current }, LeaseRef { worker: None, ..hand(&first) }]
+    {
+        for note in [checkpoint("one", "1"), AttemptWrite::Logs(vec!["hello".into()])] {
+            let refused = t.store.note(&t.me, stale, vec![note]).await;
+            assert_eq!(refused, Err(WorkError::Stale(id)), "{stale:?}");
+        }
+    }
+    let nobody = JobId::from_bytes([7; 16]);
+    let refused =
+        t.store.note(&t.me, LeaseRef { job: nobody, ..current }, vec![checkpoint("one", "1")]).await;
+    assert_eq!(refused, Err(WorkError::NoSuchJob(nobody)));
+    assert_eq!(t.picture(id).await, before);
+    // A worker that names only job and fence is the one that holds it.
+    t.store.note(&t.me, LeaseRef { worker: None, ..current }, vec![checkpoint("one", "1")]).await.unwrap();
+    t.complete(worker, &second).await;
+    let refused = t.store.note(&t.me, current, vec![checkpoint("one", "2")]).await;
+    assert_eq!(refused, Err(WorkError::Stale(id)));
+    assert_eq!(t.checkpoints(id).await, [("one".to_owned(), "1".to_owned())]);
+}
+
+/// Model: steps
+async fn notes_are_all_written_or_none(t: &Fixture) {
+    let (_, claimed) = t.running(new_job("import")).await;
+    let before = t.picture(claimed.job.id).await;
+    let progress = |percent| AttemptWrite::Progress(Progress { percent, message: None });
+    for bad in [checkpoint("", "1"), progress(100.5), progress(f64::NAN)] {
+        let notes = vec![checkpoint("one", "1"), progress(50.0), bad];
+        let refused = t.store.note(&t.me, hand(&claimed), notes).await;
+        assert!(matches!(refused, Err(WorkError::Invalid(_))), "{refused:?}");
+    }
+    assert_eq!(t.picture(claimed.job.id).await, before);
+    let notes = vec![checkpoint("one", "1"), checkpoint("one", "2"), progress(50.0)];
+    t.store.note(&t.me, hand(&claimed), notes).await.unwrap();
+    assert_eq!(t.checkpoints(claimed.job.id).await, [("one".to_owned(), "2".to_owned())]);
+}
+
+/// Model: steps
+async fn names_and_values_are_taken_up_to_their_limits(t: &Fixture) {
+    let (_, claimed) = t.running(new_job("import")).await;
+    let longest = "é".repeat(limits::STEP_NAME_CHARS_MAX);
+    let largest = vec![b'1'; limits::PAYLOAD_BYTES_DEFAULT];
+    t.store.note(&t.me, hand(&claimed), vec![checkpoint(&longest, largest.clone())]).await.unwrap();
+    let before = t.picture(claimed.job.id).await;
+    let too_long = checkpoint(&format!("{longest}x"), "1");
+    let too_large = checkpoint("two", [largest, vec![b'1']].concat());
+    let with_nul = checkpoint("a\0b", "1");
+    for (field, note) in [("step", too_long), ("value", too_large), ("step", with_nul)] {
+        let refused = t.store.note(&t.me, hand(&claimed), vec![note]).await;
+        assert!(
+            matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == field),
+            "{refused:?}"
+        );
+    }
+    assert!(t.picture(claimed.job.id).await == before);
+}
+
+/// Model: steps
+async fn ten_thousand_checkpoints_are_kept_and_one_more_is_refused(t: &Fixture) {
+    let (_, claimed) = t.running(new_job("import")).await;
+    let many = limits::CHECKPOINTS_MAX;
+    let notes = |count: usize| (0..count).map(|n| checkpoint(&format!("step {n}"), "1")).collect::<Vec<_>>();
+    let is_refused = |answer: Result<(), WorkError>| {
+        assert!(matches!(&answer, Err(WorkError::Invalid(invalid)) if invalid.field == "step"), "{answer:?}");
+    };
+    is_refused(t.store.note(&t.me, hand(&claimed), notes(many + 1)).await);
+    assert!(t.checkpoints(claimed.job.id).await.is_empty());
+    t.store.note(&t.me, hand(&claimed), notes(many)).await.unwrap();
+    is_refused(t.store.note(&t.me, hand(&claimed), vec![checkpoint("another", "1")]).await);
+    // One that is there already may still be replaced.
+    t.store.note(&t.me, hand(&claimed), vec![checkpoint("step 0", "2")]).await.unwrap();
+    let job = t.get(claimed.job.id).await.job;
+    assert_eq!((job.details.checkpoints, job.state), (many as u64, JobState::Running));
+    assert_eq!(t.checkpoints(job.id).await.len(), many);
+}
+
+/// Model: result-cost-and-progress
+async fn progress_and_log_lines_are_kept_and_progress_starts_over(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("import")).await;
+    let id = claimed.job.id;
+    let half = Progress { percent: 50.0, message: Some("half".into()) };
+    let lines = vec!["first".to_owned(), "é".repeat(limits::LOG_LINE_BYTES_MAX)];
+    let notes = vec![AttemptWrite::Progress(half.clone()), AttemptWrite::Logs(lines)];
+    t.store.note(&t.me, hand(&claimed), notes).await.unwrap();
+    assert_eq!(t.get(id).await.job.details.progress, Some(half));
+    let logs = t.store.logs(&t.me, id, 0).await.unwrap().unwrap();
+    assert_eq!((logs[0].0, logs[0].1.text.as_str(), logs[0].1.attempt), (1, "first", 1));
+    assert_eq!(logs[1].1.text, "é".repeat(limits::LOG_LINE_BYTES_MAX / 2));
+    assert_eq!(t.store.logs(&t.me, id, 1).await.unwrap().unwrap(), logs[1..]);
+    t.fail(worker, &claimed, Failure::temporary("busy")).await;
+    t.advance(secs(2));
+    assert_eq!(t.claim_one(worker).await.job.details.progress, None);
+    assert_eq!(t.store.logs(&t.me, id, 0).await.unwrap().unwrap().len(), 2);
+}

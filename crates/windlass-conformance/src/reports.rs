@@ -1,0 +1,77 @@
+//! Verbs that answer with the job as their own commit left it.
+
+use std::time::Duration;
+
+use windlass::job::{Dependency, JobMetadata, JobState, NewJob};
+use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
+use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::precondition::{ActOptions, IfMatch};
+use windlass::store::command::redrive::Redrive;
+use windlass::store::command::submit::SubmitOptions;
+
+use crate::fixture::{Fixture, new_job};
+
+tests!(
+    reports, reports:
+    a_submission_shows_its_jobs_as_they_were_submitted,
+    an_action_shows_the_job_as_it_left_it,
+    a_claim_of_somebody_who_is_gone_stops_waiting,
+);
+
+async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
+    let labels = JobMetadata { correlation_id: Some("c".into()), ..JobMetadata::default() };
+    let first = NewJob { name: Some("first".into()), labels, ..new_job("email.send") };
+    let second = NewJob { after: vec![Dependency::Named("first".into())], ..new_job("email.send") };
+    let keyed = NewJob { idempotency_key: Some("k".into()), ..new_job("email.send") };
+    let jobs = vec![first, second, keyed.clone(), keyed];
+    let shown = t.store.submit_shown(&t.me, jobs, SubmitOptions::default()).await.unwrap();
+    assert_eq!(shown.iter().map(|job| job.is_duplicate).collect::<Vec<_>>(), [false, false, false, true]);
+    assert_eq!(shown[2].snapshot, shown[3].snapshot);
+    assert_eq!(shown[1].snapshot.spec.after, [shown[0].snapshot.job.id]);
+    assert_eq!(shown[1].snapshot.why.as_ref().unwrap().code, "dependencies_unmet");
+    for job in &shown {
+        let looked = t.store.get(&t.me, job.snapshot.job.id).await.unwrap().unwrap();
+        assert_eq!(looked.spec, job.snapshot.spec);
+        assert_eq!(looked.why, job.snapshot.why);
+    }
+    assert_eq!(t.store.submit_shown(&t.me, Vec::new(), SubmitOptions::default()).await.unwrap(), []);
+}
+
+fn strict() -> ActOptions {
+    ActOptions { strict: true, ..ActOptions::default() }
+}
+
+/// Model: repeated-actions, writable-fields, final-states
+async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
+    let id = t.submit(new_job("email.send")).await.id;
+    let suspend = || ActionRequest::Suspend(Suspend::default());
+    let done = t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap();
+    assert!(done.is_changed);
+    assert_eq!(
+        (done.snapshot.job.state, done.snapshot.why.unwrap().code),
+        (JobState::Suspended, "suspended")
+    );
+    assert!(!t.store.act_shown(&t.me, id, suspend(), ActOptions::default()).await.unwrap().is_changed);
+    t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap_err();
+    let patch = Patch { correlation_id: Some(Some("new".into())), ..Patch::default() };
+    let patched =
+        t.store.act_shown(&t.me, id, ActionRequest::Patch(patch), ActOptions::default()).await.unwrap();
+    assert_eq!(patched.snapshot.spec.labels.correlation_id.as_deref(), Some("new"));
+    t.cancel(id).await;
+    let again = t.store.redrive_shown(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();
+    assert_eq!((again.job.details.retry_of, again.job.state), (Some(id), JobState::Scheduled));
+    assert_eq!(again.spec.labels.correlation_id.as_deref(), Some("new"));
+}
+
+async fn a_claim_of_somebody_who_is_gone_stops_waiting(t: &Fixture) {
+    let worker = t.worker().await;
+    let request = ClaimRequest::new(worker, 1);
+    let gone = std::future::ready(());
+    let answer = t.store.claim_until(&t.me, &request, Duration::from_secs(60), gone).await.unwrap();
+    assert_eq!(answer.jobs, []);
+    let id = t.submit(new_job("email.send")).await.id;
+    // A job that is there is handed over all the same: the caller gives it back.
+    let gone = std::future::ready(());
+    let answer = t.store.claim_until(&t.me, &request, Duration::from_secs(60), gone).await.unwrap();
+    assert_eq!(answer.jobs[0].job.id, id);
+}

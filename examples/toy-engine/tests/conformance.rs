@@ -1,0 +1,14 @@
+//! The whole conformance suite on the toy engine.
+
+use std::convert::Infallible;
+
+use windlass::Store;
+use windlass::store::environment::Environment;
+use windlass_toy_engine::ToyEngine;
+
+fn open(env: Environment) -> Store {
+    let Ok(store) = Store::with_engine(env, |env| Ok::<_, Infallible>(ToyEngine::new(env)));
+    store
+}
+
+windlass_conformance::suite!(toy: crate::open);
