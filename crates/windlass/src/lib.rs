@@ -70,7 +70,7 @@
 //! The [`Store`] is the lower layer, the only entry point to durable state: every operation of the job model as a
 //! method, for programs that need more than typed jobs. [`job`] holds the rules as pure functions
 //! ([`job::transition()`] decides every change of state); [`store::engine`] is the contract that a database must
-//! implement.
+//! implement, and [`Store::with_engine`] opens a store on one of your own.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

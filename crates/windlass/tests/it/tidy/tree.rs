@@ -51,9 +51,11 @@ impl SourceFile {
             || self.text.starts_with("#!/")
     }
 
-    /// Whether it is compiled only for tests.
+    /// Whether it is compiled only for tests. The conformance suite is tests in the form of a library.
     pub(super) fn is_test(&self) -> bool {
-        self.path.contains("/tests/") || self.name() == "tests.rs"
+        self.path.contains("/tests/")
+            || self.name() == "tests.rs"
+            || self.path.starts_with("crates/windlass-conformance/src/")
     }
 
     /// Whether it is part of what ships, rather than a test, a benchmark or an example.
@@ -93,6 +95,7 @@ fn a_path_says_what_a_file_is_for() {
     assert!(of("crates/windlass/tests/it/main.rs").is_test());
     assert!(of("crates/windlass-core/src/job/retry/tests.rs").is_test());
     assert!(of("crates/windlass-core/src/job/tests/graph.rs").is_test());
+    assert!(of("crates/windlass-conformance/src/claims/claim.rs").is_test());
     assert!(!of("crates/windlass/src/testing.rs").is_test());
     assert!(!of("crates/windlass/benches/claim.rs").is_shipped());
     assert!(of("crates/windlass/src/clock.rs").is_shipped());
