@@ -60,6 +60,7 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `macros` | yes | `#[derive(Job)]` |
 //! | `sqlite` | yes | `sqlite:PATH`, with SQLite compiled in; `Client::submit_in_tx` |
 //! | `postgres` | | `postgres://…`, for many machines; `Submit::in_postgres_tx` |
 //! | `remote` | | `http://…` and `https://…`, a store served by a Windlass server |
@@ -101,6 +102,10 @@ pub use job::{Failure, GroupStrategy, JobId, JobState, Priority, RetryPolicy};
 pub use store::Store;
 pub use store::documents::config::PauseMode;
 pub use worker::{Worker, WorkerControl};
+
+/// Implements [`Job`] for a type of work.
+#[cfg(feature = "macros")]
+pub use windlass_macros::Job;
 
 /// The SQLite library this crate is built with, for your own transactions on the same file.
 #[cfg(feature = "sqlite")]
