@@ -10,7 +10,8 @@ use crate::duration;
 
 /// Characters in a type or queue name; `windlass` has the same limit.
 const NAME_CHARS_MAX: usize = 255;
-const PRIORITIES: [(&str, u8); 5] = [("critical", 100), ("high", 80), ("normal", 50), ("low", 10), ("bulk", 0)];
+const PRIORITIES: [(&str, u8); 5] =
+    [("critical", 100), ("high", 80), ("normal", 50), ("low", 10), ("bulk", 0)];
 const PRESETS: [&str; 3] = ["standard", "fixed", "backoff"];
 
 /// The options of a job, as expressions.
@@ -41,7 +42,10 @@ impl Options {
                     "priority" => once(&option, &mut priority, priority_of(&option.value()?.parse()?)?),
                     "retry" => once(&option, &mut retry, retry_of(&option.value()?.parse()?)?),
                     "timeout" => once(&option, &mut timeout, timeout_of(&option.value()?.parse()?)?),
-                    _ => Err(option.error("unknown option: use type, output, queue, priority, retry or timeout")),
+                    _ => {
+                        Err(option
+                            .error("unknown option: use type, output, queue, priority, retry or timeout"))
+                    }
                 }
             })?;
         }
@@ -86,7 +90,8 @@ fn literal(expression: &Expr) -> Option<&Lit> {
 }
 
 fn priority_of(expression: &Expr) -> syn::Result<TokenStream> {
-    let refused = || syn::Error::new(expression.span(), "is 0 to 100, or critical, high, normal, low or bulk");
+    let refused =
+        || syn::Error::new(expression.span(), "is 0 to 100, or critical, high, normal, low or bulk");
     let value: u8 = match literal(expression) {
         Some(Lit::Int(number)) => number.base10_parse().map_err(|_| refused())?,
         Some(Lit::Str(word)) => {

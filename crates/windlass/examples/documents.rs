@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::client::JobDefaults;
 use windlass::context::ChildError;
 use windlass::{Client, Cx, Failure, GroupStrategy, Job, RetryPolicy, Worker};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "document", output = Merged)]
 struct Document {
     name: String,
     pages: u32,
@@ -23,26 +23,13 @@ struct Merged {
     missing: Vec<u32>,
 }
 
-impl Job for Document {
-    const TYPE: &'static str = "document";
-    type Output = Merged;
-}
-
-#[derive(Serialize, Deserialize)]
+/// Three retries with a fixed delay: use `retry = "fixed"` in production, a second apart.
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "document.page", output = u32, queue = "pages")]
+#[job(retry = RetryPolicy { initial_delay: Duration::from_millis(50), ..RetryPolicy::fixed() })]
 struct Page {
     document: String,
     number: u32,
-}
-
-impl Job for Page {
-    const TYPE: &'static str = "document.page";
-    type Output = u32;
-
-    /// Three retries with a fixed delay: use a second in production.
-    fn defaults() -> JobDefaults {
-        let retry = RetryPolicy { initial_delay: Duration::from_millis(50), ..RetryPolicy::fixed() };
-        JobDefaults { queue: Some("pages"), retry: Some(retry), ..JobDefaults::default() }
-    }
 }
 
 /// Split, fan out, merge. The job holds no slot while the pages are processed; it runs again when the last one has

@@ -8,25 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::client::JobDefaults;
 use windlass::store::documents::config::TypeSettings;
 use windlass::{Client, Cx, Failure, Job, RetryPolicy, State, Worker};
 
-#[derive(Serialize, Deserialize)]
+/// In production use `retry = "backoff"`: after 10, 20 and 40 seconds.
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "EMAIL_SEND", output = String, queue = "mail")]
+#[job(retry = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::backoff() })]
 struct SendEmail {
     to: String,
     subject: String,
-}
-
-impl Job for SendEmail {
-    const TYPE: &'static str = "EMAIL_SEND";
-    type Output = String;
-
-    /// In production use `RetryPolicy::backoff()`: after 10, 20 and 40 seconds.
-    fn defaults() -> JobDefaults {
-        let retry = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::backoff() };
-        JobDefaults { queue: Some("mail"), retry: Some(retry), ..JobDefaults::default() }
-    }
 }
 
 /// A provider that, like the real ones, sends once per idempotency key, and whose response is sometimes lost.

@@ -7,14 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::{Client, Job, State, Worker};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "greet", output = String)]
 struct Greet {
     name: String,
-}
-
-impl Job for Greet {
-    const TYPE: &'static str = "greet";
-    type Output = String;
 }
 
 /// A handler is an async function that takes its job and extractors.

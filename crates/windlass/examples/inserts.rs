@@ -9,14 +9,10 @@ use serde::{Deserialize, Serialize};
 use windlass::{BatchOptions, Client, Cx, Failure, Handle, Job, RetryPolicy, State, Worker};
 
 /// A row to be written.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "insert", output = String)]
 struct Insert {
     row: u32,
-}
-
-impl Job for Insert {
-    const TYPE: &'static str = "insert";
-    type Output = String;
 }
 
 /// The sizes of the calls so far.

@@ -10,16 +10,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use windlass::{Client, Cx, Job, State, Worker};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "order", output = String)]
 struct Order {
     number: u32,
     /// How long to wait for the warehouse.
     patience: Duration,
-}
-
-impl Job for Order {
-    const TYPE: &'static str = "order";
-    type Output = String;
 }
 
 /// The name of the worker, to show that no step runs twice; and a channel that reports charges to `main`.

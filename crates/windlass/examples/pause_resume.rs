@@ -10,14 +10,10 @@ use tokio::sync::mpsc;
 use windlass::error::ActError;
 use windlass::{Client, Cx, Handle, Job, JobId, Pause, PauseMode, State, Suspend, Worker};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "import", output = u32)]
 struct Import {
     parts: u32,
-}
-
-impl Job for Import {
-    const TYPE: &'static str = "import";
-    type Output = u32;
 }
 
 /// Reports finished parts to `main`.

@@ -9,14 +9,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::{Client, Cx, Job, Worker};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "resize", output = String)]
 struct Resize {
     picture: String,
-}
-
-impl Job for Resize {
-    const TYPE: &'static str = "resize";
-    type Output = String;
 }
 
 /// The server saves the steps, so any machine can continue the job.

@@ -7,14 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::{Client, Cx, Failure, Handle, Job, RetryPolicy, Snooze, Worker};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "charge", output = String)]
 struct Charge {
     card: String,
-}
-
-impl Job for Charge {
-    const TYPE: &'static str = "charge";
-    type Output = String;
 }
 
 async fn charge(job: Charge, cx: Cx) -> anyhow::Result<String> {

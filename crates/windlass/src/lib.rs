@@ -7,13 +7,9 @@
 //! use serde::{Deserialize, Serialize};
 //! use windlass::{Client, Cx, Failure, Job, State, Worker};
 //!
-//! #[derive(Serialize, Deserialize)]
+//! #[derive(Serialize, Deserialize, Job)]
+//! #[job(type = "order", output = String)]
 //! struct Order { cents: u32 }
-//!
-//! impl Job for Order {
-//!     const TYPE: &'static str = "order"; // stored with every job
-//!     type Output = String;               // what its handler returns
-//! }
 //!
 //! // A handler: the job first, then its extractors. Errors are retried unless they are permanent.
 //! async fn order(order: Order, cx: Cx, State(shop): State<&'static str>) -> anyhow::Result<String> {

@@ -14,13 +14,9 @@ use windlass::{Job, Worker};
 
 use super::layer::{Kind, Span, SpanLayer};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(type = "mail", output = String)]
 struct Mail(u64);
-
-impl Job for Mail {
-    const TYPE: &'static str = "mail";
-    type Output = String;
-}
 
 /// The trace of the job with this number, and the span that submitted it.
 fn traceparent(number: u64) -> String {
