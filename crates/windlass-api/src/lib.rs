@@ -17,6 +17,7 @@ pub mod filter;
 pub mod job;
 pub mod job_details;
 pub mod json;
+pub mod key;
 pub mod outcome;
 pub mod payload;
 pub mod priority;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
+use windlass_core::caller::Role;
 use windlass_core::job::{JobId, JobState, JobType, QueueName, ScheduleName, Tenant, Version, WorkerId};
 use windlass_core::key::KeyId;
 
@@ -112,5 +113,15 @@ impl FromText for Version {
 
     fn schema() -> Schema {
         json_schema!({"type": "string"})
+    }
+}
+
+impl FromText for Role {
+    fn from_text(text: &str) -> Result<Role, String> {
+        text.parse().map_err(|problem: windlass_core::error::FieldProblem| problem.to_string())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string", "enum": Role::ALL.map(Role::as_str)})
     }
 }

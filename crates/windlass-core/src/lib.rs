@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod callback;
+pub mod caller;
 pub mod clock;
 pub mod entropy;
 pub mod error;

@@ -3,7 +3,6 @@
 
 pub mod api;
 pub mod asker;
-pub mod caller;
 pub mod claim_order;
 pub mod command;
 pub mod documents;
@@ -25,6 +24,8 @@ pub mod verify;
 pub mod wire;
 
 use std::path::Path;
+pub use windlass_core::caller;
+
 use std::sync::Arc;
 use std::time::Duration;
 

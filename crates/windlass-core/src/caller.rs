@@ -63,6 +63,12 @@ impl Role {
     }
 }
 
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl FromStr for Role {
     type Err = FieldProblem;
 
@@ -243,7 +249,8 @@ impl Caller {
         self.reads_payload(KeyBinding::default())
     }
 
-    pub(crate) fn denied(&self, permission: Permission) -> Forbidden {
+    /// The refusal of an action that needs this permission.
+    pub fn denied(&self, permission: Permission) -> Forbidden {
         Forbidden { actor: self.id.clone(), role: self.role.as_str(), action: permission.as_str() }
     }
 }
