@@ -18,19 +18,24 @@ pub mod job;
 pub mod job_details;
 pub mod json;
 pub mod key;
+pub mod known;
 pub mod outcome;
+pub mod pause;
 pub mod payload;
 pub mod priority;
 pub mod push;
+pub mod queue;
 pub mod record;
 pub mod retention;
 pub mod retry;
 pub mod schedule;
 pub mod settings;
+pub mod stats;
 pub mod submission;
 pub mod tags;
 pub mod text;
 pub mod time;
+pub mod worker;
 
 use windlass_core::error::{FieldProblem, Invalid};
 

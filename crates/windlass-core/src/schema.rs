@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use crate::audit::AuditLevel;
 use crate::job::{Category, JitterMode, Strategy};
 use crate::schedule::{CatchUp, Overlap};
-use crate::settings::{BudgetPeriod, FairBy};
+use crate::settings::{BudgetPeriod, FairBy, PauseMode};
 
 macro_rules! schema_of_words {
     ($($type:ident, $name:literal, $description:literal, $words:expr;)*) => {$(
@@ -28,6 +28,7 @@ schema_of_words! {
     Strategy, "BackoffInput", "How delays grow.", ["constant", "linear", "exponential", "custom"];
     CatchUp, "MissedWord", "What happens to missed runs.", ["skip", "once", "all"];
     Overlap, "OverlapWord", "What happens if the previous run is not finished.", ["allow", "skip", "cancel"];
+    PauseMode, "PauseWord", "What happens to running jobs.", ["graceful", "aggressive"];
     FairBy, "FairWord", "Between what a queue is shared fairly.", ["tenant"];
     AuditLevel, "AuditWord", "Which audit records are kept.", ["all", "outcomes", "operators"];
     BudgetPeriod, "PeriodWord", "The budget period.", ["day", "month"];

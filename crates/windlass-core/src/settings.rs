@@ -412,3 +412,24 @@ fn check_interval(field: &str, interval: Duration) -> Result<(), Invalid> {
     let (value, min) = (format!("{interval:?}"), "1ms".into());
     Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
 }
+
+/// How a pause treats running jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseMode {
+    /// They may finish.
+    #[default]
+    Graceful,
+    /// They are stopped now.
+    Aggressive,
+}
+
+impl PauseMode {
+    /// The text form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PauseMode::Graceful => "graceful",
+            PauseMode::Aggressive => "aggressive",
+        }
+    }
+}

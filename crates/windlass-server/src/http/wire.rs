@@ -1,15 +1,12 @@
 //! The types of the HTTP API, and their conversion to and from the library's types. The library may change; the API must
 //! stay compatible.
 
-pub(crate) mod known;
 pub(crate) mod page;
-pub(crate) mod pause;
-pub(crate) mod stats;
 
 pub(crate) use windlass_api::json::Json;
 pub(crate) use windlass_api::{
     claim, expires, filter, job, job_details, outcome, payload, priority, record, retention, schedule,
-    settings, submission, tags, text, time,
+    submission, tags, text, time,
 };
 
 use windlass::job::{NewJob, Traceparent};
@@ -26,4 +23,30 @@ pub(crate) fn into_jobs(
         job.into_job(trace).map_err(place)
     };
     jobs.into_iter().enumerate().map(placed).collect()
+}
+
+use windlass::store::caller::Caller;
+use windlass::store::query::known::{KnownNames, Named};
+use windlass_api::known::Known;
+
+use crate::http::app::App;
+
+/// Whether a name is known, and similar names.
+pub(crate) async fn known(app: &App, caller: &Caller, named: Named) -> Result<Known, ApiError> {
+    let KnownNames { is_known, similar } = app.store().known(caller, named).await?;
+    Ok(Known { known: is_known, similar })
+}
+
+/// The error of a strict request if the object is already paused.
+pub(crate) fn already_paused(what: impl std::fmt::Display) -> ApiError {
+    ApiError::conflict("already_paused", format!("{what} is already paused"))
+        .with("state", "paused")
+        .with("action", "pause")
+}
+
+/// The error of a strict request if the object is not paused.
+pub(crate) fn not_paused(what: impl std::fmt::Display) -> ApiError {
+    ApiError::conflict("not_paused", format!("{what} is not paused"))
+        .with("state", "active")
+        .with("action", "resume")
 }

@@ -6,8 +6,10 @@ pub mod filter;
 pub mod job;
 pub mod job_details;
 pub mod key;
+pub mod operations;
 pub mod outcome;
 pub mod schedule;
+pub mod stats;
 
 use crate::error::{FieldProblem, Invalid};
 

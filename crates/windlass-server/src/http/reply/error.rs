@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::http::wire::pause::{already_paused, not_paused};
+use crate::http::wire::{already_paused, not_paused};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};

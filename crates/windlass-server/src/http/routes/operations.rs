@@ -1,14 +1,16 @@
 //! Operators' routes: workers, the global pause, statistics.
 
 use axum::extract::State;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use windlass::clock::Timestamp;
-use windlass::job::{JobType, QueueName, Tenant, WorkerId};
+use windlass::job::{JobType, Tenant, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::command::pause::{Pause, Target};
-use windlass::store::documents::config::{Config, PauseRecord, Scope, Worker};
+use windlass::store::documents::config::Worker;
 use windlass::store::query::known::Named;
+use windlass::store::wire::operations::{gate as encode_gate, pause_request, worker as encode_worker};
+use windlass_api::known::Known;
+use windlass_api::pause::{ActedGate, Gate, OfflineBody, OnlineBody, PauseBody};
+use windlass_api::stats::Stats;
+use windlass_api::worker::{ActedWorker, Workers};
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
@@ -19,78 +21,17 @@ use crate::http::request::path::WorkerPath;
 use crate::http::request::query::Query;
 use crate::http::routes::jobs::StrictQuery;
 use crate::http::routes::jobs::actions::ReasonBody;
-use crate::http::wire::expires::Expiry;
-use crate::http::wire::known::KnownView;
 use crate::http::wire::page::PageQuery;
-use crate::http::wire::pause::{PauseBody, PauseView, already_paused, not_paused};
-use crate::http::wire::stats::StatsView;
 use crate::http::wire::text::Text;
-use crate::http::wire::time::Moment;
+use crate::http::wire::{self, already_paused, not_paused};
 use crate::limits;
 
 /// `GET /stats`
 pub(crate) async fn stats(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
-) -> Result<JsonOk<StatsView>, ApiError> {
-    Ok(JsonOk(StatsView::from(&app.store().stats(&caller).await?)))
-}
-
-/// A registered worker.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Worker")]
-pub(crate) struct WorkerView {
-    id: Text<WorkerId>,
-    name: String,
-    /// The tenant whose jobs it takes; null for all tenants.
-    tenant: Option<Text<Tenant>>,
-    queues: Vec<Text<QueueName>>,
-    types: Vec<Text<JobType>>,
-    concurrency: u32,
-    version: Option<String>,
-    heartbeats: bool,
-    registered_at: Moment,
-    seen_at: Moment,
-    /// Whether its heartbeats arrive.
-    alive: bool,
-    /// Its pause; null if it is not paused.
-    paused: Option<PauseView>,
-}
-
-impl WorkerView {
-    fn of(worker: &Worker, config: &Config, now: Timestamp) -> WorkerView {
-        WorkerView {
-            id: Text(worker.id),
-            name: worker.name.clone(),
-            tenant: worker.tenant.clone().map(Text),
-            queues: worker.queues.iter().cloned().map(Text).collect(),
-            types: worker.types.iter().cloned().map(Text).collect(),
-            concurrency: worker.concurrency,
-            version: worker.version.clone(),
-            heartbeats: worker.heartbeats,
-            registered_at: worker.registered_at.into(),
-            seen_at: worker.seen_at.into(),
-            alive: !worker.is_lost && !worker.is_silent(now),
-            paused: config.hold_on_worker(worker.id, now).map(PauseView::from),
-        }
-    }
-}
-
-/// Registered workers.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Workers {
-    workers: Vec<WorkerView>,
-    /// Cursor of the next page; null on the last page.
-    next_cursor: Option<String>,
-}
-
-/// A worker after an action.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ActedWorker {
-    #[serde(flatten)]
-    worker: WorkerView,
-    /// Whether the action changed anything.
-    changed: bool,
+) -> Result<JsonOk<Stats>, ApiError> {
+    Ok(JsonOk(Stats::from(&app.store().stats(&caller).await?)))
 }
 
 /// `GET /workers`
@@ -107,7 +48,7 @@ pub(crate) async fn workers(
     };
     let (workers, next_cursor) =
         query.within(config.workers.values(), id, names, limits::WORKERS_PAGE_BYTES_MAX)?;
-    let workers = workers.into_iter().map(|worker| WorkerView::of(worker, &config, now)).collect();
+    let workers = workers.into_iter().map(|worker| encode_worker(worker, &config, now)).collect();
     Ok(JsonOk(Workers { workers, next_cursor }))
 }
 
@@ -119,7 +60,7 @@ async fn acted_worker(
 ) -> Result<ActedWorker, ApiError> {
     let (config, now) = (app.store().config(caller).await?, app.now());
     let worker = config.workers.get(&id).ok_or_else(|| ApiError::not_found(format!("no worker {id}")))?;
-    Ok(ActedWorker { worker: WorkerView::of(worker, &config, now), changed })
+    Ok(ActedWorker { worker: encode_worker(worker, &config, now), changed })
 }
 
 /// `POST /workers/{id}/pause`
@@ -130,7 +71,7 @@ pub(crate) async fn pause_worker(
     Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
 ) -> Result<JsonOk<ActedWorker>, ApiError> {
-    let changed = app.store().pause(&caller, Target::Worker(id), body.into_pause(app.now())?).await?;
+    let changed = app.store().pause(&caller, Target::Worker(id), pause_request(body, app.now())?).await?;
     if query.strict && !changed {
         return Err(already_paused(format_args!("worker {id}")));
     }
@@ -152,117 +93,26 @@ pub(crate) async fn resume_worker(
     acted_worker(&app, &caller, id, changed).await.map(JsonOk)
 }
 
-/// Whether jobs are processed.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Gate")]
-pub(crate) struct GateView {
-    online: bool,
-    reason: Option<String>,
-    by: Option<String>,
-    since: Option<Moment>,
-    /// When processing resumes automatically.
-    expires_at: Option<Moment>,
-    /// Tenants and types whose processing is paused.
-    scopes: Vec<GateScope>,
-}
-
-/// A tenant or type whose processing is paused.
-#[derive(Debug, Serialize, JsonSchema)]
-struct GateScope {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tenant: Option<Text<Tenant>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    r#type: Option<Text<JobType>>,
-    reason: Option<String>,
-    by: String,
-    since: Moment,
-    expires_at: Option<Moment>,
-}
-
-impl GateScope {
-    fn of(hold: &PauseRecord) -> Option<GateScope> {
-        let (tenant, job_type) = match &hold.scope {
-            Scope::Tenant(tenant) => (Some(tenant.clone()), None),
-            Scope::Type { job_type, tenant } => (tenant.clone(), Some(job_type.clone())),
-            Scope::Gate | Scope::Queue { .. } | Scope::Worker(_) => return None,
-        };
-        Some(GateScope {
-            tenant: tenant.map(Text),
-            r#type: job_type.map(Text),
-            reason: hold.reason.clone(),
-            by: hold.by.clone(),
-            since: hold.since.into(),
-            expires_at: hold.expires_at.map(Moment),
-        })
-    }
-}
-
-async fn gate_view(app: &App, caller: &Caller) -> Result<GateView, ApiError> {
-    let (config, now) = (app.store().config(caller).await?, app.now());
-    let whole = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
-    let active = config.holds.values().filter(|hold| hold.is_active(now));
-    Ok(GateView {
-        online: whole.is_none(),
-        reason: whole.and_then(|hold| hold.reason.clone()),
-        by: whole.map(|hold| hold.by.clone()),
-        since: whole.map(|hold| hold.since.into()),
-        expires_at: whole.and_then(|hold| hold.expires_at).map(Moment),
-        scopes: active.filter_map(GateScope::of).collect(),
-    })
+async fn gate_view(app: &App, caller: &Caller) -> Result<Gate, ApiError> {
+    Ok(encode_gate(&app.store().config(caller).await?, app.now()))
 }
 
 /// `GET /gate`
 pub(crate) async fn gate(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
-) -> Result<JsonOk<GateView>, ApiError> {
+) -> Result<JsonOk<Gate>, ApiError> {
     gate_view(&app, &caller).await.map(JsonOk)
 }
 
-/// What to pause.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct OfflineBody {
-    reason: Option<String>,
-    /// Only this tenant.
-    tenant: Option<Text<Tenant>>,
-    /// Only this type.
-    r#type: Option<Text<JobType>>,
-    /// When processing resumes automatically: a duration or a time.
-    expires: Option<Expiry>,
-}
-
-/// What to resume.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct OnlineBody {
-    reason: Option<String>,
-    /// Only this tenant.
-    tenant: Option<Text<Tenant>>,
-    /// Only this type.
-    r#type: Option<Text<JobType>>,
-}
-
-/// The processing state after an action.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ActedGate {
-    #[serde(flatten)]
-    gate: GateView,
-    /// Whether the action changed anything.
-    changed: bool,
-    /// For a tenant or type: whether the name is known.
-    #[serde(flatten)]
-    known: Option<KnownView>,
-}
-
-async fn known(app: &App, caller: &Caller, target: &Target) -> Result<Option<KnownView>, ApiError> {
+async fn known(app: &App, caller: &Caller, target: &Target) -> Result<Option<Known>, ApiError> {
     let named = match target {
         Target::Tenant(tenant) => Named::Tenant(tenant.clone()),
         Target::Type(job_type) => Named::Type(job_type.clone()),
         Target::Queue(queue) => Named::Queue(queue.clone()),
         Target::Gate | Target::Worker(_) => return Ok(None),
     };
-    KnownView::of(app, caller, named).await.map(Some)
+    wire::known(app, caller, named).await.map(Some)
 }
 
 fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Result<Target, ApiError> {

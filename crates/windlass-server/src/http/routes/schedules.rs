@@ -21,9 +21,9 @@ use crate::http::routes::jobs::actions::{EmptyBody, ReasonBody};
 use crate::http::wire::expires::Expiry;
 use crate::http::wire::job::Job;
 use crate::http::wire::page::PageQuery;
-use crate::http::wire::pause::{already_paused, not_paused};
 use crate::http::wire::schedule::{ActedSchedule, ScheduleBody, ScheduleView, Schedules};
 use crate::http::wire::text::Text;
+use crate::http::wire::{already_paused, not_paused};
 
 /// Selects a schedule of the name.
 #[derive(Debug, Deserialize, JsonSchema)]

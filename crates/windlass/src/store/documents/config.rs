@@ -18,6 +18,7 @@ use crate::job::{
 };
 use crate::key::KeyId;
 use crate::limits;
+pub use crate::settings::PauseMode;
 use crate::settings::shorter;
 pub use crate::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
@@ -27,27 +28,6 @@ use crate::store::caller::Caller;
 use crate::store::documents::schedules::Schedule;
 use crate::store::engine::{DocumentKind, EngineResult, LimitScope, Read};
 use crate::store::query::payload::redact_config;
-
-/// How a pause treats running jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseMode {
-    /// They may finish.
-    #[default]
-    Graceful,
-    /// They are stopped now.
-    Aggressive,
-}
-
-impl PauseMode {
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PauseMode::Graceful => "graceful",
-            PauseMode::Aggressive => "aggressive",
-        }
-    }
-}
 
 /// The scope of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,0 +1,135 @@
+//! Pauses in the API: of queues, workers, and of processing as a whole, of a tenant or a type.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_core::job::{JobType, Tenant};
+use windlass_core::settings::PauseMode;
+
+use crate::expires::Expiry;
+use crate::known::Known;
+use crate::text::Text;
+use crate::time::Moment;
+
+/// How to pause.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PauseBody {
+    /// What happens to running jobs; `graceful` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<PauseMode>,
+    /// The reason, for the audit trail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it resumes automatically: a duration or a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Expiry>,
+}
+
+/// An active pause.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Pause {
+    /// Who paused it.
+    pub by: String,
+    /// When.
+    pub at: Moment,
+    /// The reason given.
+    pub reason: Option<String>,
+    /// `graceful` or `aggressive`.
+    #[schemars(with = "String")]
+    pub mode: PauseMode,
+    /// When it resumes automatically.
+    pub expires_at: Option<Moment>,
+}
+
+/// A resume: who and when.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Resumption {
+    /// Who resumed it.
+    pub by: String,
+    /// When.
+    pub at: Moment,
+    /// The reason given.
+    pub reason: Option<String>,
+}
+
+/// Whether jobs are processed.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Gate {
+    /// False while processing is paused for everybody.
+    pub online: bool,
+    /// The reason given.
+    pub reason: Option<String>,
+    /// Who paused it.
+    pub by: Option<String>,
+    /// Since when.
+    pub since: Option<Moment>,
+    /// When processing resumes automatically.
+    pub expires_at: Option<Moment>,
+    /// Tenants and types whose processing is paused.
+    pub scopes: Vec<GateScope>,
+}
+
+/// A tenant or type whose processing is paused.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GateScope {
+    /// The tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Text<Tenant>>,
+    /// The type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<Text<JobType>>,
+    /// The reason given.
+    pub reason: Option<String>,
+    /// Who paused it.
+    pub by: String,
+    /// Since when.
+    pub since: Moment,
+    /// When processing resumes automatically.
+    pub expires_at: Option<Moment>,
+}
+
+/// What to pause.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OfflineBody {
+    /// The reason, for the audit trail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Only this tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Text<Tenant>>,
+    /// Only this type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<Text<JobType>>,
+    /// When processing resumes automatically: a duration or a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Expiry>,
+}
+
+/// What to resume.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OnlineBody {
+    /// The reason, for the audit trail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Only this tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Text<Tenant>>,
+    /// Only this type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<Text<JobType>>,
+}
+
+/// The processing state after an action.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ActedGate {
+    /// The state.
+    #[serde(flatten)]
+    pub gate: Gate,
+    /// Whether the action changed anything.
+    pub changed: bool,
+    /// For a tenant or type: whether the name is known.
+    #[serde(flatten)]
+    pub known: Option<Known>,
+}

@@ -1,0 +1,133 @@
+//! Counts and rates. Durations are sent as percentiles only, from which no histogram can be restored; histograms of a
+//! remote store stay empty.
+
+use std::collections::BTreeMap;
+
+use windlass_api::stats::{self as shown, Cost, Counts, LeftOut, QueueRates, Rates, Spread};
+use windlass_api::text::Text;
+use windlass_api::time::Span;
+
+use crate::clock::Timestamp;
+use crate::job::{JobType, Tenant};
+use crate::store::documents::minute_stats::{LatencyHistogram, Minute, minute_of};
+use crate::store::query::stats::{ByState, Omitted, Stats};
+
+/// Counts by state.
+pub fn counts(by_state: &ByState) -> Counts {
+    by_state.iter().map(|(state, count)| (Text(*state), *count)).collect()
+}
+
+fn by_state(counts: Counts) -> ByState {
+    counts.into_iter().map(|(state, count)| (state.0, count)).collect()
+}
+
+impl From<&LatencyHistogram> for Spread {
+    fn from(spread: &LatencyHistogram) -> Spread {
+        let at = |share: f64| spread.percentile(share).map(Span);
+        Spread { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+    }
+}
+
+impl From<&Minute> for Rates {
+    fn from(minute: &Minute) -> Rates {
+        Rates {
+            submitted: minute.submitted,
+            claimed: minute.claimed,
+            completed: minute.completed,
+            failed: minute.failed,
+            retried: minute.retried,
+            dead_letter: minute.dead_letter,
+            cancelled: minute.cancelled,
+            reaped: minute.reaped,
+            waited: (&minute.waited).into(),
+            ran: (&minute.ran).into(),
+        }
+    }
+}
+
+impl From<&Rates> for Minute {
+    fn from(shown: &Rates) -> Minute {
+        Minute {
+            submitted: shown.submitted,
+            claimed: shown.claimed,
+            completed: shown.completed,
+            failed: shown.failed,
+            retried: shown.retried,
+            dead_letter: shown.dead_letter,
+            cancelled: shown.cancelled,
+            reaped: shown.reaped,
+            ..Minute::default()
+        }
+    }
+}
+
+/// The rates in these minutes, which are numbered since 1970; `now` is the current one.
+pub fn queue_rates(minutes: &BTreeMap<i64, Minute>, now: i64) -> QueueRates {
+    let mut hour = Minute::default();
+    for minute in minutes.values() {
+        hour.merge(minute);
+    }
+    let last = minutes.get(&(now - 1)).cloned().unwrap_or_default();
+    QueueRates { last_minute: (&last).into(), last_hour: (&hour).into() }
+}
+
+impl From<&Stats> for shown::Stats {
+    fn from(stats: &Stats) -> shown::Stats {
+        fn named<N: Ord + Clone>(by_name: &BTreeMap<N, ByState>) -> BTreeMap<Text<N>, Counts> {
+            by_name.iter().map(|(name, by_state)| (Text(name.clone()), counts(by_state))).collect()
+        }
+        let minute = |(number, minute): (&i64, &Minute)| shown::Minute {
+            at: Timestamp::from_millis(number * 60_000).into(),
+            rates: minute.into(),
+        };
+        let cost = |((tenant, job_type), cents): (&(Tenant, JobType), &i64)| Cost {
+            tenant: Text(tenant.clone()),
+            r#type: Text(job_type.clone()),
+            cost_cents: *cents,
+        };
+        let Omitted { queues, types, tenants, costs } = stats.left_out;
+        shown::Stats {
+            states: counts(&stats.states),
+            queues: named(&stats.queues),
+            types: named(&stats.types),
+            tenants: named(&stats.tenants),
+            minutes: stats.minutes.iter().map(minute).collect(),
+            costs: stats.costs.iter().map(cost).collect(),
+            cascades: stats.cascades,
+            left_out: (stats.left_out != Omitted::default()).then_some(LeftOut {
+                queues,
+                types,
+                tenants,
+                costs,
+            }),
+        }
+    }
+}
+
+impl From<shown::Stats> for Stats {
+    fn from(shown: shown::Stats) -> Stats {
+        fn named<N: Ord>(shown: BTreeMap<Text<N>, Counts>) -> BTreeMap<N, ByState> {
+            shown.into_iter().map(|(name, counts)| (name.0, by_state(counts))).collect()
+        }
+        let minute = |minute: shown::Minute| (minute_of(minute.at.0), (&minute.rates).into());
+        let cost = |cost: Cost| ((cost.tenant.0, cost.r#type.0), cost.cost_cents);
+        let left_out = shown.left_out.map(|LeftOut { queues, types, tenants, costs }| Omitted {
+            queues,
+            types,
+            tenants,
+            costs,
+        });
+        Stats {
+            states: by_state(shown.states),
+            queues: named(shown.queues),
+            types: named(shown.types),
+            tenants: named(shown.tenants),
+            minutes: shown.minutes.into_iter().map(minute).collect(),
+            costs: shown.costs.into_iter().map(cost).collect(),
+            cascades: shown.cascades,
+            left_out: left_out.unwrap_or_default(),
+            paused: 0,
+            spent: BTreeMap::new(),
+        }
+    }
+}
