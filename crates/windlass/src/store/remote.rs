@@ -14,7 +14,6 @@ mod operations;
 mod outcome;
 mod queries;
 mod schedules;
-mod text;
 mod ticket;
 
 use std::sync::Arc;

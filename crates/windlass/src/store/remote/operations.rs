@@ -190,7 +190,7 @@ mod tests {
         let rates = r#"{"submitted":5,"claimed":0,"completed":0,"failed":0,"retried":0,"dead_letter":0,"cancelled":0,
             "reaped":0,"waited":{},"ran":{}}"#;
         let text = text.replace("RATES", rates);
-        let shown: Queue = serde_json::from_str(text).unwrap();
+        let shown: Queue = serde_json::from_str(&text).unwrap();
         let queue = queue_info(shown, Timestamp::from_millis(600_000));
         assert_eq!(queue.oldest, Some(Timestamp::from_millis(510_000)));
         assert_eq!(queue.minutes[&9].submitted, 5);
