@@ -60,6 +60,9 @@ pub(crate) fn first_beyond_limit(
     }
     let limit = tx.config()?.concurrency_keys_max(tenant);
     let in_use = tx.keys_in_use(tenant)?;
+    if in_use + wanted.len() as u64 <= limit {
+        return Ok(None);
+    }
     let keys: Vec<ConcurrencyKey> = wanted.iter().map(|wanted| wanted.key).collect();
     let jobs = tx.jobs_with_keys(tenant, &keys)?;
     let mut new = BTreeSet::new();

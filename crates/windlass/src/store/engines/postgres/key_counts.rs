@@ -1,6 +1,9 @@
 //! The number of open jobs per concurrency key, and the number of keys in use per tenant. Only one node writes at a
 //! time, so that a statement may compute new numbers from those it reads.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use super::connection::get;
@@ -10,13 +13,16 @@ use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, Tenant};
 use crate::store::engine::{EngineResult, KeyChange};
 
-/// All changes in one statement, which is sent without waiting for its result.
+/// All changes in one statement, which is sent without waiting for its result. Rows are looked up one by one through
+/// the whole key of the index: a join may be planned while the table is nearly empty, then looks through all keys of the
+/// tenant for every key, and is kept.
 const MOVE: &str = "WITH changes AS ( \
-       SELECT c.tenant, c.key, coalesce(k.n, 0) AS n, coalesce(k.n, 0) + c.by AS then_n \
+       SELECT c.tenant, c.key, k.found, coalesce(k.n, 0) AS n, coalesce(k.n, 0) + c.by AS then_n \
        FROM unnest($1::text[], $2::bigint[], $3::bigint[]) c(tenant, key, by) \
-       LEFT JOIN @.concurrency_keys k ON k.tenant = c.tenant AND k.key = c.key), \
-     unused AS (DELETE FROM @.concurrency_keys k USING changes c \
-       WHERE k.tenant = c.tenant AND k.key = c.key AND c.then_n = 0), \
+       LEFT JOIN LATERAL (SELECT o.ctid AS found, o.n FROM @.concurrency_keys o \
+         WHERE o.tenant = c.tenant AND o.key = c.key OFFSET 0) k ON true), \
+     unused AS (DELETE FROM @.concurrency_keys \
+       WHERE ctid = ANY (ARRAY(SELECT found FROM changes WHERE then_n = 0 AND found IS NOT NULL))), \
      used AS (INSERT INTO @.concurrency_keys (tenant, key, n) SELECT tenant, key, then_n FROM changes WHERE then_n <> 0 \
        ON CONFLICT (tenant, key) DO UPDATE SET n = excluded.n) \
      INSERT INTO @.concurrency_key_totals AS t (tenant, n) \
@@ -26,7 +32,7 @@ const MOVE: &str = "WITH changes AS ( \
 const TOTAL: &str = "SELECT n FROM @.concurrency_key_totals WHERE tenant = $1";
 const TOTALS: &str = "SELECT tenant, n FROM @.concurrency_key_totals WHERE n <> 0";
 const JOBS: &str = "SELECT u.place, k.n FROM unnest($2::bigint[]) WITH ORDINALITY u(key, place) \
-     JOIN @.concurrency_keys k ON k.tenant = $1 AND k.key = u.key";
+     CROSS JOIN LATERAL (SELECT o.n FROM @.concurrency_keys o WHERE o.tenant = $1 AND o.key = u.key OFFSET 0) k";
 
 impl Tables {
     pub(super) fn read_keys_in_use(&mut self, tenant: &Tenant) -> EngineResult<u64> {

@@ -2,7 +2,7 @@
 //! build that made it allows this one, and refused otherwise.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use super::address::Address;
 use super::connection::{Connection, get};

@@ -3,7 +3,7 @@
 
 #[allow(dead_code, reason = "the tests of the whole store use more of it")]
 #[path = "../../../../../tests/it/fixture/cluster.rs"]
-mod cluster;
+pub(in crate::store::engines::postgres) mod cluster;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
