@@ -148,13 +148,17 @@ impl Store {
         let mut interrupts = self.env.wakeups.interrupts();
         // Progress and logs are sent only once.
         let again = beats.iter().map(|beat| HeartbeatItem::new(beat.job, beat.fence)).collect();
-        let pulse = self.heartbeat(caller, worker, beats).await?;
-        if wait.is_zero() || pulse.directives.iter().any(|(_, directive)| *directive != Directive::Continue) {
-            return Ok(pulse);
+        let reply = self.heartbeat(caller, worker, beats).await?;
+        if wait.is_zero() || reply.is_interrupted() {
+            return Ok(reply);
         }
         let wait = wait.min(limits::SERVER_WAIT_MAX);
-        WaitLimit::for_duration(wait).wait_for(interrupts.notified(), wait).await;
-        self.heartbeat(caller, worker, again).await
+        let is_notified = WaitLimit::for_duration(wait).wait_for(interrupts.notified(), wait).await;
+        let reply = self.heartbeat(caller, worker, again).await?;
+        if !is_notified && reply.has_request() && !interrupts.is_notified() {
+            self.env.meters.fell_back(Fallback::Interrupt);
+        }
+        Ok(reply)
     }
 
     /// Marks jobs that were claimed ahead as started.

@@ -72,6 +72,20 @@ pub struct HeartbeatReply {
     pub paused: Option<PauseMode>,
 }
 
+impl HeartbeatReply {
+    /// Whether any job should stop.
+    pub fn is_interrupted(&self) -> bool {
+        self.directives.iter().any(|(_, directive)| *directive != Directive::Continue)
+    }
+
+    /// Whether somebody cancelled or suspended a job; a lease may also be gone because the attempt has ended.
+    pub(crate) fn has_request(&self) -> bool {
+        self.directives
+            .iter()
+            .any(|(_, directive)| matches!(directive, Directive::Cancel | Directive::Suspend))
+    }
+}
+
 /// Processes heartbeats.
 pub(crate) fn heartbeat(
     tx: &mut WriteTx<'_>,
