@@ -1,7 +1,11 @@
 //! A job in the API: all submitted and computed fields, and what it waits for. Fields without a value are null, so that
 //! the shape is always the same.
 
+pub mod actions;
+pub mod details;
+pub mod filter;
 mod record;
+pub mod submission;
 
 pub use record::priority;
 

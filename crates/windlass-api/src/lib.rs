@@ -10,32 +10,24 @@
 pub mod claim;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod clock;
 pub mod error;
 pub mod error_code;
-pub mod expires;
-pub mod filter;
 pub mod job;
-pub mod job_details;
-pub mod json;
 pub mod key;
-pub mod known;
 pub mod outcome;
 pub mod pause;
-pub mod payload;
-pub mod priority;
-pub mod push;
 pub mod queue;
 pub mod record;
-pub mod retention;
-pub mod retry;
 pub mod schedule;
 pub mod settings;
 pub mod stats;
-pub mod submission;
-pub mod tags;
-pub mod text;
-pub mod time;
+mod values;
 pub mod worker;
+
+pub use job::{actions, details as job_details, filter, submission};
+pub use settings::{push, retention};
+pub use values::{expires, json, known, payload, priority, retry, tags, text, time};
 
 use windlass_core::error::{FieldProblem, Invalid};
 

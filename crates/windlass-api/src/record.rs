@@ -111,3 +111,16 @@ pub struct JobEvents {
     /// Cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
+
+/// The newest checkpoint of the audit chain.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HeadView {
+    /// The last record that the checkpoint covers; 0 before the first checkpoint.
+    pub number: u64,
+    /// The SHA-256 of the chain up to that record, in hexadecimal; null before the first checkpoint.
+    pub hash: Option<String>,
+    /// Both, as `windlass audit verify --expect-head` takes them; null before the first checkpoint.
+    pub head: Option<String>,
+    /// The public key that signed the checkpoint, if checkpoints are signed.
+    pub signed_by: Option<String>,
+}

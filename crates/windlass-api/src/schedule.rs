@@ -8,6 +8,7 @@ use windlass_core::error::{FieldProblem, Invalid};
 use windlass_core::job::{JobId, JobMetadata, JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
 use windlass_core::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 
+use crate::expires::Expiry;
 use crate::invalid;
 use crate::json::{Changed, Json, two_parts};
 use crate::payload::Shown;
@@ -128,6 +129,18 @@ pub struct SchedulePauseView {
     pub reason: Option<String>,
     /// When it resumes automatically.
     pub expires_at: Option<Moment>,
+}
+
+/// How to pause a schedule.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SchedulePauseBody {
+    #[allow(missing_docs, reason = "it is named for what it is")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it resumes automatically: a duration or a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Expiry>,
 }
 
 /// A run whose job was rejected.

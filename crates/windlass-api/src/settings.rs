@@ -1,6 +1,8 @@
 //! Settings of queues, types and tenants in the API. Fields that are not given stay; null clears a field.
 
 mod convert;
+pub mod push;
+pub mod retention;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

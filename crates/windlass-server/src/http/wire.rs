@@ -5,8 +5,8 @@ pub(crate) mod page;
 
 pub(crate) use windlass_api::json::Json;
 pub(crate) use windlass_api::{
-    claim, expires, filter, job, job_details, outcome, payload, priority, record, retention, schedule,
-    submission, tags, text, time,
+    actions, claim, clock, expires, filter, job, job_details, outcome, payload, priority, record, retention,
+    schedule, submission, tags, text, time,
 };
 
 use windlass::job::{NewJob, Traceparent};

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use windlass::audit::{AuditEvent, Record};
 use windlass::job::{JobId, JobType, QueueName, Tenant};
 use windlass::limits::PAGE_RECORDS_MAX;
@@ -17,7 +17,7 @@ use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::query::Query;
-use crate::http::wire::record::{RecordPage, RecordView};
+use crate::http::wire::record::{HeadView, RecordPage, RecordView};
 use crate::http::wire::text::Text;
 use crate::http::wire::time::Moment;
 
@@ -78,19 +78,6 @@ pub(crate) async fn records(
     // A page may be short without being the last one.
     records.retain(|record| event.as_ref().is_none_or(|event| event.matches(record)));
     Ok(JsonOk(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
-}
-
-/// The newest checkpoint of the audit chain.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct HeadView {
-    /// The last record that the checkpoint covers; 0 before the first checkpoint.
-    number: u64,
-    /// The SHA-256 of the chain up to that record, in hexadecimal; null before the first checkpoint.
-    hash: Option<String>,
-    /// Both, as `windlass audit verify --expect-head` takes them; null before the first checkpoint.
-    head: Option<String>,
-    /// The public key that signed the checkpoint, if checkpoints are signed.
-    signed_by: Option<String>,
 }
 
 /// `GET /audit/head`

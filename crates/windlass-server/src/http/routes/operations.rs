@@ -20,7 +20,7 @@ use crate::http::request::json::Body;
 use crate::http::request::path::WorkerPath;
 use crate::http::request::query::Query;
 use crate::http::routes::jobs::StrictQuery;
-use crate::http::routes::jobs::actions::ReasonBody;
+use crate::http::wire::actions::ReasonBody;
 use crate::http::wire::page::PageQuery;
 use crate::http::wire::text::Text;
 use crate::http::wire::{self, already_paused, not_paused};

@@ -1,24 +1,13 @@
 //! The retention for jobs whose type and queue have none of their own: one setting per store.
 
 use axum::extract::State;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
-use crate::http::wire::retention::{RetentionBody, RetentionView};
-
-/// The store's retention after a change.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ChangedRetention {
-    #[serde(flatten)]
-    retention: RetentionView,
-    /// Whether it changed.
-    changed: bool,
-}
+use crate::http::wire::retention::{ChangedRetention, RetentionBody, RetentionView};
 
 /// `GET /retention`
 pub(crate) async fn get(

@@ -17,11 +17,10 @@ use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
 use crate::http::request::path::SchedulePath;
 use crate::http::request::query::Query;
-use crate::http::routes::jobs::actions::{EmptyBody, ReasonBody};
-use crate::http::wire::expires::Expiry;
+use crate::http::wire::actions::{EmptyBody, ReasonBody};
 use crate::http::wire::job::Job;
 use crate::http::wire::page::PageQuery;
-use crate::http::wire::schedule::{ActedSchedule, ScheduleBody, ScheduleView, Schedules};
+use crate::http::wire::schedule::{ActedSchedule, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
 use crate::http::wire::text::Text;
 use crate::http::wire::{already_paused, not_paused};
 
@@ -89,15 +88,6 @@ pub(crate) async fn delete(
 ) -> Result<NoContent, ApiError> {
     app.store().delete_schedule(&caller, which(path, &query)).await?;
     Ok(NoContent)
-}
-
-/// How to pause a schedule.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct SchedulePauseBody {
-    reason: Option<String>,
-    /// When it resumes automatically: a duration or a time.
-    expires: Option<Expiry>,
 }
 
 /// `POST /schedules/{schedule}/pause`

@@ -1,18 +1,24 @@
 //! Actions on jobs at a server: submit, act, redrive, delete, signal, and the same in bulk.
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use windlass_api::actions::{
+    BulkAnswer, BulkBody, EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody,
+    SuspendBody,
+};
+use windlass_api::expires::Expiry;
 use windlass_api::filter::JobFilter;
 use windlass_api::job::{ActedJob, Job, SubmittedJob, SubmittedJobs};
+use windlass_api::json::Json;
+use windlass_api::priority::PriorityInput;
 use windlass_api::submission::{Batch, Submission};
+use windlass_api::tags::Tags;
 use windlass_api::time::Span;
 
 use super::Remote;
 use super::client::{Call, encoded, entity_tags};
 use super::error::{RemoteError, not_json};
 use crate::error::{ActError, FieldProblem, Invalid, SubmitError};
-use crate::job::{JobId, JobRecord, NewJob};
+use crate::job::{JobAction, JobId, JobRecord, NewJob};
+use crate::settings::patch::Field;
 use crate::store::command::actions::{ActionReport, ActionRequest, Patch, Suspend};
 use crate::store::command::attempt_writes::check_step;
 use crate::store::command::bulk::{BulkAction, BulkReport};
@@ -20,19 +26,6 @@ use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::{Receipt, SubmitOptions};
 use crate::store::filter::Filter;
-
-#[derive(Serialize)]
-struct SignalBody<'a> {
-    value: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct Done {
-    matched: u64,
-    changed: u64,
-    #[serde(default)]
-    skipped: u64,
-}
 
 fn receipt(shown: SubmittedJob) -> Receipt {
     let SubmittedJob { job, duplicate, payload_differs, deleted, debounced } = shown;
@@ -84,9 +77,9 @@ impl Remote {
         act: ActionRequest,
         options: ActOptions,
     ) -> Result<ActionReport, ActError> {
-        let call = to_call(id, &act).if_match(entity_tags(&options.if_match));
         // Only these two have a strict variant.
         let has_strict_form = matches!(act, ActionRequest::Suspend(_) | ActionRequest::Resume { .. });
+        let call = to_call(id, act).if_match(entity_tags(&options.if_match));
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
         let shown: ActedJob =
             self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
@@ -99,7 +92,7 @@ impl Remote {
         how: Redrive,
         if_match: IfMatch,
     ) -> Result<JobRecord, ActError> {
-        let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
+        let body = RedriveBody { reset_checkpoints: how.reset_checkpoints, only_once: how.only_once };
         let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(entity_tags(&if_match));
         let shown: Job =
             self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
@@ -115,97 +108,85 @@ impl Remote {
     /// Sends a signal; the job is then read, because the server does not return it.
     pub(crate) async fn signal(&self, id: JobId, name: &str, value: Vec<u8>) -> Result<JobRecord, ActError> {
         check_step("name", name)?;
-        let value: &RawValue = serde_json::from_slice(&value).map_err(|_| not_json("value"))?;
+        let value = Some(Json::stored(&value).ok_or_else(|| not_json("value"))?);
         let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&SignalBody { value });
         self.client.done(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         Ok(self.get(id).await?.ok_or(ActError::NotFound(id))?.job)
     }
 
     pub(crate) async fn bulk(&self, chosen: &Filter, action: BulkAction) -> Result<BulkReport, ActError> {
-        let mut body = bulk_body(&action)?;
-        body.insert("filter".into(), json!(JobFilter::try_from(chosen)?));
-        self.bulk_with(body).await
+        self.bulk_with(&bulk_body(action, JobFilter::try_from(chosen)?)?).await
     }
 
     pub(crate) async fn bulk_dry_run(&self, chosen: &Filter) -> Result<u64, ActError> {
-        let mut body = Map::new();
-        body.insert("action".into(), "cancel".into());
-        body.insert("dry_run".into(), true.into());
-        body.insert("filter".into(), json!(JobFilter::try_from(chosen)?));
-        Ok(self.bulk_with(body).await?.matched)
+        let body = BulkBody::new(JobAction::Cancel, JobFilter::try_from(chosen)?);
+        Ok(self.bulk_with(&BulkBody { dry_run: true, ..body }).await?.matched)
     }
 
-    async fn bulk_with(&self, body: Map<String, Value>) -> Result<BulkReport, ActError> {
-        let call = Call::post("/jobs/bulk").json(&body).waiting(crate::limits::SERVER_BULK_MAX);
+    async fn bulk_with(&self, body: &BulkBody) -> Result<BulkReport, ActError> {
+        let call = Call::post("/jobs/bulk").json(body).waiting(crate::limits::SERVER_BULK_MAX);
         let missing =
             || Invalid::new("filter", FieldProblem::Contradiction("is not known to this server".into()));
-        let done: Done = self.client.ask(call).await.map_err(|error| error.into_act(missing().into()))?;
+        let done: BulkAnswer =
+            self.client.ask(call).await.map_err(|error| error.into_act(missing().into()))?;
         Ok(BulkReport { matched: done.matched, changed: done.changed, skipped: done.skipped })
     }
 }
 
-fn to_call(id: JobId, act: &ActionRequest) -> Call {
-    let post = |verb: &str, body: Value| Call::post(format!("/jobs/{id}/{verb}")).json(&body);
+fn to_call(id: JobId, act: ActionRequest) -> Call {
+    let post = |verb: &str| Call::post(format!("/jobs/{id}/{verb}"));
     match act {
-        ActionRequest::Submit => post("submit", json!({})),
+        ActionRequest::Submit => post("submit").json(&EmptyBody {}),
         ActionRequest::Suspend(Suspend { mode, reason, expires }) => {
-            post("suspend", given(json!({"mode": mode, "reason": reason, "expires": expires.map(Span)})))
+            let expires = expires.map(|time| Expiry::After(Span(time)));
+            post("suspend").json(&SuspendBody { reason, mode: Some(mode.into()), expires })
         }
-        ActionRequest::Resume { reason } => post("resume", given(json!({"reason": reason}))),
-        ActionRequest::Cancel { reason } => post("cancel", given(json!({"reason": reason}))),
-        ActionRequest::Priority(priority) => post("priority", json!({"value": priority})),
+        ActionRequest::Resume { reason } => post("resume").json(&ReasonBody { reason }),
+        ActionRequest::Cancel { reason } => post("cancel").json(&ReasonBody { reason }),
+        ActionRequest::Priority(value) => {
+            post("priority").json(&PriorityBody { value: PriorityInput(value) })
+        }
         ActionRequest::Patch(patch) => Call::patch(format!("/jobs/{id}")).json(&patch_body(patch)),
     }
 }
 
-/// A body without its null fields: they mean that nothing is set.
-pub(super) fn given(body: Value) -> Value {
-    match body {
-        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
-        other => other,
+fn patch_body(patch: Patch) -> PatchBody {
+    let text = |field: Option<Option<String>>| match field {
+        None => Field::Keep,
+        Some(None) => Field::Clear,
+        Some(Some(text)) => Field::Set(text),
+    };
+    PatchBody {
+        priority: patch.priority.map(PriorityInput),
+        tags: patch.tags.map_or(Field::Keep, |tags| Field::Set(Tags(tags))),
+        correlation_id: text(patch.correlation_id),
+        callback_url: text(patch.callback_url),
     }
 }
 
-fn patch_body(patch: &Patch) -> Map<String, Value> {
-    let mut body = Map::new();
-    let mut set = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            body.insert(name.to_owned(), value);
-        }
-    };
-    set("priority", patch.priority.map(|priority| json!(priority)));
-    set("tags", patch.tags.as_ref().map(|tags| json!(tags)));
-    set("correlation_id", patch.correlation_id.as_ref().map(|id| json!(id)));
-    set("callback_url", patch.callback_url.as_ref().map(|url| json!(url)));
-    body
-}
-
-fn bulk_body(action: &BulkAction) -> Result<Map<String, Value>, ActError> {
+fn bulk_body(action: BulkAction, filter: JobFilter) -> Result<BulkBody, ActError> {
     let unknown = |what: &str| {
         let problem =
             FieldProblem::Contradiction(format!("{what} in bulk is not supported on a remote store"));
-        ActError::Invalid(Invalid::new("action", problem))
+        Err(ActError::Invalid(Invalid::new("action", problem)))
     };
-    let body = match action {
+    let body = |action| BulkBody::new(action, filter);
+    Ok(match action {
         BulkAction::Act(ActionRequest::Suspend(Suspend { mode, reason, expires: None })) => {
-            json!({"action": "suspend", "mode": mode, "reason": reason})
+            BulkBody { mode: Some(mode.into()), reason, ..body(JobAction::Suspend) }
         }
-        BulkAction::Act(ActionRequest::Resume { reason }) => json!({"action": "resume", "reason": reason}),
-        BulkAction::Act(ActionRequest::Cancel { reason }) => json!({"action": "cancel", "reason": reason}),
-        BulkAction::Act(ActionRequest::Priority(priority)) => {
-            json!({"action": "priority", "value": priority})
+        BulkAction::Act(ActionRequest::Resume { reason }) => BulkBody { reason, ..body(JobAction::Resume) },
+        BulkAction::Act(ActionRequest::Cancel { reason }) => BulkBody { reason, ..body(JobAction::Cancel) },
+        BulkAction::Act(ActionRequest::Priority(value)) => {
+            BulkBody { value: Some(PriorityInput(value)), ..body(JobAction::Priority) }
         }
         BulkAction::Redrive(Redrive { reset_checkpoints: false, only_once: false }) => {
-            json!({"action": "redrive"})
+            body(JobAction::Redrive)
         }
-        BulkAction::Delete => json!({"action": "delete"}),
-        BulkAction::Act(ActionRequest::Suspend(_)) => return Err(unknown("suspending for a time")),
-        BulkAction::Act(ActionRequest::Submit) => return Err(unknown("submitting held jobs")),
-        BulkAction::Act(ActionRequest::Patch(_)) => return Err(unknown("changing labels")),
-        BulkAction::Redrive(_) => return Err(unknown("redriving from the first step, or only once")),
-    };
-    match given(body) {
-        Value::Object(fields) => Ok(fields),
-        _ => Ok(Map::new()),
-    }
+        BulkAction::Delete => body(JobAction::Delete),
+        BulkAction::Act(ActionRequest::Suspend(_)) => return unknown("suspending for a time"),
+        BulkAction::Act(ActionRequest::Submit) => return unknown("submitting held jobs"),
+        BulkAction::Act(ActionRequest::Patch(_)) => return unknown("changing labels"),
+        BulkAction::Redrive(_) => return unknown("redriving from the first step, or only once"),
+    })
 }

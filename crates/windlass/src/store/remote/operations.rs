@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use windlass_api::actions::ReasonBody;
 use windlass_api::expires::Expiry;
 use windlass_api::pause::{Gate, OfflineBody, OnlineBody, PauseBody};
 use windlass_api::queue::{Queue, Queues};
@@ -14,7 +14,6 @@ use windlass_api::time::Span;
 use windlass_api::worker::Workers;
 
 use super::Remote;
-use super::actions::given;
 use super::client::Call;
 use super::error::RemoteError;
 use crate::clock::Timestamp;
@@ -78,7 +77,7 @@ impl Remote {
             let (tenant, r#type) = (tenant.cloned().map(Text), job_type.cloned().map(Text));
             Call::post("/gate/online").json(&OnlineBody { reason: reason.clone(), tenant, r#type })
         };
-        let why = given(json!({"reason": reason}));
+        let why = ReasonBody { reason: reason.clone() };
         let call = match &target {
             Target::Queue(queue) => Call::post(format!("/queues/{queue}/resume")).json(&why),
             Target::Worker(worker) => Call::post(format!("/workers/{worker}/resume")).json(&why),

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use windlass_api::expires::Expiry;
 use windlass_api::job::Job;
-use windlass_api::schedule::{ActedSchedule, ScheduleBody, ScheduleView, Schedules};
+use windlass_api::schedule::{ActedSchedule, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
 use windlass_api::time::Span;
 
 use super::Remote;
-use super::actions::given as without_nulls;
 use super::client::Call;
 use super::error::RemoteError;
 use crate::error::{ScheduleError, StoreError};
@@ -52,7 +51,8 @@ impl Remote {
         which: ScheduleRef,
         how: PauseSchedule,
     ) -> Result<bool, ScheduleError> {
-        let body = without_nulls(json!({"reason": how.reason, "expires": how.expires.map(Span)}));
+        let expires = how.expires.map(|time| Expiry::After(Span(time)));
+        let body = SchedulePauseBody { reason: how.reason, expires };
         let call = about(Call::post(format!("/schedules/{}/pause", which.name)).json(&body), &which);
         self.changed_schedule(call, which.name).await
     }

@@ -1,7 +1,8 @@
-//! What operators see: pauses, queues, types, tenants, workers.
+//! What operators see: the clock, pauses, queues, types, tenants, workers.
 
 use std::collections::BTreeMap;
 
+use windlass_api::clock::ClockView;
 use windlass_api::known::Known;
 use windlass_api::pause::{self as shown, Gate, GateScope, PauseBody};
 use windlass_api::queue::{self, TenantView, Type};
@@ -10,7 +11,7 @@ use windlass_api::time::Moment;
 use windlass_api::worker;
 
 use super::stats::{counts, queue_rates};
-use crate::clock::Timestamp;
+use crate::clock::{ClockReport, Timestamp};
 use crate::error::Invalid;
 use crate::job::{JobType, Tenant};
 use crate::store::command::pause::Pause;
@@ -27,6 +28,19 @@ use crate::store::query::stats::Stats;
 pub fn pause_request(body: PauseBody, now: Timestamp) -> Result<Pause, Invalid> {
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", now)).transpose()?;
     Ok(Pause { mode: body.mode.unwrap_or_default(), reason: body.reason, expires })
+}
+
+impl From<&ClockReport> for ClockView {
+    fn from(report: &ClockReport) -> ClockView {
+        ClockView {
+            store_time: report.now.into(),
+            wall_clock: report.wall.into(),
+            difference_ms: report.ahead_ms,
+            believed: report.is_believed,
+            not_believed_since: report.doubted_since.map(Moment),
+            lifetimes_wait_until: report.lifetimes_from.map(Moment),
+        }
+    }
 }
 
 impl From<&PauseRecord> for shown::Pause {

@@ -1,10 +1,6 @@
 //! Actions on one job: submit a held one, suspend, resume, cancel, priority, labels, redrive, signal.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use windlass::job::{JobId, SuspendMode};
 use windlass::settings::patch::Field;
 use windlass::store::caller::Caller;
@@ -22,10 +18,10 @@ use crate::http::request::json::Body;
 use crate::http::request::path::{JobPath, NamePath};
 use crate::http::request::query::Query;
 use crate::http::wire::Json;
-use crate::http::wire::expires::Expiry;
+use crate::http::wire::actions::{
+    EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalTaken, SuspendBody,
+};
 use crate::http::wire::job::{ActedJob, Job};
-use crate::http::wire::priority::PriorityInput;
-use crate::http::wire::tags::Tags;
 use crate::http::wire::text::Text;
 
 type Answer = Result<Tagged<JsonOk<ActedJob>>, ApiError>;
@@ -44,11 +40,6 @@ async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options:
     Ok(Tagged(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
 }
 
-/// The request has no fields.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct EmptyBody {}
-
 /// `POST /jobs/{id}/submit`
 pub(crate) async fn submit(
     State(app): State<App>,
@@ -58,36 +49,6 @@ pub(crate) async fn submit(
     Body(EmptyBody {}): Body<EmptyBody>,
 ) -> Answer {
     act(&app, &caller, id, ActionRequest::Submit, ActOptions { strict: false, if_match }).await
-}
-
-/// How to suspend a job.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct SuspendBody {
-    reason: Option<String>,
-    /// What happens to a running attempt.
-    mode: Option<SuspendWord>,
-    /// When the job resumes automatically: a duration or a time.
-    expires: Option<Expiry>,
-}
-
-/// What happens to a running attempt.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SuspendWord {
-    IdleOnly,
-    Graceful,
-    Aggressive,
-}
-
-impl From<SuspendWord> for SuspendMode {
-    fn from(word: SuspendWord) -> SuspendMode {
-        match word {
-            SuspendWord::IdleOnly => SuspendMode::IdleOnly,
-            SuspendWord::Graceful => SuspendMode::Graceful,
-            SuspendWord::Aggressive => SuspendMode::Aggressive,
-        }
-    }
 }
 
 /// `POST /jobs/{id}/suspend`
@@ -106,13 +67,6 @@ pub(crate) async fn suspend(
     };
     act(&app, &caller, id, ActionRequest::Suspend(suspend), ActOptions { strict: query.strict, if_match })
         .await
-}
-
-/// The reason for an action.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct ReasonBody {
-    pub(crate) reason: Option<String>,
 }
 
 /// `POST /jobs/{id}/resume`
@@ -140,13 +94,6 @@ pub(crate) async fn cancel(
     act(&app, &caller, id, ActionRequest::Cancel { reason: body.reason }, options).await
 }
 
-/// The new priority.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PriorityBody {
-    value: PriorityInput,
-}
-
 /// `POST /jobs/{id}/priority`
 pub(crate) async fn priority(
     State(app): State<App>,
@@ -157,20 +104,6 @@ pub(crate) async fn priority(
 ) -> Answer {
     act(&app, &caller, id, ActionRequest::Priority(body.value.0), ActOptions { strict: false, if_match })
         .await
-}
-
-/// The changes; fields that are not given stay, null clears a field.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct PatchBody {
-    priority: Option<PriorityInput>,
-    /// All tags; replaces the existing ones.
-    #[schemars(with = "Option<BTreeMap<String, String>>")]
-    tags: Field<Tags>,
-    #[schemars(with = "Option<String>")]
-    correlation_id: Field<String>,
-    #[schemars(with = "Option<String>")]
-    callback_url: Field<String>,
 }
 
 /// Maps a field to: not given, null, or a value.
@@ -200,16 +133,6 @@ pub(crate) async fn patch(
     act(&app, &caller, id, ActionRequest::Patch(patch), ActOptions { strict: false, if_match }).await
 }
 
-/// How to retry a final job as a new job.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct RedriveBody {
-    /// Run every step again instead of continuing after the last checkpoint.
-    reset_checkpoints: bool,
-    /// Fail if the job was redriven already.
-    only_once: bool,
-}
-
 /// `POST /jobs/{id}/redrive`
 pub(crate) async fn redrive(
     State(app): State<App>,
@@ -223,21 +146,6 @@ pub(crate) async fn redrive(
     let job = Job::from(snapshot);
     let tag = EntityTag::of(&job);
     Ok(Tagged(Created(job), tag))
-}
-
-/// A signal's value.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct SignalBody {
-    /// Any JSON; null if not given.
-    value: Option<Json>,
-}
-
-/// The stored signal.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SignalTaken {
-    id: Text<JobId>,
-    signal: String,
 }
 
 /// `POST /jobs/{id}/signals/{name}`

@@ -55,6 +55,16 @@ pub struct RetentionView {
     pub cancelled: Option<Span>,
 }
 
+/// The store's retention after a change.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedRetention {
+    #[allow(missing_docs, reason = "it is named for what it is")]
+    #[serde(flatten)]
+    pub retention: RetentionView,
+    /// Whether it changed.
+    pub changed: bool,
+}
+
 impl From<Retention> for RetentionView {
     fn from(set: Retention) -> RetentionView {
         RetentionView {

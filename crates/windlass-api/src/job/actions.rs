@@ -1,0 +1,202 @@
+//! Actions on jobs in the API: on one job, and on all jobs that match a filter.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use windlass_core::job::{JobAction, JobId, SuspendMode};
+use windlass_core::settings::patch::Field;
+
+use crate::expires::Expiry;
+use crate::filter::JobFilter;
+use crate::json::Json;
+use crate::priority::PriorityInput;
+use crate::tags::Tags;
+use crate::text::Text;
+
+/// The request has no fields.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmptyBody {}
+
+/// How to suspend a job.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SuspendBody {
+    #[allow(missing_docs, reason = "it is named for what it is")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What happens to a running attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<SuspendWord>,
+    /// When the job resumes automatically: a duration or a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Expiry>,
+}
+
+/// What happens to a running attempt.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each is named for what it is")]
+pub enum SuspendWord {
+    IdleOnly,
+    Graceful,
+    Aggressive,
+}
+
+impl From<SuspendWord> for SuspendMode {
+    fn from(word: SuspendWord) -> SuspendMode {
+        match word {
+            SuspendWord::IdleOnly => SuspendMode::IdleOnly,
+            SuspendWord::Graceful => SuspendMode::Graceful,
+            SuspendWord::Aggressive => SuspendMode::Aggressive,
+        }
+    }
+}
+
+impl From<SuspendMode> for SuspendWord {
+    fn from(mode: SuspendMode) -> SuspendWord {
+        match mode {
+            SuspendMode::IdleOnly => SuspendWord::IdleOnly,
+            SuspendMode::Graceful => SuspendWord::Graceful,
+            SuspendMode::Aggressive => SuspendWord::Aggressive,
+        }
+    }
+}
+
+/// The reason for an action.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReasonBody {
+    #[allow(missing_docs, reason = "it is named for what it is")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The new priority.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PriorityBody {
+    #[allow(missing_docs, reason = "the type says what it is")]
+    pub value: PriorityInput,
+}
+
+/// The changes; fields that are not given stay, null clears a field.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "each is named for what it is")]
+pub struct PatchBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityInput>,
+    /// All tags; replaces the existing ones.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    #[serde(skip_serializing_if = "Field::is_kept")]
+    pub tags: Field<Tags>,
+    #[schemars(with = "Option<String>")]
+    #[serde(skip_serializing_if = "Field::is_kept")]
+    pub correlation_id: Field<String>,
+    #[schemars(with = "Option<String>")]
+    #[serde(skip_serializing_if = "Field::is_kept")]
+    pub callback_url: Field<String>,
+}
+
+/// How to retry a final job as a new job.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedriveBody {
+    /// Run every step again instead of continuing after the last checkpoint.
+    pub reset_checkpoints: bool,
+    /// Fail if the job was redriven already.
+    pub only_once: bool,
+}
+
+/// A signal's value.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SignalBody {
+    /// Any JSON; null if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Json>,
+}
+
+/// The stored signal.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "each is named for what it is")]
+pub struct SignalTaken {
+    pub id: Text<JobId>,
+    pub signal: String,
+}
+
+/// The action and the jobs.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BulkBody {
+    #[serde(deserialize_with = "bulk_action")]
+    #[schemars(schema_with = "bulk_actions")]
+    #[allow(missing_docs, reason = "it is named for what it is")]
+    pub action: JobAction,
+    /// The jobs, as in the list of jobs; `{}` means all.
+    pub filter: JobFilter,
+    /// The new priority, for the action `priority`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<PriorityInput>,
+    #[allow(missing_docs, reason = "it is named for what it is")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What happens to running attempts, for the action `suspend`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<SuspendWord>,
+    /// Only count the matching jobs.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Maximum number of jobs per request, 1 to 10000; all matching jobs if not given.
+    #[schemars(range(min = 1, max = 10_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// `next_cursor` of the previous request; the other fields must not change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl BulkBody {
+    /// The action on all jobs that match the filter, without further fields.
+    pub fn new(action: JobAction, filter: JobFilter) -> BulkBody {
+        let (value, reason, mode, limit, cursor) = (None, None, None, None, None);
+        BulkBody { action, filter, value, reason, mode, dry_run: false, limit, cursor }
+    }
+}
+
+/// One of [`JobAction::BULK`].
+fn bulk_action<'de, D: Deserializer<'de>>(from: D) -> Result<JobAction, D::Error> {
+    const WORDS: &[&str] = &["suspend", "resume", "cancel", "priority", "redrive", "delete"];
+    let text = String::deserialize(from)?;
+    let action = text.parse().ok().filter(|action| JobAction::BULK.contains(action));
+    action.ok_or_else(|| D::Error::unknown_variant(&text, WORDS))
+}
+
+fn bulk_actions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": JobAction::BULK.map(JobAction::as_str)})
+}
+
+/// The result of a bulk action.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct BulkAnswer {
+    /// Number of matching jobs.
+    pub matched: u64,
+    /// Number of changed jobs; the others could not be changed or needed no change.
+    pub changed: u64,
+    /// Number of matching jobs that could not be changed, for example because of their state or because another job needs
+    /// them. Left out if zero.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(default)]
+    pub skipped: u64,
+    /// Cursor for the next request, if a limit was given and there are more jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
