@@ -12,7 +12,7 @@ use crate::store::command::attempt_writes::{self, AttemptWrite, LeaseRef};
 use crate::store::command::children::{self, NewGroup, Spawned};
 use crate::store::command::claim::{self, ClaimAnswer, ClaimRequest};
 use crate::store::command::finish::{self, Finish, Park, Report};
-use crate::store::command::heartbeat::{self, Directive, HeartbeatItem, HeartbeatReply};
+use crate::store::command::heartbeat::{self, HeartbeatItem, HeartbeatReply};
 use crate::store::command::worker::{self, NewWorker};
 use crate::store::documents::config::Worker;
 use crate::store::metrics::Fallback;
