@@ -5,8 +5,8 @@ pub(crate) mod page;
 
 pub(crate) use windlass_api::json::Json;
 pub(crate) use windlass_api::{
-    actions, claim, clock, expires, filter, job, job_details, outcome, payload, priority, record, retention,
-    schedule, submission, tags, text, time,
+    actions, claim, clock, filter, job, job_details, outcome, payload, record, retention, schedule,
+    submission, text, time,
 };
 
 use windlass::job::{NewJob, Traceparent};
