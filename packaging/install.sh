@@ -19,7 +19,7 @@ target() {
     Linux/aarch64 | Linux/arm64) echo aarch64-unknown-linux-musl ;;
     Darwin/x86_64) echo x86_64-apple-darwin ;;
     Darwin/arm64) echo aarch64-apple-darwin ;;
-    *) fail "there is no released binary for $(uname -s) on $(uname -m); build it: cargo install windlass-server" ;;
+    *) fail "there is no released binary for $(uname -s) on $(uname -m); build it: cargo install windlass-cli" ;;
   esac
 }
 

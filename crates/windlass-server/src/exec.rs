@@ -23,37 +23,38 @@ use tokio_util::sync::CancellationToken;
 use windlass::key::KeySecret;
 use windlass::{Cx, Failure, Snooze};
 
-pub(crate) use attempt::Summary;
-pub(crate) use exit_status::Exit;
-pub(crate) use process::is_runnable;
-pub(crate) use reaper::{Guard, guard};
-pub(crate) use signal::parse as parse_signal;
+pub use attempt::Summary;
+pub use exit_status::Exit;
+pub use process::is_runnable;
+pub use reaper::{Guard, guard};
+pub use signal::parse as parse_signal;
 
 use crate::limits;
 use exit_status::{Cause, ExitOutcome};
 use output::Answer;
 
 /// What to run, and how.
-pub(crate) struct RunOptions {
+pub struct RunOptions {
     /// The program, as a path or a name in PATH.
-    pub(crate) command: OsString,
-    pub(crate) arguments: Vec<OsString>,
+    pub command: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
     /// Maximum run time, if shorter than the job allows.
-    pub(crate) timeout: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// How long a program may take to exit after the stop signal.
-    pub(crate) grace: Duration,
+    pub grace: Duration,
     /// The signal for a suspended job.
-    pub(crate) suspend_signal: Signal,
+    pub suspend_signal: Signal,
     /// Maximum size of a result.
-    pub(crate) result_bytes_max: usize,
+    pub result_bytes_max: usize,
     /// The server's address, for programs that call it; never contains a key.
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
     /// The key that programs get, if any.
-    pub(crate) key: Option<KeySecret>,
+    pub key: Option<KeySecret>,
 }
 
 /// Runs a program for each job.
-pub(crate) struct Program {
+pub struct Program {
     conduct: RunOptions,
     /// One permit per process; released when the process is gone, whatever happened to the job.
     places: Arc<Semaphore>,
@@ -67,7 +68,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Runs up to `places` processes at once; `said` receives a summary of each.
-    pub(crate) fn new(
+    pub fn new(
         conduct: RunOptions,
         places: u32,
         guard: Guard,
@@ -87,7 +88,7 @@ impl Program {
 
     /// Runs the program for one job. The process has its own task, so that it is stopped properly even if the handler's
     /// future is dropped.
-    pub(crate) async fn handle(self: Arc<Program>, cx: Cx) -> Result<Option<Answer>, anyhow::Error> {
+    pub async fn handle(self: Arc<Program>, cx: Cx) -> Result<Option<Answer>, anyhow::Error> {
         let place = tokio::select! {
             biased;
             () = cx.cancelled() => return Err(stopped()),
@@ -122,27 +123,27 @@ impl Program {
     }
 
     /// Marks the worker as stopping: external signals are then meant for the whole worker.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.leaving.cancel();
     }
 
     /// Kills all processes.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.killing.cancel();
     }
 
     /// Returns when no process is left.
-    pub(crate) async fn emptied(&self) {
+    pub async fn emptied(&self) {
         drop(self.places.acquire_many(self.places_max).await);
     }
 
     /// The number of processes.
-    pub(crate) fn running(&self) -> usize {
+    pub fn running(&self) -> usize {
         (self.places_max as usize).saturating_sub(self.places.available_permits())
     }
 
     /// Returns if the program cannot be started at all.
-    pub(crate) async fn broken(&self) {
+    pub async fn broken(&self) {
         self.broken.cancelled().await;
     }
 }

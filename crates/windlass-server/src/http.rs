@@ -22,7 +22,7 @@ pub(crate) use self::request::drain_body::is_slow;
 use self::request::middleware::stamp;
 pub(crate) use self::request::middleware::unreadable;
 use self::route::{Route, route};
-pub(crate) use self::wire::time::{Moment, Span};
+pub(crate) use self::wire::time::Span;
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
 

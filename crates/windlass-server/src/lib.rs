@@ -1,18 +1,13 @@
-//! The `windlass` server: the library's API over HTTP and on the command line. It uses only the library's public API and
-//! has no rules of its own; it adds decoding, authentication, limits and error responses.
+//! The `windlass` server: the library's API over HTTP, a dashboard, webhooks, and programs as handlers. It uses only the
+//! library's public API and has no rules of its own; it adds decoding, authentication, limits and error responses. The
+//! binary is in the crate `windlass-cli`.
 
-mod bench;
-pub mod cli;
-mod config;
 mod dashboard;
-mod demo;
-mod exec;
+pub mod exec;
 pub mod http;
 pub mod limits;
-mod log;
-mod number;
+pub mod number;
 mod process;
 pub mod server;
-mod systemd;
-mod telemetry;
+pub mod telemetry;
 pub mod webhooks;

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 /// Open connections; further ones wait in the listener's queue until one closes.
 pub const CONNECTIONS_MAX: usize = 16_384;
-/// File descriptors a process needs besides its connections: store, logs, outgoing calls.
-pub const FILES_KEPT_FREE: u64 = 256;
 /// Time to send a request's head once half of the connections are in use: idle connections are closed in favour of active
 /// ones.
 pub const HEAD_TIME_CROWDED: Duration = Duration::from_secs(3);
@@ -50,16 +48,8 @@ pub const WRITE_BYTES_MIN: usize = 64 << 10;
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long running requests may continue once the server stops; it must exit within 10 s.
 pub const DRAIN_MAX: Duration = Duration::from_secs(7);
-/// Maximum time from the stop signal to the exit; an unreachable database is not waited for longer.
-pub const STOP_MAX: Duration = Duration::from_millis(9_500);
-/// Minimum time to close the store, however long the requests before took.
-pub const STORE_CLOSE_MIN: Duration = Duration::from_secs(2);
 /// How long `/readyz` waits for the store: checks every second must not pile up.
 pub const READY_WAIT_MAX: Duration = Duration::from_millis(900);
-/// Interval of retries if the database cannot be reached at startup.
-pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(500);
-/// How long `windlass health` waits for a response: health checks usually have a limit of 5 s.
-pub const HEALTH_TIME_MAX: Duration = Duration::from_secs(4);
 /// Pause after a connection could not be accepted, for example without free file descriptors.
 pub const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(50);
 
@@ -179,62 +169,6 @@ pub const PROGRAM_LEASE_LOST_GRACE: Duration = Duration::from_secs(8);
 pub const PROGRAM_SHARED_SIGNAL: Duration = Duration::from_millis(200);
 /// How often the reaper checks whether the programs have exited.
 pub const REAPER_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How much longer than the program's grace period a worker waits for a handler: the program is killed in between.
-pub const PROGRAM_GRACE_MARGIN: Duration = Duration::from_secs(7);
-
-/// Time for a command to connect to a server.
-pub const CLIENT_CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Time for a command to wait for a response, in addition to a requested wait: as long as the server may take.
-pub const CLIENT_CALL_TIME_MAX: Duration = Duration::from_secs(35);
-/// How long a command keeps a connection for the next call: less than the server does.
-pub const CLIENT_IDLE_MAX: Duration = Duration::from_secs(20);
-/// Bytes of a response that a command accepts: a page of 500 jobs with payloads of 1 MiB each.
-pub const CLIENT_ANSWER_BYTES_MAX: usize = 512 << 20;
-/// Maximum silence of a stream: three keep-alives.
-pub const CLIENT_SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Bytes of one event.
-pub const CLIENT_EVENT_BYTES_MAX: usize = 1 << 20;
-/// Time for a bulk action on the server.
-pub const CLIENT_BULK_TIME_MAX: Duration = Duration::from_secs(600);
-/// Jobs per call of a bulk action by a command: some tenths of a second, so that the progress is visible.
-pub const CLIENT_BULK_JOBS: u64 = 2_000;
-/// Jobs per page for a command: the API's maximum.
-pub const LIST_PAGE_JOBS: usize = 500;
-/// Pages of the newest jobs that are searched for the suffix of an id, which has no index.
-pub const ID_SEARCH_PAGES_MAX: usize = 10;
-/// Jobs per batch: the API's maximum.
-pub const BATCH_JOBS: usize = 10_000;
-/// Jobs per batch after one was rejected: a rejection affects the whole batch.
-pub const BATCH_JOBS_CAREFUL: usize = 200;
-/// Bytes per batch: well below the server's limit.
-pub const BATCH_BYTES: usize = 16 << 20;
-/// Audit records per page for a command: the API's maximum.
-pub const AUDIT_PAGE_RECORDS: usize = 1_000;
-/// Pause before a lost event stream is reopened.
-pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
-/// How often that is tried: a restart takes less.
-pub const FOLLOW_TRIES_MAX: u32 = 60;
-/// How often a command polls the progress of a running job, and the state of a job without an event stream.
-pub const JOB_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a command's long poll for a job's end lasts: proxies allow it.
-pub const JOB_WAIT: Duration = Duration::from_secs(15);
-/// How often a command polls the log of a running job.
-pub const LOG_POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Terminal events buffered for `windlass top`: more than a person types while one screen is drawn.
-pub const TERMINAL_EVENTS_BUFFERED: usize = 256;
-/// Updates buffered for `windlass top`.
-pub const TOP_EVENTS_BUFFERED: usize = 64;
-/// Poll interval of `windlass top`: often enough to appear live, rarely enough to cost nothing.
-pub const TOP_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum pause before `windlass top` retries a lost server.
-pub const TOP_RETRY_MAX: Duration = Duration::from_secs(5);
-/// Jobs per list of `windlass top`: several times the rows of the tallest terminal.
-pub const TOP_JOBS_MAX: usize = 200;
-/// Recently failed jobs that are read one by one, per poll.
-pub const TOP_FAILURES_PER_POLL: usize = 10;
-/// How long `windlass top` shows the result of a command.
-pub const TOP_NOTE_TIME: Duration = Duration::from_secs(8);
 
 /// Spans buffered for a collector: some seconds of a busy server. Further ones are dropped.
 #[cfg(feature = "otel")]

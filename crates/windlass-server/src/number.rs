@@ -1,7 +1,7 @@
 //! Formats numbers, on pages and in the terminal.
 
 /// A number with thousands separators.
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -14,7 +14,7 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// A large number in at most four characters and a unit; None if it is short enough unchanged.
-pub(crate) fn scaled(number: u64) -> Option<String> {
+pub fn scaled(number: u64) -> Option<String> {
     let (unit, name) = match number {
         0..10_000 => return None,
         10_000..1_000_000 => (1_000, 'k'),

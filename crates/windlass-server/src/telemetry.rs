@@ -22,7 +22,7 @@ pub(crate) use self::context::adopt;
 
 /// Traces being sent to a collector; empty if none is configured.
 #[must_use = "`finish` sends the last spans"]
-pub(crate) struct Telemetry {
+pub struct Telemetry {
     #[cfg(feature = "otel")]
     collector: Option<collector::Collector>,
 }
@@ -33,7 +33,7 @@ type Watcher = Option<Box<dyn Layer<Registry> + Send + Sync>>;
 impl Telemetry {
     /// Starts sending traces if the environment names a collector; the returned layer must be installed.
     #[cfg(feature = "otel")]
-    pub(crate) fn from_environment() -> anyhow::Result<(Telemetry, Watcher)> {
+    pub fn from_environment() -> anyhow::Result<(Telemetry, Watcher)> {
         let Some(settings) = settings::Settings::from_environment()? else {
             return Ok((Telemetry { collector: None }, None));
         };
@@ -45,13 +45,13 @@ impl Telemetry {
     /// Without the feature `otel` there is nothing to send.
     #[cfg(not(feature = "otel"))]
     #[allow(clippy::unnecessary_wraps, reason = "the same signature as with the feature")]
-    pub(crate) fn from_environment() -> anyhow::Result<(Telemetry, Watcher)> {
+    pub fn from_environment() -> anyhow::Result<(Telemetry, Watcher)> {
         Ok((Telemetry {}, None))
     }
 
     /// Sends the remaining spans.
     #[cfg_attr(not(feature = "otel"), allow(clippy::unused_async, reason = "the same signature"))]
-    pub(crate) async fn finish(self) {
+    pub async fn finish(self) {
         #[cfg(feature = "otel")]
         if let Some(collector) = self.collector {
             collector.finish().await;

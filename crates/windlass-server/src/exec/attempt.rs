@@ -23,20 +23,25 @@ use super::{Program, env};
 use crate::limits;
 
 /// How an attempt ended, for messages.
-pub(crate) struct Summary {
-    pub(crate) job: JobId,
-    pub(crate) job_type: JobType,
-    pub(crate) queue: QueueName,
-    pub(crate) attempt: u32,
-    pub(crate) took: Duration,
+pub struct Summary {
+    /// The job.
+    pub job: JobId,
+    /// Its type.
+    pub job_type: JobType,
+    /// Its queue.
+    pub queue: QueueName,
+    /// The number of the attempt, from 1.
+    pub attempt: u32,
+    /// From the start of the program to its end.
+    pub took: Duration,
     /// None if it could not be started.
-    pub(crate) exit: Option<Exit>,
+    pub exit: Option<Exit>,
     /// The outcome as one word.
-    pub(crate) outcome: &'static str,
+    pub outcome: &'static str,
     /// The category of a failure.
-    pub(crate) category: Option<Category>,
+    pub category: Option<Category>,
     /// The error, if it failed.
-    pub(crate) error: Option<String>,
+    pub error: Option<String>,
 }
 
 impl Program {

@@ -18,7 +18,7 @@ const PERMANENT: i32 = 65;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// Exited with this code.
     Code(i32),
     /// Killed by this signal.

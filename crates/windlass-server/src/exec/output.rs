@@ -12,7 +12,7 @@ use crate::limits;
 /// A result to be stored.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Answer(Box<RawValue>);
+pub struct Answer(Box<RawValue>);
 
 /// The output is too large for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -66,7 +66,7 @@ pub(super) fn signal_group(group: Pid, signal: Signal) {
 }
 
 /// Whether the program exists as a path or in PATH.
-pub(crate) fn is_runnable(command: &Path) -> bool {
+pub fn is_runnable(command: &Path) -> bool {
     let is_program = |path: &Path| {
         path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };

@@ -15,11 +15,11 @@ use crate::limits;
 
 /// The pipe to the reaper; it acts when the pipe closes.
 #[derive(Clone)]
-pub(crate) struct Guard(Arc<Mutex<Option<ChildStdin>>>);
+pub struct Guard(Arc<Mutex<Option<ChildStdin>>>);
 
 impl Guard {
     /// Starts a reaper for this process: `command` runs [`guard`].
-    pub(crate) fn start(mut command: Command) -> io::Result<Guard> {
+    pub fn start(mut command: Command) -> io::Result<Guard> {
         use std::os::unix::process::CommandExt;
         // The terminal's Ctrl-C is for the worker only.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -56,7 +56,7 @@ impl Drop for Watched {
 }
 
 /// The reaper's main loop: reads standard input, and kills the registered groups when it closes.
-pub(crate) async fn guard(grace: Duration) -> io::Result<()> {
+pub async fn guard(grace: Duration) -> io::Result<()> {
     // A supervisor may signal the reaper as well; it exits only after the worker.
     let _heard = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     let listened = tokio::task::spawn_blocking(|| left_behind(io::stdin().lock())).await;

@@ -33,7 +33,7 @@ pub(super) fn name_of(number: i32) -> Option<&'static str> {
 }
 
 /// Parses the name of a signal that asks a program to stop, with or without `SIG`.
-pub(crate) fn parse(text: &str) -> Result<Signal, String> {
+pub fn parse(text: &str) -> Result<Signal, String> {
     let upper = text.to_ascii_uppercase();
     let wanted = upper.strip_prefix("SIG").unwrap_or(&upper);
     let asking = &NAMES[..ASKING];

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod access;
-mod binary;
 mod client;
 mod dashboard;
 mod description;
@@ -12,7 +11,6 @@ mod jobs;
 mod operations;
 mod payload;
 mod permission_matrix;
-mod program;
 mod requests;
 mod schedules;
 mod slow;

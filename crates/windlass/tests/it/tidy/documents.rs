@@ -80,13 +80,15 @@ pub(super) fn numbered_rules(tree: &[SourceFile]) -> Vec<String> {
 }
 
 /// Where a path in the text may begin: at the root, or where its section of the code map does.
-const BASES: [&str; 6] = [
+const BASES: [&str; 8] = [
     "",
     "crates/windlass-core/src/",
     "crates/windlass/src/",
     "crates/windlass-server/src/",
+    "crates/windlass-cli/src/",
     "crates/windlass/",
     "crates/windlass-server/",
+    "crates/windlass-cli/",
 ];
 
 const EXTENSIONS: [&str; 12] =

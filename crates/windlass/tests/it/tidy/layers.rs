@@ -152,6 +152,6 @@ mod tests {
         assert_eq!(of("crates/windlass/src/helper/text.rs"), 1);
         assert_eq!(of("crates/windlass/src/lib.rs"), 0);
         assert_eq!(of("crates/windlass/src/clock/manual.rs"), 0);
-        assert_eq!(of("crates/windlass-server/src/cli.rs"), 0);
+        assert_eq!(of("crates/windlass-server/src/http.rs"), 0);
     }
 }

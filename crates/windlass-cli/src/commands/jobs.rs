@@ -1,0 +1,12 @@
+//! Commands about jobs.
+
+pub(crate) mod actions;
+pub(crate) mod batch;
+pub(crate) mod filter;
+pub(crate) mod id;
+pub(crate) mod job_counts;
+pub(crate) mod list;
+pub(crate) mod logs;
+pub(crate) mod show;
+pub(crate) mod submit;
+pub(crate) mod tree;

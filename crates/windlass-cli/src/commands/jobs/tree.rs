@@ -1,0 +1,267 @@
+//! The jobs related to a job as a tree: its predecessors above, its successors below. A job is a successor if it waits for
+//! the other job or was spawned by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::connection::client::{Call, Client};
+use crate::error::Failure;
+use crate::output::color::{Colour, Paint};
+use crate::output::text::field;
+
+/// Maximum number of jobs drawn.
+const JOBS_SHOWN: usize = 40;
+/// Maximum number of jobs whose children are read, one request each.
+const FAMILIES_ASKED: usize = 20;
+
+/// How a job follows another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Link {
+    /// It waits for the other job.
+    After,
+    /// It waits for any of several jobs.
+    AfterAny,
+    /// It was spawned by the other job.
+    Child,
+}
+
+impl Link {
+    fn label(self) -> &'static str {
+        match self {
+            Link::After => "",
+            Link::AfterAny => "  after any",
+            Link::Child => "  child",
+        }
+    }
+}
+
+/// Jobs by id, and their links.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    /// Type and state.
+    names: BTreeMap<String, (String, String)>,
+    /// The successors of each job, sorted.
+    next: BTreeMap<String, BTreeSet<(Link, String)>>,
+    /// The predecessors of each job.
+    before: BTreeMap<String, BTreeSet<String>>,
+    is_cut: bool,
+}
+
+impl Tree {
+    /// Reads the related jobs: the job's parents, their dependencies and dependents, and the children of all of those, up
+    /// to the limits.
+    pub(crate) async fn load(client: &Client, job: &Value) -> Result<Tree, Failure> {
+        let mut tree = Tree::default();
+        tree.know(job);
+        tree.take_graph(&client.value(Call::get(&["jobs", &field(&job["id"]), "graph"])).await?);
+        let mut child = job.clone();
+        while let Some(parent) = child["parent"].as_str().filter(|_| tree.has_room()) {
+            let found = match client.value(Call::get(&["jobs", parent])).await {
+                Ok(found) => found,
+                // The parent may have been deleted; its children stay.
+                Err(Failure::Refused(refusal)) if refusal.status == 404 => break,
+                Err(failure) => return Err(failure),
+            };
+            tree.know(&found);
+            tree.take_graph(&client.value(Call::get(&["jobs", parent, "graph"])).await?);
+            tree.link(parent, Link::Child, &field(&child["id"]));
+            child = found;
+        }
+        // Only the jobs known by now are read: grandchildren are shown on their parents' trees.
+        let known: Vec<String> = tree.names.keys().cloned().collect();
+        let own = field(&job["id"]);
+        let others = known.iter().filter(|id| **id != own);
+        for id in std::iter::once(&own).chain(others).take(FAMILIES_ASKED) {
+            match client.value(Call::get(&["jobs", id, "children"])).await {
+                Ok(children) => tree.take_children(id, &children),
+                Err(Failure::Refused(refusal)) if refusal.status == 404 => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(tree)
+    }
+
+    fn has_room(&self) -> bool {
+        self.names.len() < JOBS_SHOWN
+    }
+
+    fn know(&mut self, job: &Value) {
+        self.names.insert(field(&job["id"]), (field(&job["type"]), field(&job["state"])));
+    }
+
+    fn link(&mut self, from: &str, link: Link, to: &str) {
+        self.next.entry(from.to_owned()).or_default().insert((link, to.to_owned()));
+        self.before.entry(to.to_owned()).or_default().insert(from.to_owned());
+    }
+
+    fn take_graph(&mut self, graph: &Value) {
+        for node in graph["nodes"].as_array().into_iter().flatten() {
+            self.know(node);
+        }
+        for edge in graph["edges"].as_array().into_iter().flatten() {
+            let (from, to) = (field(&edge["from"]), field(&edge["to"]));
+            match edge["need"].as_str() {
+                // A parent waits for its children, but in the tree it precedes them.
+                Some("child") => self.link(&to, Link::Child, &from),
+                Some("after_any") => self.link(&from, Link::AfterAny, &to),
+                _ => self.link(&from, Link::After, &to),
+            }
+        }
+        self.is_cut |= graph["truncated"] == true;
+    }
+
+    fn take_children(&mut self, parent: &str, children: &Value) {
+        for child in children["children"].as_array().into_iter().flatten() {
+            self.know(child);
+            self.link(parent, Link::Child, &field(&child["id"]));
+        }
+    }
+
+    /// The tree as lines; empty for a job without related jobs. Depth first from the first predecessor, without recursion:
+    /// users can create deep graphs.
+    pub(crate) fn drawn(&self, own: &str, paint: Paint) -> String {
+        if self.names.len() < 2 {
+            return String::new();
+        }
+        let mut text = String::new();
+        let (mut seen, mut left) = (BTreeSet::new(), JOBS_SHOWN);
+        for root in self.roots(own) {
+            let mut ahead = vec![(root, None, String::new(), true)];
+            while let Some((id, link, indent, is_last)) = ahead.pop() {
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
+                let corner = match (link, is_last) {
+                    (None, _) => "",
+                    (_, true) => "└─ ",
+                    (_, false) => "├─ ",
+                };
+                let is_new = seen.insert(id.clone());
+                let again = if is_new { "" } else { "  (above)" };
+                let line = self.describe(&id, link, is_new && id == own, paint);
+                let _always_fits = writeln!(text, "  {indent}{corner}{line}{again}");
+                if is_new {
+                    let below = match (link, is_last) {
+                        (None, _) => indent,
+                        (_, true) => format!("{indent}   "),
+                        (_, false) => format!("{indent}│  "),
+                    };
+                    ahead.extend(self.branches(&id, &below));
+                }
+            }
+        }
+        if left == 0 || self.is_cut {
+            text.push_str("  …\n");
+        }
+        text
+    }
+
+    /// The jobs without predecessors; those from which the job itself can be reached come first.
+    fn roots(&self, own: &str) -> Vec<String> {
+        let (mut above, mut ahead) = (BTreeSet::new(), vec![own.to_owned()]);
+        while let Some(id) = ahead.pop() {
+            if above.insert(id.clone()) {
+                ahead.extend(self.before.get(&id).into_iter().flatten().cloned());
+            }
+        }
+        let is_root = |id: &&String| self.before.get(*id).is_none_or(BTreeSet::is_empty);
+        let first = above.iter().filter(is_root);
+        let others = self.names.keys().filter(is_root).filter(|id| !above.contains(*id));
+        first.chain(others).cloned().collect()
+    }
+
+    fn describe(&self, id: &str, link: Option<Link>, is_own: bool, paint: Paint) -> String {
+        let unknown = (String::new(), String::new());
+        let (job_type, state) = self.names.get(id).unwrap_or(&unknown);
+        let link = paint.faint(link.map_or("", Link::label));
+        let (shown, mark) = if is_own {
+            (paint.strong(id), paint.paint("  ← this job", Some(Colour::Active)))
+        } else {
+            (id.to_owned(), String::new())
+        };
+        format!("{shown}  {}  {}{link}{mark}", crate::output::escaped(job_type), paint.state(state))
+    }
+
+    /// The branches of a job, the first on top of the stack.
+    fn branches(&self, id: &str, indent: &str) -> Vec<(String, Option<Link>, String, bool)> {
+        let all = self.next.get(id).into_iter().flatten();
+        let mut branches: Vec<_> =
+            all.map(|(link, job)| (job.clone(), Some(*link), indent.to_owned(), false)).collect();
+        if let Some(last) = branches.last_mut() {
+            last.3 = true;
+        }
+        branches.reverse();
+        branches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn job(id: &str, state: &str) -> Value {
+        json!({"id": id, "type": "t", "state": state})
+    }
+
+    #[test]
+    fn a_diamond_is_drawn_once_from_where_it_begins() {
+        let edge = |from: &str, to: &str, need: &str| json!({"from": from, "to": to, "need": need});
+        let ids = ["a", "b", "c", "d", "y", "z"];
+        let mut tree = Tree::default();
+        tree.take_graph(&json!({
+            "nodes": ids.map(|id| job(id, "pending")),
+            "edges": [edge("z", "a", "after"), edge("a", "b", "after"), edge("a", "c", "after"),
+                edge("b", "d", "after"), edge("c", "d", "after_any"), edge("y", "d", "after")],
+        }));
+        let expected = [
+            "  z  t  pending",
+            "  └─ a  t  pending  ← this job",
+            "     ├─ b  t  pending",
+            "     │  └─ d  t  pending",
+            "     └─ c  t  pending",
+            "        └─ d  t  pending  after any  (above)",
+            "  y  t  pending",
+            "  └─ d  t  pending  (above)",
+            "",
+        ]
+        .join("\n");
+        assert_eq!(tree.drawn("a", Paint::plain()), expected);
+    }
+
+    #[test]
+    fn a_job_alone_has_no_tree_and_children_hang_below_their_parents() {
+        let mut tree = Tree::default();
+        tree.know(&job("b", "waiting"));
+        assert_eq!(tree.drawn("b", Paint::plain()), "");
+        tree.know(&job("a", "waiting"));
+        tree.link("a", Link::Child, "b");
+        tree.take_children("a", &json!({"children": [job("b", "waiting"), job("c", "running")]}));
+        let edges =
+            json!([{"from": "d", "to": "b", "need": "child"}, {"from": "b", "to": "a", "need": "child"}]);
+        tree.take_graph(&json!({"nodes": [job("d", "running")], "edges": edges}));
+        let expected = [
+            "  a  t  waiting",
+            "  ├─ b  t  waiting  child  ← this job",
+            "  │  └─ d  t  running  child",
+            "  └─ c  t  running  child",
+            "",
+        ]
+        .join("\n");
+        assert_eq!(tree.drawn("b", Paint::plain()), expected);
+    }
+
+    #[test]
+    fn more_than_fits_a_screen_is_left_out() {
+        let mut tree = Tree::default();
+        tree.know(&job("p", "waiting"));
+        let children: Vec<Value> = (0..100).map(|n| job(&format!("c{n:03}"), "running")).collect();
+        tree.take_children("p", &json!({"children": children}));
+        let text = tree.drawn("p", Paint::plain());
+        assert_eq!(text.lines().count(), JOBS_SHOWN + 1);
+        assert!(text.ends_with("  …\n"), "{text}");
+    }
+}

@@ -1,0 +1,17 @@
+//! Commands that look after a server: queues, types, tenants, schedules, keys, pauses, retention and the audit trail.
+
+pub(crate) mod audit;
+pub(crate) mod audit_list;
+pub(crate) mod keys;
+pub(crate) mod operations;
+pub(crate) mod pause;
+pub(crate) mod queues;
+pub(crate) mod retention;
+pub(crate) mod retention_args;
+pub(crate) mod schedules;
+pub(crate) mod settings;
+pub(crate) mod stats;
+pub(crate) mod tenants;
+pub(crate) mod tickets;
+pub(crate) mod types;
+pub(crate) mod webhooks;

@@ -1,0 +1,195 @@
+//! Lists of audit records: `windlass audit` lists stored records, `windlass events` also follows new events.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::Value;
+use windlass_api::time::Span;
+
+use crate::connection::client::{Call, Client};
+use crate::connection::connect::ConnectArgs;
+use crate::connection::reconnect::Followed;
+use crate::exit_code::Exit;
+use crate::limits::AUDIT_PAGE_RECORDS;
+use crate::output;
+use crate::output::color::{Colour, Paint};
+use crate::output::table::{cut_end, room};
+use crate::output::text::moment;
+
+/// Filters for records.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct AuditFlags {
+    /// About this job: an id, or a part of one
+    #[arg(long, value_name = "ID")]
+    job: Option<String>,
+    /// With this event name, such as job.lifecycle.failed
+    #[arg(long, value_name = "EVENT")]
+    event: Option<String>,
+    /// By this actor
+    #[arg(long, value_name = "ACTOR")]
+    actor: Option<String>,
+    /// Of this tenant
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// About this queue or its jobs
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+    /// About this type or its jobs
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: Option<String>,
+}
+
+impl AuditFlags {
+    async fn query(&self, client: &Client, call: Call) -> anyhow::Result<Call> {
+        let job = match &self.job {
+            Some(text) => Some(client.job_id(text).await?),
+            None => None,
+        };
+        let call = call.query_if("job", job).query_if("event", self.event.as_deref());
+        let call = call.query_if("actor", self.actor.as_deref()).query_if("tenant", self.tenant.as_deref());
+        Ok(call.query_if("queue", self.queue.as_deref()).query_if("type", self.job_type.as_deref()))
+    }
+}
+
+/// Arguments of `audit list`.
+#[derive(Args)]
+pub(crate) struct AuditListArgs {
+    /// Since this time, or this long ago, such as 1h
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Before this time
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+    /// Maximum number of records
+    #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
+    limit: usize,
+    /// List all records
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    #[command(flatten)]
+    which: AuditFlags,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `events`.
+#[derive(Args)]
+pub(crate) struct EventsArgs {
+    /// Start with stored records since this time, or this long ago
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Follow new events until Ctrl-C
+    #[arg(long, short)]
+    follow: bool,
+    #[command(flatten)]
+    which: AuditFlags,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Parses a time given as such or as a duration in the past.
+fn when(client: &Client, text: &str) -> String {
+    match text.parse::<Span>() {
+        Ok(span) => client.now().minus(span.0).to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+pub(crate) async fn audit(args: &AuditListArgs) -> anyhow::Result<ExitCode> {
+    let client = args.connect.client()?;
+    let since = args.since.as_deref().map(|text| when(&client, text));
+    let until = args.until.as_deref().map(|text| when(&client, text));
+    let call = Call::get(&["audit"]).query_if("since", since).query_if("until", until);
+    let call = args.which.query(&client, call).await?;
+    let most = if args.all { usize::MAX } else { args.limit };
+    let (count, is_more, _) = kept(&client, call, most, args.connect.json).await?;
+    if !args.connect.json {
+        match (count, is_more) {
+            (0, _) => output::note("no matching records"),
+            (_, true) => output::note(&format!("showing the first {count}; use --all or --limit for more")),
+            _ => {}
+        }
+    }
+    Ok(Exit::Done.into())
+}
+
+/// Prints stored records page by page. Returns how many were printed, whether there are more, and the number of the last.
+async fn kept(
+    client: &Client,
+    call: Call,
+    most: usize,
+    is_json: bool,
+) -> anyhow::Result<(usize, bool, Option<u64>)> {
+    let (mut left, mut cursor, mut count, mut last) = (most, None::<String>, 0, None);
+    while left > 0 {
+        let page = call.clone().query("limit", left.min(AUDIT_PAGE_RECORDS).to_string());
+        let page = client.value(page.query_if("cursor", cursor.as_deref())).await?;
+        for record in page["records"].as_array().map_or(&[][..], Vec::as_slice) {
+            print(record, is_json)?;
+            count += 1;
+            left -= 1;
+            last = record["seq"].as_u64().or(last);
+        }
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok((count, cursor.is_some(), last))
+}
+
+pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
+    let client = args.connect.client()?;
+    let is_json = args.connect.json;
+    let call = args.which.query(&client, Call::get(&["events"])).await?;
+    let mut last = None;
+    // The stream is opened before the stored records are read, so that no event is missed in between.
+    let stream = if args.follow { Some(Followed::open(&client, call).await?) } else { None };
+    if !args.follow || args.since.is_some() {
+        let since = when(&client, args.since.as_deref().unwrap_or("1h"));
+        let call = args.which.query(&client, Call::get(&["audit"]).query("since", since)).await?;
+        let (count, _, at) = kept(&client, call, usize::MAX, is_json).await?;
+        if count == 0 && !args.follow {
+            output::note("no events in the last hour; --since goes further back, -f follows new events");
+        }
+        last = at;
+    }
+    if let Some(mut stream) = stream {
+        output::note(&format!("following {}; stop with Ctrl-C", client.place()));
+        stream.received(last);
+        loop {
+            if let Some(event) = stream.next().await? {
+                print(&serde_json::from_str(&event.data)?, is_json)?;
+            }
+        }
+    }
+    Ok(Exit::Done.into())
+}
+
+/// Prints one record as one line.
+fn print(record: &Value, is_json: bool) -> anyhow::Result<()> {
+    if is_json { output::json(record) } else { output::line(&line(record, room(), Paint::for_data())) }
+}
+
+fn line(record: &Value, room: Option<usize>, paint: Paint) -> String {
+    let text = |value: &Value| output::escaped(value.as_str().unwrap_or_default());
+    let (at, event, job) = (moment(&text(&record["at"])), text(&record["event"]), text(&record["job"]));
+    let context = match &record["context"] {
+        Value::Object(fields) => {
+            let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), output::escaped);
+            let all = fields.iter().map(|(name, value)| format!("{name}={}", plain(value)));
+            all.collect::<Vec<_>>().join(" ")
+        }
+        _ => String::new(),
+    };
+    let rest = format!("{job}  {}  {context}", text(&record["actor"]["id"]));
+    let rest = room.map_or_else(|| rest.clone(), |room| cut_end(&rest, room.saturating_sub(47).max(10)));
+    let colour = match record["severity"].as_str() {
+        Some("error" | "critical") => Some(Colour::Bad),
+        Some("warning" | "warn") => Some(Colour::Warning),
+        _ => None,
+    };
+    let name = format!("{event:<24}");
+    format!("{}  {}  {}", paint.faint(&at), paint.paint(&name, colour), rest.trim()).trim_end().to_owned()
+}

@@ -1,0 +1,68 @@
+//! `windlass webhooks`: the secrets that sign callbacks and pushes.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use windlass::job::Tenant;
+use windlass::store::caller::Caller;
+use windlass_server::webhooks::signature::{Endpoint, Purpose};
+
+use crate::commands::{Missing, StoreArgs};
+use crate::output;
+
+/// Manage webhook signing secrets.
+#[derive(Subcommand)]
+pub(crate) enum WebhooksCommand {
+    /// Print the signing secrets for a receiver, newest first.
+    Secret(SecretArgs),
+}
+
+/// Arguments of `webhooks secret`.
+#[derive(Args)]
+pub(crate) struct SecretArgs {
+    /// The receiver's address; its query is ignored.
+    url: String,
+    /// The secret for pushed jobs, instead of the one for callbacks.
+    #[arg(long)]
+    push: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The tenant; `default` if not given.
+    #[arg(long, value_parser = tenant)]
+    tenant: Option<Tenant>,
+    /// Rotate first: create new secrets for all receivers of the tenant. The old ones stay valid for a day.
+    #[arg(long)]
+    rotate: bool,
+    /// Print JSON instead of one secret per line.
+    #[arg(long)]
+    json: bool,
+}
+
+fn tenant(text: &str) -> Result<Tenant, String> {
+    Tenant::new(text).map_err(|problem| problem.to_string())
+}
+
+pub(crate) async fn webhooks(command: &WebhooksCommand) -> anyhow::Result<ExitCode> {
+    let WebhooksCommand::Secret(args) = command;
+    let purpose = if args.push { Purpose::Push } else { Purpose::Callback };
+    let endpoint =
+        Endpoint::new(purpose, &args.url).map_err(|error| anyhow::anyhow!("the address {error}"))?;
+    let store = args.store.open(Missing::Create)?;
+    let (me, tenant) = (Caller::local(), args.tenant.clone());
+    let secrets = if args.rotate {
+        store.rotate_webhook_secret(&me, tenant).await?
+    } else {
+        store.webhook_secrets(&me, tenant).await?
+    };
+    store.close();
+    let secrets: Vec<String> = secrets.iter().filter_map(|secret| endpoint.secret(secret.reveal())).collect();
+    if args.json {
+        output::json(&json!({"secrets": secrets}))?;
+    } else {
+        for secret in &secrets {
+            output::line(secret)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

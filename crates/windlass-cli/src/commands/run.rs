@@ -1,0 +1,9 @@
+//! Commands that keep running: server, workers, benchmark, demo.
+
+pub(crate) mod bench;
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod health;
+pub(crate) mod outbound;
+pub(crate) mod serve;
+pub(crate) mod work;

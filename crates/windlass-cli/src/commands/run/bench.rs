@@ -1,0 +1,117 @@
+//! `windlass bench`: benchmarks. Figures go to standard error as they are measured, and to standard output at the end.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use windlass::bench::{Figure, figure};
+
+use crate::bench::{self, ChildServer, Folder, Size};
+use crate::config::shown;
+use crate::output;
+use crate::process::raise_open_files;
+
+/// Arguments of `bench`.
+#[derive(Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct BenchArgs {
+    /// Measure this store, `sqlite:PATH` or `postgres://HOST/DATABASE`, instead of a temporary one.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "server")]
+    store: Option<String>,
+    /// Measure the server at this address, over HTTP.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// The API key for that server.
+    #[arg(long, env = "WINDLASS_KEY", hide_env_values = true, value_name = "KEY")]
+    key: Option<String>,
+    /// Measure even if the store has jobs: they affect the figures, and are slowed down.
+    #[arg(long)]
+    i_know: bool,
+    /// Do a twentieth of the work: faster, less exact.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Also measure with a backlog of a million waiting, delayed and paused jobs; takes minutes.
+    #[arg(long)]
+    full: bool,
+    /// Measure the dashboard with a million jobs instead, and the effect of ten open dashboards on claims; takes minutes.
+    #[arg(long, conflicts_with_all = ["server", "full"])]
+    dashboard: bool,
+    /// Size of each job's payload in bytes.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(11..=65_536), value_name = "BYTES")]
+    payload: u32,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl BenchArgs {
+    fn size(&self) -> anyhow::Result<Size> {
+        let payload = usize::try_from(self.payload)?;
+        let size = Size { jobs: 200_000, rounds: 500, backlog: 0, time: Duration::from_secs(10), payload };
+        Ok(match (self.quick, self.full) {
+            (true, _) => Size { jobs: 10_000, rounds: 50, time: Duration::from_secs(2), ..size },
+            (_, true) => Size { backlog: 1_000_000, ..size },
+            _ => size,
+        })
+    }
+}
+
+pub(crate) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let size = args.size()?;
+    // Two thousand idle clients of a server are two thousand open files in this process, too.
+    raise_open_files();
+    let mut figures = Vec::new();
+    let mut tell = |figure: Figure| {
+        let (what, value, beside) = (&figure.what, figure.value(), figure.beside_what());
+        output::note(format!("{:<4} {what}: {value} {beside}", figure.workload).trim_end());
+        figures.push(figure);
+    };
+    if args.dashboard {
+        dashboard(args, &mut tell).await?;
+    } else if let Some(url) = &args.server {
+        let has_jobs = bench::server_has_jobs(url, args.key.clone()).await?;
+        refuse_jobs(has_jobs && !args.i_know, &shown(url))?;
+        bench::server(url, args.key.clone(), size, &mut tell).await?;
+    } else if let Some(address) = &args.store {
+        refuse_jobs(bench::store_has_jobs(address).await? && !args.i_know, &shown(address))?;
+        let folder = address.starts_with("sqlite:").then(Folder::new).transpose()?;
+        bench::store(address, folder.as_ref(), size, &mut tell).await?;
+    } else {
+        let folder = Folder::new()?;
+        output::note(&format!("measuring in {}, which is deleted afterwards", folder.path().display()));
+        bench::store(&folder.store("jobs.db"), Some(&folder), size, &mut tell).await?;
+        let server = ChildServer::start(&folder.store("served.db")).await?;
+        bench::server(&server.url, None, size, &mut tell).await?;
+        server.stop().await?;
+    }
+    if args.json {
+        let durability = "every response waits until its commit is on disk";
+        output::json(&json!({"durability": durability, "payload_bytes": size.payload, "figures": figures}))?;
+    } else {
+        output::text(&figure::table(&figures))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Number of jobs for the dashboard benchmark.
+const MILLION: usize = 1_000_000;
+
+async fn dashboard(args: &BenchArgs, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+    let size = if args.quick { (MILLION / 50, 3) } else { (MILLION, 20) };
+    if let Some(address) = &args.store {
+        refuse_jobs(bench::store_has_jobs(address).await? && !args.i_know, &shown(address))?;
+        return bench::dashboard(address, size, tell).await;
+    }
+    let folder = Folder::new()?;
+    output::note(&format!("measuring in {}, which is deleted afterwards", folder.path().display()));
+    bench::dashboard(&folder.store("jobs.db"), size, tell).await
+}
+
+fn refuse_jobs(is_refused: bool, place: &str) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !is_refused,
+        "{place} has jobs; the benchmark would add and run many more in it. Use a new store, or pass --i-know"
+    );
+    Ok(())
+}

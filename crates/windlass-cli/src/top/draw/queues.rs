@@ -1,0 +1,148 @@
+//! The list of queues: depth, age, throughput.
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::widgets::Row;
+
+use super::draw_list;
+use super::head::LONG;
+use crate::top::app::{Pane, Screen};
+use crate::top::format::{age, columns, count_or_dot, cut};
+use crate::top::model::{Queue, sum};
+use crate::top::theme::Theme;
+
+/// A column of numbers.
+struct Column {
+    title: &'static str,
+    width: u16,
+    /// Minimum columns of the screen to show it.
+    from: u16,
+    text: fn(&Queue) -> String,
+    style: fn(&Queue, Theme) -> Style,
+}
+
+fn plain(_: &Queue, _: Theme) -> Style {
+    Style::new()
+}
+
+const COLUMNS: [Column; 11] = [
+    Column { title: "ready", width: 6, from: 0, text: |queue| depth(queue, &["scheduled"]), style: plain },
+    Column {
+        title: "running",
+        width: 7,
+        from: 0,
+        text: |queue| depth(queue, &["running"]),
+        style: |_, theme| theme.busy(),
+    },
+    Column {
+        title: "blocked",
+        width: 7,
+        from: 90,
+        text: |queue| depth(queue, &["pending", "waiting", "created"]),
+        style: plain,
+    },
+    Column { title: "delayed", width: 7, from: 80, text: |queue| depth(queue, &["delayed"]), style: plain },
+    Column {
+        title: "retrying",
+        width: 8,
+        from: 70,
+        text: |queue| depth(queue, &["retrying"]),
+        style: |queue, theme| warned(queue, &["retrying"], theme),
+    },
+    Column {
+        title: "suspended",
+        width: 9,
+        from: 110,
+        text: |queue| depth(queue, &["suspended"]),
+        style: |queue, theme| warned(queue, &["suspended"], theme),
+    },
+    Column {
+        title: "failed",
+        width: 6,
+        from: 0,
+        text: |queue| depth(queue, &["failed", "dead_letter"]),
+        style: troubled,
+    },
+    Column { title: "oldest", width: 7, from: 0, text: oldest, style: aged },
+    Column {
+        title: "in/min",
+        width: 6,
+        from: 100,
+        text: |queue| count_or_dot(queue.rates.last_minute.submitted),
+        style: plain,
+    },
+    Column {
+        title: "out/min",
+        width: 7,
+        from: 0,
+        text: |queue| count_or_dot(queue.rates.last_minute.completed),
+        style: plain,
+    },
+    Column {
+        title: "run p95",
+        width: 7,
+        from: 120,
+        text: |queue| queue.rates.last_minute.ran.p95.map_or("·".to_owned(), |span| age(span.0)),
+        style: plain,
+    },
+];
+
+fn depth(queue: &Queue, states: &[&str]) -> String {
+    count_or_dot(sum(&queue.depth, states))
+}
+
+fn warned(queue: &Queue, states: &[&str], theme: Theme) -> Style {
+    if sum(&queue.depth, states) > 0 { theme.warning() } else { theme.faint() }
+}
+
+fn troubled(queue: &Queue, theme: Theme) -> Style {
+    if sum(&queue.depth, &["failed", "dead_letter"]) > 0 { theme.bad() } else { theme.faint() }
+}
+
+fn oldest(queue: &Queue) -> String {
+    queue.oldest_age.map_or("·".to_owned(), |span| age(span.0))
+}
+
+fn aged(queue: &Queue, theme: Theme) -> Style {
+    if queue.oldest_age.is_some_and(|span| span.0 >= LONG) { theme.warning() } else { Style::new() }
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
+    let shown = screen.shown_queues();
+    let columns_shown: Vec<&Column> = COLUMNS.iter().filter(|column| area.width >= column.from).collect();
+    let taken: u16 = columns_shown.iter().map(|column| column.width + 1).sum();
+    let left = area.width.saturating_sub(taken + 2);
+    // Names get the width they need; the rest of the line shows why a queue is paused.
+    let longest = shown.iter().map(|queue| columns(queue.name.as_str())).max().unwrap_or(0).max(8);
+    let name_width = u16::try_from(longest).unwrap_or(u16::MAX).saturating_add(2).min(left);
+    let mut titles = vec![Line::from("  queue")];
+    titles.extend(columns_shown.iter().map(|column| Line::from(column.title).alignment(Alignment::Right)));
+    titles.push(Line::default());
+    let mut widths = vec![Constraint::Length(name_width)];
+    widths.extend(columns_shown.iter().map(|column| Constraint::Length(column.width)));
+    widths.push(Constraint::Fill(1));
+    let rows = shown.iter().map(|queue| {
+        let mark = if queue.paused.is_some() { "⏸ " } else { "  " };
+        let name = format!("{mark}{}", cut(queue.name.as_str(), usize::from(name_width).saturating_sub(2)));
+        let style = if queue.paused.is_some() { theme.warning() } else { theme.strong() };
+        let mut cells = vec![Line::styled(name, style)];
+        cells.extend(columns_shown.iter().map(|column| {
+            let text = (column.text)(queue);
+            let style = if text == "·" { theme.faint() } else { (column.style)(queue, theme) };
+            Line::styled(text, style).alignment(Alignment::Right)
+        }));
+        cells.push(Line::styled(stands_still(queue), theme.warning()));
+        Row::new(cells)
+    });
+    draw_list(frame, area, (screen, Pane::Queues, theme), (titles, widths), rows.collect());
+}
+
+/// Why no job of a queue starts.
+fn stands_still(queue: &Queue) -> String {
+    queue.paused.as_ref().map_or(String::new(), |pause| {
+        let reason = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+        format!(" paused by {}{reason}", pause.by)
+    })
+}

@@ -1,0 +1,240 @@
+//! Reads from the server: polls everything once a second, listens to failure events, and sends commands. If the server is
+//! lost, it retries with growing delays.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::app::Snapshot;
+use super::command::Command;
+use super::details::JobDetails;
+use super::key_bindings::Effect;
+use super::model::{Attempts, Gate, Job, Jobs, Logs, Plain, Queues, Reasons, Stats, Workers, sum};
+use crate::connection::client::{Call, Client};
+use crate::error::Failure;
+use crate::limits::{
+    TOP_EVENTS_BUFFERED, TOP_FAILURES_PER_POLL, TOP_JOBS_MAX, TOP_POLL_INTERVAL, TOP_RETRY_MAX,
+};
+
+/// Something to show.
+#[derive(Debug)]
+pub(super) enum Update {
+    /// The data of a poll.
+    Look(Box<Snapshot>),
+    /// The server does not respond.
+    Lost(String),
+    /// The details of a job.
+    Job(Box<JobDetails>),
+    /// The result of a command or request.
+    Said {
+        text: String,
+        /// Whether it is an error.
+        is_error: bool,
+    },
+}
+
+/// Updates from the server, and the way to send commands to it.
+pub(super) struct Feed {
+    client: Arc<Client>,
+    updates: mpsc::Receiver<Update>,
+    sender: mpsc::Sender<Update>,
+    /// Incremented to poll at once.
+    hurry: watch::Sender<u64>,
+    tasks: JoinSet<()>,
+}
+
+impl Feed {
+    /// Starts polling.
+    pub(super) fn start(client: Arc<Client>) -> Feed {
+        let (sender, updates) = mpsc::channel(TOP_EVENTS_BUFFERED);
+        let (failed, failures) = mpsc::channel(TOP_EVENTS_BUFFERED);
+        let hurry = watch::Sender::new(0);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(look_again_and_again(client.clone(), failures, hurry.subscribe(), sender.clone()));
+        tasks.spawn(hear_of_failures(client.clone(), failed));
+        Feed { client, updates, sender, hurry, tasks }
+    }
+
+    /// The next update.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Update> {
+        tokio::select! {
+            // This struct holds a sender itself, so that the channel never closes.
+            Some(updates) = self.updates.recv() => Ok(updates),
+            Some(ended) = self.tasks.join_next() => {
+                ended?;
+                anyhow::bail!("the polling task has stopped")
+            }
+        }
+    }
+
+    /// Performs an effect; the result arrives as an update.
+    pub(super) fn wish(&self, wish: Effect) {
+        let (client, sender, hurry) = (self.client.clone(), self.sender.clone(), self.hurry.clone());
+        tokio::spawn(async move {
+            let updates = match wish {
+                Effect::Quit => return,
+                Effect::Carry(order) => carry(&client, &order).await,
+                Effect::Look(id) => match look_at(&client, &id).await {
+                    Ok(look) => Update::Job(Box::new(look)),
+                    Err(failure) => Update::Said { text: failure.to_string(), is_error: true },
+                },
+            };
+            // The screen may be closed already.
+            let _ = sender.send(updates).await;
+            hurry.send_modify(|count| *count += 1);
+        });
+    }
+}
+
+async fn carry(client: &Client, order: &Command) -> Update {
+    match client.value(Call::post(&order.path()).json(&order.body())).await {
+        Ok(answer) => Update::Said { text: order.done(&answer), is_error: false },
+        Err(failure) => Update::Said { text: format!("refused: {failure}"), is_error: true },
+    }
+}
+
+async fn ask<T: DeserializeOwned>(client: &Client, path: &[&str]) -> Result<T, Failure> {
+    client.ask(Call::get(path)).await
+}
+
+/// Turns a missing permission into None: the data is not shown.
+fn unless_refused<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match asked {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure::Refused(refusal)) if refusal.status == 403 => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Reads everything once; skips requests whose result is known to be empty.
+pub(super) async fn read_snapshot(client: &Client) -> Result<Snapshot, Failure> {
+    let (stats, queues, gate, workers) = tokio::join!(
+        ask::<Stats>(client, &["stats"]),
+        ask::<Queues>(client, &["queues"]),
+        ask::<Gate>(client, &["gate"]),
+        ask::<Workers>(client, &["workers"]),
+    );
+    let (stats, queues) = (stats?, queues?.queues);
+    let jobs = |states: &'static [&'static str]| {
+        let is_empty = sum(&stats.states, states) == 0;
+        async move {
+            if is_empty {
+                return Ok(Vec::new());
+            }
+            let limit = TOP_JOBS_MAX.to_string();
+            let call = Call::get(&["jobs"]).query("state", states.join(",")).query("limit", limit);
+            client.ask::<Jobs>(call).await.map(|page| page.jobs)
+        }
+    };
+    let (running, failures, suspended) =
+        tokio::join!(jobs(&["running"]), jobs(&["failed", "dead_letter", "retrying"]), jobs(&["suspended"]));
+    let (running, failures, suspended) = (running?, failures?, suspended?);
+    let (gate, workers) = (unless_refused(gate)?, unless_refused(workers)?.map(|answer| answer.workers));
+    Ok(Snapshot { stats, queues, gate, workers, running, failures, suspended })
+}
+
+async fn look_at(client: &Client, id: &Plain) -> Result<JobDetails, Failure> {
+    let id = id.as_str();
+    let whole = ["jobs", id];
+    let [explain, attempts, logs] = ["explain", "attempts", "logs"].map(|part| ["jobs", id, part]);
+    let (job, reasons, attempts, logs) = tokio::join!(
+        ask::<Job>(client, &whole),
+        ask::<Reasons>(client, &explain),
+        ask::<Attempts>(client, &attempts),
+        ask::<Logs>(client, &logs),
+    );
+    Ok(JobDetails { job: job?, reasons: reasons?.reasons, attempts: attempts?.attempts, logs: logs?.logs })
+}
+
+async fn look_again_and_again(
+    client: Arc<Client>,
+    mut failures: mpsc::Receiver<String>,
+    mut hurry: watch::Receiver<u64>,
+    updates: mpsc::Sender<Update>,
+) {
+    let mut lately = RecentFailures::default();
+    let mut pause = TOP_POLL_INTERVAL;
+    loop {
+        let told = match read_snapshot(&client).await {
+            Ok(mut look) => {
+                pause = TOP_POLL_INTERVAL;
+                lately.add(&client, &mut failures, &mut look).await;
+                Update::Look(Box::new(look))
+            }
+            Err(failure) => {
+                pause = (pause * 2).min(TOP_RETRY_MAX);
+                Update::Lost(failure.to_string())
+            }
+        };
+        if updates.send(told).await.is_err() {
+            return;
+        }
+        // Poll again soon after a command, to show its result.
+        let _waited_or_hurried = tokio::time::timeout(pause, hurry.changed()).await;
+    }
+}
+
+/// Jobs that failed recently, whenever they were submitted. Lists are sorted by submission, so an old job that fails now
+/// would not be on their first page.
+#[derive(Default)]
+struct RecentFailures {
+    jobs: VecDeque<Job>,
+}
+
+impl RecentFailures {
+    /// Reads the jobs that failed since the last poll, and adds those that the poll did not return.
+    async fn add(&mut self, client: &Client, failures: &mut mpsc::Receiver<String>, look: &mut Snapshot) {
+        let known: BTreeSet<Plain> = look.failures.iter().map(|job| job.id.clone()).collect();
+        let mut asked = 0;
+        while asked < TOP_FAILURES_PER_POLL
+            && let Ok(id) = failures.try_recv()
+        {
+            if known.contains(&Plain::new(&id)) {
+                continue;
+            }
+            asked += 1;
+            // Errors are ignored: the next poll reports them.
+            if let Ok(job) = ask::<Job>(client, &["jobs", &id]).await {
+                self.jobs.retain(|other| other.id != job.id);
+                self.jobs.push_back(job);
+            }
+        }
+        while self.jobs.len() > TOP_JOBS_MAX {
+            self.jobs.pop_front();
+        }
+        // A job that was retried has moved on; its old failure is not shown.
+        self.jobs.retain(|job| !known.contains(&job.id) && job.is_final());
+        look.failures.extend(self.jobs.iter().cloned());
+    }
+}
+
+/// The events of failures.
+const FAILURES: &str = "job.lifecycle.failed,job.lifecycle.exhausted,job.lifecycle.expired";
+
+/// Listens for failures for as long as the server responds.
+async fn hear_of_failures(client: Arc<Client>, failed: mpsc::Sender<String>) {
+    loop {
+        if let Ok(mut events) = client.stream(Call::get(&["events"]).query("event", FAILURES)).await {
+            while let Ok(Some(event)) = events.next().await {
+                let record: Option<PollResult> = serde_json::from_str(&event.data).ok();
+                if let Some(id) = record.and_then(|record| record.job) {
+                    // If the channel is full, dropping a failure is fine.
+                    let _full_or_taken = failed.try_send(id);
+                }
+            }
+        }
+        if failed.is_closed() {
+            return;
+        }
+        tokio::time::sleep(TOP_RETRY_MAX).await;
+    }
+}
+
+/// The parts of an event that are used.
+#[derive(serde::Deserialize)]
+struct PollResult {
+    job: Option<String>,
+}
