@@ -73,6 +73,11 @@ pub enum OpenError {
         "cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`"
     )]
     UnknownAddress(String),
+    /// The address is that of a server, which has the store.
+    #[error(
+        "this is the address of a server, not of a store: connect to it with a client (feature `remote`)"
+    )]
+    ServerAddress,
     /// The address of the database server is invalid.
     #[error("invalid database address: {0}")]
     BadAddress(String),

@@ -25,13 +25,16 @@ pub use crate::store::command::pause::Pause;
 pub use crate::store::command::redrive::Redrive;
 pub use crate::store::documents::schedules::PauseSchedule;
 
-use crate::error::{OpenError, SubmitError};
+use crate::api::Api;
+use crate::error::{OpenError, StoreError, SubmitError};
 use crate::job::{JobId, Priority, RetryPolicy};
 use crate::maintenance;
+#[cfg(feature = "remote")]
+use crate::remote::Remote;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::submit::SubmitOptions;
-use crate::store::environment::StoreOptions;
+use crate::store::environment::{Environment, StoreOptions};
 
 /// A type of work: its data is the payload, and its type name selects the handler.
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -62,7 +65,9 @@ pub struct JobDefaults {
 /// A connection to a job store. Cloning is cheap; all clones share the store.
 #[derive(Clone)]
 pub struct Client {
-    store: Store,
+    api: Arc<dyn Api>,
+    /// The store, if it is in this process.
+    store: Option<Store>,
     caller: Caller,
     /// Stops maintenance when the last clone is dropped.
     _maintenance: Option<Arc<DropGuard>>,
@@ -70,7 +75,11 @@ pub struct Client {
 
 impl Client {
     /// Opens the store at an address and starts its maintenance: `sqlite:PATH`, `postgres://…` with feature `postgres`,
-    /// `memory:` for tests, or, with feature `remote`, a server such as `http://127.0.0.1:7788`, which runs the maintenance itself (see [`Store::open`]).
+    /// `memory:` for tests, or, with feature `remote`, a server such as `http://127.0.0.1:7788`, which runs the
+    /// maintenance itself.
+    ///
+    /// A server is contacted on the first call. Its API key comes from the options, else from the part before an `@` in
+    /// the address, else from the variable `WINDLASS_KEY`.
     ///
     /// # Errors
     /// [`OpenError`] if the address is invalid or the store there cannot be opened.
@@ -80,39 +89,71 @@ impl Client {
 
     /// Like [`open`](Client::open), with options.
     pub async fn open_with(address: &str, options: StoreOptions) -> Result<Client, OpenError> {
+        Client::open_in(address, Environment::system(options)).await
+    }
+
+    /// Like [`open`](Client::open), with the caller's clock and source of randomness.
+    pub async fn open_in(address: &str, env: Environment) -> Result<Client, OpenError> {
+        #[cfg(feature = "remote")]
+        if Remote::is_at(address) {
+            return Client::connect_in(address, env);
+        }
         let address = address.to_owned();
-        let opened = tokio::task::spawn_blocking(move || Store::open(&address, options)).await;
-        let store = opened.map_err(|error| crate::error::StoreError::Database(error.to_string()))??;
+        let opened = tokio::task::spawn_blocking(move || Store::open_in(&address, env)).await;
+        let store = opened.map_err(|error| StoreError::Database(error.to_string()))??;
         Ok(Client::from_store(store))
     }
 
-    /// A client for a store that is already open. Starts maintenance, unless a server runs it.
+    /// A client for the server at an address, which is contacted on the first call (see [`open`](Client::open)).
+    ///
+    /// # Errors
+    /// [`OpenError`] if the address is invalid.
+    #[cfg(feature = "remote")]
+    pub fn connect(address: &str, options: StoreOptions) -> Result<Client, OpenError> {
+        Client::connect_in(address, Environment::system(options))
+    }
+
+    #[cfg(feature = "remote")]
+    pub(crate) fn connect_in(address: &str, env: Environment) -> Result<Client, OpenError> {
+        let api = Arc::new(Remote::open(address, env)?);
+        Ok(Client { api, store: None, caller: Caller::local(), _maintenance: None })
+    }
+
+    /// A client for a store that is already open. Starts maintenance.
     pub fn from_store(store: Store) -> Client {
-        if store.is_remote() {
-            return Client::from_store_without_maintenance(store);
-        }
         let stop = CancellationToken::new();
         let (maintained, stopped) = (store.clone(), stop.clone());
         tokio::spawn(async move { maintenance::run(&maintained, stopped.cancelled()).await });
-        Client { store, caller: Caller::local(), _maintenance: Some(Arc::new(stop.drop_guard())) }
+        let maintenance = Some(Arc::new(stop.drop_guard()));
+        Client { _maintenance: maintenance, ..Client::from_store_without_maintenance(store) }
     }
 
     /// A client for a store whose maintenance runs in another place.
     pub fn from_store_without_maintenance(store: Store) -> Client {
-        Client { store, caller: Caller::local(), _maintenance: None }
+        let api = Arc::new(store.clone());
+        Client { api, store: Some(store), caller: Caller::local(), _maintenance: None }
     }
 
-    /// A client that acts as another caller: its role, its tenant, and its name in the audit trail. On a remote store
-    /// every call then fails with [`StoreError::LocalOnly`](crate::error::StoreError::LocalOnly): open another client
-    /// with that caller's API key instead.
+    /// A client that acts as another caller: its role, its tenant, and its name in the audit trail. At a server every
+    /// call then fails with [`StoreError::LocalOnly`]: open another client with that caller's API key instead.
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Client {
-        Client { store: self.store.as_used_by(&caller), caller, ..self.clone() }
+        Client { caller, ..self.clone() }
     }
 
-    /// The underlying store.
-    pub fn store(&self) -> &Store {
-        &self.store
+    /// The verbs of the store, in this process or at a server.
+    pub fn api(&self) -> &Arc<dyn Api> {
+        &self.api
+    }
+
+    /// The store, if it is in this process and not at a server.
+    pub fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
+    /// The store, for a verb that needs the database itself.
+    fn local(&self, verb: &'static str) -> Result<&Store, StoreError> {
+        self.store().ok_or(StoreError::LocalOnly(verb))
     }
 
     /// The caller that this client acts as.
@@ -138,7 +179,7 @@ impl Client {
             let builder: JobBuilder<J> = job.into();
             new.push(builder.into_new().map_err(|invalid| SubmitError::Invalid { index, invalid })?);
         }
-        let receipts = self.store.submit(&self.caller, new, SubmitOptions::default()).await?;
+        let receipts = self.api.submit(&self.caller, new, SubmitOptions::default()).await?;
         Ok(receipts.into_iter().map(|receipt| Handle::new(self.clone(), &receipt)).collect())
     }
 
@@ -155,7 +196,8 @@ impl Client {
     ) -> Result<Handle<J>, SubmitError> {
         let new = job.into().into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
         let options = SubmitOptions::default();
-        let receipts = self.store.submit_in_tx(transaction, &self.caller, &[new], options)?;
+        let receipts =
+            self.local("submit_in_tx")?.submit_in_tx(transaction, &self.caller, &[new], options)?;
         Ok(Handle::new(self.clone(), &receipts[0]))
     }
 
@@ -181,7 +223,7 @@ impl Client {
 
     /// Closes the store; requests that were accepted are finished first.
     pub fn close(&self) {
-        self.store.close();
+        self.api.close();
     }
 }
 

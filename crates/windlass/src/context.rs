@@ -322,7 +322,7 @@ impl Cx {
     pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
         let beat = HeartbeatItem { timeout: Some(limit), ..HeartbeatItem::new(self.job_id(), self.fence()) };
         let client = &self.0.client;
-        let pulse = client.store().heartbeat(client.caller(), self.worker(), vec![beat]).await?;
+        let pulse = client.api().heartbeat(client.caller(), self.worker(), vec![beat]).await?;
         match pulse.directives[..] {
             [(_, Directive::Continue)] => Ok(()),
             _ => Err(WorkError::Stale(self.job_id())),

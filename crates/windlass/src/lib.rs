@@ -72,6 +72,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "bench")]
+pub mod api;
 pub mod bench;
 pub mod client;
 pub mod clock;
@@ -80,6 +81,8 @@ pub mod context;
 mod doctests;
 pub mod handler;
 pub mod maintenance;
+#[cfg(feature = "remote")]
+mod remote;
 pub mod store;
 pub mod testing;
 pub mod worker;
@@ -88,6 +91,7 @@ pub use windlass_core::{
     audit, callback, entropy, error, job, key, limits, schedule, settings, similar, ticket, webhook_url,
 };
 
+pub use api::Api;
 pub use client::{
     ActionResult, Client, Handle, Job, JobBuilder, JobHandle, Pause, Redrive, Suspend, Trigger,
 };

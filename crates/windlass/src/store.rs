@@ -14,8 +14,6 @@ pub mod metrics;
 pub mod move_store;
 pub mod notify;
 pub mod query;
-#[cfg(feature = "remote")]
-mod remote;
 pub mod schema;
 pub mod tx;
 pub mod verify;
@@ -51,42 +49,16 @@ use tx::read_tx::ReadTx;
 use tx::request::{Command, IsStoreError, Kind, Query};
 use tx::write_tx::WriteTx;
 
-/// Forwards a call to the server if the store is remote: `ask_server!(self.get(id))`. Calls without this macro reach
-/// [`Store::read`] or [`Store::write`], which return [`StoreError::LocalOnly`] on a remote store.
-macro_rules! ask_server {
-    ($store:ident.$verb:ident($($argument:expr),*)) => {
-        #[cfg(feature = "remote")]
-        if let crate::store::Backend::Remote(server) = &$store.backend {
-            return server.$verb($($argument),*).await;
-        }
-    };
-}
-use ask_server;
-
 /// A store of jobs. Cheap to clone; all clones share the same store.
 #[derive(Clone)]
 pub struct Store {
-    backend: Backend,
+    engine: Arc<dyn Engine>,
     env: Arc<Environment>,
 }
 
-/// Where a store is served from.
-#[derive(Clone)]
-enum Backend {
-    /// An engine in this process.
-    Local(Arc<dyn Engine>),
-    /// A server.
-    #[cfg(feature = "remote")]
-    Remote(Arc<remote::Remote>),
-}
-
 impl Store {
-    /// Opens the store at an address: `sqlite:PATH`, `postgres://…`, `memory:`, or, with feature `remote`, a server's
-    /// address such as `http://127.0.0.1:7788`.
-    ///
-    /// A server is contacted on the first call. Its API key comes from the options, else from the part before an `@` in
-    /// the address, else from the variable `WINDLASS_KEY`; the server ignores the [`Caller`] passed to a method and acts
-    /// as the key's owner. Operations that need the database itself return [`StoreError::LocalOnly`].
+    /// Opens the store at an address: `sqlite:PATH`, `postgres://…` or `memory:`. A server is opened with
+    /// [`Client::open`](crate::Client::open).
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong with the address or the database. Nothing is served in that case.
@@ -96,12 +68,6 @@ impl Store {
 
     /// Like [`open`](Store::open), with the caller's clock and source of randomness.
     pub fn open_in(address: &str, env: Environment) -> Result<Store, OpenError> {
-        #[cfg(feature = "remote")]
-        if remote::Remote::is_at(address) {
-            let mut env = env;
-            let backend = Backend::Remote(Arc::new(remote::Remote::open(address, &mut env)?));
-            return Ok(Store { backend, env: Arc::new(env) });
-        }
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
             return Store::with_engine(env, |env| {
@@ -114,6 +80,9 @@ impl Store {
         }
         if address == "memory:" {
             return Store::with_engine(env, |env| Ok(engines::memory::MemoryEngine::new(env)));
+        }
+        if address.starts_with("http://") || address.starts_with("https://") {
+            return Err(OpenError::ServerAddress);
         }
         Err(OpenError::UnknownAddress(address.to_owned()))
     }
@@ -144,7 +113,7 @@ impl Store {
     ) -> Result<Store, Error> {
         let env = Arc::new(env);
         let engine = open(env.clone())?;
-        Ok(Store { backend: Backend::Local(Arc::new(engine)), env })
+        Ok(Store { engine: Arc::new(engine), env })
     }
 
     /// The clock, randomness and options that the store was opened with.
@@ -154,73 +123,19 @@ impl Store {
 
     /// Stops the store after finishing the work it has accepted. Later calls are refused.
     pub fn close(&self) {
-        match &self.backend {
-            Backend::Local(engine) => engine.close(),
-            #[cfg(feature = "remote")]
-            Backend::Remote(server) => server.close(),
-        }
+        self.engine.close();
     }
 
     /// Copies the store to a new file while it is in use; an existing file is refused. Of the engines here, only SQLite
     /// makes such copies.
     pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
         const NO_COPIES: &str = "this store has no file to copy; a store in PostgreSQL is backed up with pg_dump or pg_basebackup";
-        let (engine, to) = (self.engine("backup")?.clone(), to.to_owned());
+        let (engine, to) = (self.engine.clone(), to.to_owned());
         let copied = tokio::task::spawn_blocking(move || match engine.backup() {
             Some(backup) => backup.copy_to(&to),
             None => Err(StoreError::Database(NO_COPIES.to_owned())),
         });
         copied.await.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
-    }
-
-    /// Whether a server serves this store and this process only sends requests to it.
-    pub fn is_remote(&self) -> bool {
-        !matches!(self.backend, Backend::Local(_))
-    }
-
-    /// This store as `caller` may use it. On a remote store all calls by other callers than the one that opened it are
-    /// refused: the server would attribute them to the owner of the API key.
-    #[cfg_attr(
-        not(feature = "remote"),
-        allow(unused_variables, reason = "without feature `remote`, every store is local")
-    )]
-    pub(crate) fn as_used_by(&self, caller: &Caller) -> Store {
-        #[cfg(feature = "remote")]
-        if let Backend::Remote(server) = &self.backend
-            && *caller != Caller::local()
-        {
-            return Store {
-                backend: Backend::Remote(Arc::new(server.without_credentials())),
-                env: self.env.clone(),
-            };
-        }
-        self.clone()
-    }
-
-    /// The local engine, for operations that are not available on a remote store.
-    #[cfg_attr(
-        not(feature = "remote"),
-        allow(
-            unused_variables,
-            clippy::unnecessary_wraps,
-            reason = "without feature `remote`, every store is local"
-        )
-    )]
-    fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
-        match &self.backend {
-            Backend::Local(engine) => Ok(engine),
-            #[cfg(feature = "remote")]
-            Backend::Remote(_) => Err(StoreError::LocalOnly(verb)),
-        }
-    }
-
-    /// The event stream of the server, if the store is remote.
-    #[cfg(feature = "remote")]
-    fn event_stream(&self, after: Option<u64>) -> Option<remote::events::EventStream> {
-        match &self.backend {
-            Backend::Local(_) => None,
-            Backend::Remote(server) => Some(remote::events::EventStream::new(server.clone(), after)),
-        }
     }
 
     /// Submits jobs, all or none. Receipts are in the order of the jobs.
@@ -233,7 +148,6 @@ impl Store {
         jobs: Vec<NewJob>,
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
-        ask_server!(self.submit(jobs, options));
         submit::check(&jobs, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -276,7 +190,6 @@ impl Store {
         act: ActionRequest,
         options: ActOptions,
     ) -> Result<ActionReport, ActError> {
-        ask_server!(self.act(id, act, options));
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| actions::act_with(tx, &caller, id, &act, &options);
         self.write("act", Kind::Ordinary, work).await
@@ -303,7 +216,6 @@ impl Store {
         how: Redrive,
         if_match: IfMatch,
     ) -> Result<crate::job::JobRecord, ActError> {
-        ask_server!(self.redrive(id, how, if_match));
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| redrive::redrive(tx, &caller, id, how, &if_match);
         self.write("redrive", Kind::Submission, work).await
@@ -319,7 +231,6 @@ impl Store {
     /// # Errors
     /// [`ActError::Changed`] if it has another version.
     pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
-        ask_server!(self.delete(id, if_match));
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| actions::delete(tx, &caller, id, &if_match);
         self.write("delete", Kind::Ordinary, work).await
@@ -333,7 +244,6 @@ impl Store {
         name: &str,
         value: Vec<u8>,
     ) -> Result<crate::job::JobRecord, ActError> {
-        ask_server!(self.signal(id, name, value));
         let (caller, name) = (caller.clone(), name.to_owned());
         let work = move |tx: &mut WriteTx<'_>| command::signal::signal(tx, &caller, id, &name, &value);
         self.write("signal", Kind::Ordinary, work).await
@@ -341,16 +251,12 @@ impl Store {
 
     /// The job with this id, if the caller can see it.
     pub async fn get(&self, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
-        ask_server!(self.get(id));
         let caller = caller.clone();
         self.read("get", move |view| snapshot::get(view, &caller, id)).await
     }
 
     /// Like [`get`](Store::get), but without the payload, which can be large: for callers that poll.
     pub async fn job(&self, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
-        if self.is_remote() {
-            return Ok(self.get(caller, id).await?.map(|found| found.job));
-        }
         let caller = caller.clone();
         self.read("job", move |view| snapshot::visible(view, &caller, id)).await
     }
@@ -362,7 +268,6 @@ impl Store {
         id: JobId,
         timeout: Duration,
     ) -> Result<Option<Snapshot>, StoreError> {
-        ask_server!(self.wait(id, timeout));
         let patience = WaitLimit::for_duration(timeout);
         // The subscription of the last wait, if it timed out without a notification.
         let mut timed_out: Option<Listener> = None;
@@ -408,7 +313,7 @@ impl Store {
     {
         let deadline = Deadline::for_call(self.env.timing.request_max);
         let (task, answer) = Command::with_answer(kind, deadline, work);
-        self.engine(verb)?.write(task);
+        self.engine.write(task);
         let span = tracing::debug_span!("store", otel.name = format!("store {verb}"));
         answer.wait().instrument(span).await
     }
@@ -438,11 +343,10 @@ impl Store {
         let asker = CancellationToken::new();
         let _leaves = asker.clone().drop_guard();
         let (task, answer) = Query::with_answer(deadline, asker, ReadSource::current(), work);
-        let engine = self.engine(verb)?;
         if URGENT_READS.contains(&verb) {
-            engine.read_urgent(task);
+            self.engine.read_urgent(task);
         } else {
-            engine.read(task);
+            self.engine.read(task);
         }
         let span = tracing::trace_span!("store", verb);
         answer.wait().instrument(span).await
@@ -452,6 +356,6 @@ impl Store {
 /// Reads needed by health probes, request authentication and page layouts: they never wait behind long ones.
 const URGENT_READS: [&str; 3] = ["ready", "keys", "config"];
 
-fn closed_error() -> StoreError {
+pub(crate) fn closed_error() -> StoreError {
     StoreError::Stopped("the store was closed".into())
 }

@@ -75,11 +75,10 @@ impl TestClient {
     /// # Panics
     /// If the address is invalid.
     #[must_use]
+    #[cfg(feature = "remote")]
     pub fn through(self, address: &str) -> TestClient {
         let env = Environment::new(self.clock.clone(), Entropy::seeded(2), StoreOptions::default());
-        let client = Client::from_store_without_maintenance(
-            Store::open_in(address, env).expect("the address is valid"),
-        );
+        let client = Client::connect_in(address, env).expect("the address is valid");
         TestClient { client, ..self }
     }
 
@@ -170,7 +169,7 @@ impl TestClient {
                     limit: (*slots).min(limits::CLAIM_JOBS_MAX),
                 };
                 let claimed =
-                    shared.client.store().claim(shared.client.caller(), &request, Duration::ZERO).await;
+                    shared.client.api().claim(shared.client.caller(), &request, Duration::ZERO).await;
                 for job in claimed.expect("the store answers").jobs {
                     let shared = shared.clone();
                     started.push(tokio::spawn(async move { execute::attempt(&shared, job).await }));
@@ -205,7 +204,7 @@ impl TestClient {
     /// # Panics
     /// If the job does not exist.
     pub async fn job(&self, id: JobId) -> Snapshot {
-        let found = self.client.store().get(self.client.caller(), id).await.expect("the store answers");
+        let found = self.client.api().get(self.client.caller(), id).await.expect("the store answers");
         found.expect("the job is there")
     }
 
@@ -214,7 +213,7 @@ impl TestClient {
     /// # Panics
     /// If the job does not exist.
     pub async fn attempts(&self, id: JobId) -> Vec<Attempt> {
-        let found = self.client.store().attempts(self.client.caller(), id).await.expect("the store answers");
+        let found = self.client.api().attempts(self.client.caller(), id).await.expect("the store answers");
         found.expect("the job is there")
     }
 

@@ -340,7 +340,7 @@ impl Worker {
             version: self.version,
             heartbeats: true,
         };
-        let id = self.client.store().register(self.client.caller(), new.clone()).await?.id;
+        let id = self.client.api().register(self.client.caller(), new.clone()).await?.id;
         let (reports, inbox) = mpsc::channel(limits::REPORTS_BUFFERED_MAX);
         self.control.registered(id);
         let shared = Arc::new(WorkerShared {
@@ -433,7 +433,7 @@ impl WorkerShared {
             return Ok(());
         }
         self.cancel_all(CancelReason::Lost);
-        let id = self.client.store().register(self.client.caller(), self.new.clone()).await?.id;
+        let id = self.client.api().register(self.client.caller(), self.new.clone()).await?.id;
         tracing::warn!(%forgotten, worker = %id, "the store had removed the worker; registered again");
         self.control.registered(id);
         Ok(())

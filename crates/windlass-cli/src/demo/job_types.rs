@@ -73,7 +73,7 @@ pub(super) fn handle_all(worker: Worker) -> Worker {
 }
 
 fn chance(cx: &Cx) -> f64 {
-    cx.client().store().environment().entropy.fraction()
+    cx.client().api().environment().entropy.fraction()
 }
 
 /// Takes about this many milliseconds.

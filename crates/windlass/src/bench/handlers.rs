@@ -147,7 +147,7 @@ pub async fn drain_by<W>(
 /// Unfinished jobs of the benchmark.
 async fn open_jobs(client: &Client) -> anyhow::Result<usize> {
     let name = QueueName::new(QUEUE)?;
-    let depth = client.store().queue(client.caller(), name).await?.depth;
+    let depth = client.api().queue(client.caller(), name).await?.depth;
     let open: u64 = depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, count)| *count).sum();
     Ok(usize::try_from(open)?)
 }

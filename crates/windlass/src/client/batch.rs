@@ -70,8 +70,7 @@ impl Batch {
         for (index, job) in self.jobs.into_iter().enumerate() {
             new.push(job.map_err(|invalid| SubmitError::Invalid { index, invalid })?);
         }
-        let receipts =
-            self.client.store().submit(self.client.caller(), new, SubmitOptions::default()).await?;
+        let receipts = self.client.api().submit(self.client.caller(), new, SubmitOptions::default()).await?;
         Ok(Submitted { client: self.client, number: self.number, receipts })
     }
 }

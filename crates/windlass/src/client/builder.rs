@@ -257,7 +257,7 @@ impl<J: Job> Submit<J> {
         transaction: &tokio_postgres::Transaction<'_>,
     ) -> Result<Handle<J>, SubmitError> {
         let new = self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
-        let (store, caller) = (self.client.store(), self.client.caller());
+        let (store, caller) = (self.client.local("in_postgres_tx")?, self.client.caller());
         let id = store.submit_in_postgres_tx(transaction, caller, &new, self.options).await?;
         Ok(self.client.handle(id))
     }
@@ -269,7 +269,7 @@ impl<J: Job> Submit<J> {
     /// executed.
     pub fn into_sql(self) -> Result<crate::store::engines::postgres::SqlStatement, SubmitError> {
         let new = self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
-        self.client.store().sql_call(self.client.caller(), &new, self.options)
+        self.client.local("into_sql")?.sql_call(self.client.caller(), &new, self.options)
     }
 }
 
@@ -281,7 +281,7 @@ impl<J: Job> IntoFuture for Submit<J> {
         Box::pin(async move {
             let new =
                 self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
-            let receipts = self.client.store().submit(self.client.caller(), vec![new], self.options).await?;
+            let receipts = self.client.api().submit(self.client.caller(), vec![new], self.options).await?;
             Ok(Handle::new(self.client.clone(), &receipts[0]))
         })
     }

@@ -101,7 +101,7 @@ impl JobHandle {
 
     /// The job's current data; `None` if the job does not exist.
     pub async fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
-        self.client.store().get(self.client.caller(), self.id).await
+        self.client.api().get(self.client.caller(), self.id).await
     }
 
     /// The job's current state; `None` if the job does not exist.
@@ -111,12 +111,12 @@ impl JobHandle {
 
     /// All reasons why the job is not running; `None` if the job does not exist.
     pub async fn explain(&self) -> Result<Option<Vec<Reason>>, StoreError> {
-        self.client.store().explain(self.client.caller(), self.id).await
+        self.client.api().explain(self.client.caller(), self.id).await
     }
 
     /// Waits until the job is final or `timeout` has passed, and returns its data either way.
     pub async fn wait(&self, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
-        self.client.store().wait(self.client.caller(), self.id, timeout).await
+        self.client.api().wait(self.client.caller(), self.id, timeout).await
     }
 
     /// Waits for the job's result, as JSON.
@@ -125,7 +125,7 @@ impl JobHandle {
         let found = self.wait(timeout).await?.ok_or(ResultError::NotFound(id))?;
         match found.job.state {
             JobState::Completed => {
-                let kept = self.client.store().result(self.client.caller(), id).await?;
+                let kept = self.client.api().result(self.client.caller(), id).await?;
                 let result = kept.ok_or(ResultError::NotFound(id))?.0;
                 Ok(result.map_or_else(|| b"null".to_vec(), |bytes| bytes.to_vec()))
             }
@@ -138,7 +138,7 @@ impl JobHandle {
 
     async fn act_with(&self, act: ActionRequest, strict: bool) -> Result<ActionResult, ActError> {
         let options = ActOptions { strict, if_match: self.if_match.clone() };
-        let acted = self.client.store().act_with(self.client.caller(), self.id, act, options).await?;
+        let acted = self.client.api().act_with(self.client.caller(), self.id, act, options).await?;
         Ok(outcome(acted.is_changed))
     }
 
@@ -201,14 +201,14 @@ impl JobHandle {
 
     /// The job's attempts, oldest first, including a running one; `None` if the job does not exist.
     pub async fn attempts(&self) -> Result<Option<Vec<Attempt>>, StoreError> {
-        self.client.store().attempts(self.client.caller(), self.id).await
+        self.client.api().attempts(self.client.caller(), self.id).await
     }
 
     /// The job's audit records, oldest first.
     pub async fn history(&self) -> Result<Vec<Record>, StoreError> {
         let query =
             RecordQuery { job: Some(self.id), limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
-        self.client.store().audit(self.client.caller(), query).await
+        self.client.api().audit(self.client.caller(), query).await
     }
 
     /// Sends the job a signal.
@@ -217,19 +217,19 @@ impl JobHandle {
             Invalid::new("value", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
         };
         let value = serde_json::to_vec(value).map_err(unreadable)?;
-        self.client.store().signal(self.client.caller(), self.id, name, value).await.map(drop)
+        self.client.api().signal(self.client.caller(), self.id, name, value).await.map(drop)
     }
 
     /// Submits a final job again as a new job.
     pub async fn redrive(&self, how: Redrive) -> Result<JobHandle, ActError> {
         let if_match = self.if_match.clone();
-        let new = self.client.store().redrive_if(self.client.caller(), self.id, how, if_match).await?;
+        let new = self.client.api().redrive_if(self.client.caller(), self.id, how, if_match).await?;
         Ok(JobHandle::new(self.client.clone(), new.id))
     }
 
     /// Deletes the job, which must be final.
     pub async fn delete(&self) -> Result<(), ActError> {
-        self.client.store().delete_if(self.client.caller(), self.id, self.if_match.clone()).await
+        self.client.api().delete_if(self.client.caller(), self.id, self.if_match.clone()).await
     }
 }
 

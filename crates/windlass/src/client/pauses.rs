@@ -3,7 +3,7 @@
 use super::{Client, Job};
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId};
-use crate::store::command::pause::{Pause, Target};
+use crate::store::command::pause::{self, Pause, Target};
 use crate::store::command::settings::Settings;
 use crate::store::documents::config::{PauseRecord, QueueSettings, Scope, TypeSettings};
 
@@ -26,11 +26,11 @@ fn named<T>(field: &str, name: Result<T, FieldProblem>) -> Result<T, ActError> {
 
 impl Client {
     async fn set_pause(&self, target: Target, how: Pause) -> Result<ActionResult, ActError> {
-        Ok(outcome(self.store.pause(&self.caller, target, how).await?))
+        Ok(outcome(self.api.pause(&self.caller, target, how).await?))
     }
 
     async fn remove_pause(&self, target: Target) -> Result<ActionResult, ActError> {
-        Ok(outcome(self.store.resume(&self.caller, target, None).await?))
+        Ok(outcome(self.api.resume(&self.caller, target, None).await?))
     }
 
     /// Pauses a queue.
@@ -46,20 +46,29 @@ impl Client {
     /// Pauses a queue; fails if it is already paused.
     pub async fn pause_queue_strictly(&self, name: &str, how: Pause) -> Result<(), ActError> {
         let target = Target::Queue(named("queue", QueueName::new(name))?);
-        self.store.pause_strictly(&self.caller, target, how).await
+        pause::changed_or(
+            ActError::AlreadyPaused,
+            &target.clone(),
+            self.api.pause(&self.caller, target, how).await,
+        )
     }
 
     /// Resumes a queue; fails if it is not paused.
     pub async fn resume_queue_strictly(&self, name: &str) -> Result<(), ActError> {
         let target = Target::Queue(named("queue", QueueName::new(name))?);
-        self.store.resume_strictly(&self.caller, target, None).await
+        pause::changed_or(
+            ActError::NotPaused,
+            &target.clone(),
+            self.api.resume(&self.caller, target, None).await,
+        )
     }
 
     /// Resumes the jobs that aggressive pauses of a queue have suspended, and returns how many. Does not resume the
     /// queue itself.
     pub async fn resume_paused_jobs(&self, queue: &str) -> Result<u64, ActError> {
         let queue = named("queue", QueueName::new(queue))?;
-        Ok(self.store.resume_paused_jobs(&self.caller, queue, None).await?.changed)
+        let (filter, action) = pause::resume_suspended(queue, None);
+        Ok(self.api.bulk(&self.caller, &filter, action).await?.changed)
     }
 
     /// Pauses a job type.
@@ -94,7 +103,7 @@ impl Client {
 
     /// All active pauses that affect this caller's jobs.
     pub async fn pauses(&self) -> Result<Vec<PauseRecord>, StoreError> {
-        let (config, now) = (self.store.config(&self.caller).await?, self.store.environment().clock.now());
+        let (config, now) = (self.api.config(&self.caller).await?, self.api.environment().clock.now());
         let is_visible = |hold: &&PauseRecord| match &hold.scope {
             Scope::Gate | Scope::Worker(_) => true,
             Scope::Tenant(tenant) => self.caller.can_see(tenant),
@@ -108,7 +117,7 @@ impl Client {
     /// Configures a job type; takes effect with the next submission or claim.
     pub async fn configure_type<J: Job>(&self, settings: TypeSettings) -> Result<ActionResult, ActError> {
         let settings = Settings::Type(named("type", JobType::new(J::TYPE))?, settings);
-        Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
+        Ok(outcome(self.api.configure(&self.caller, settings.into()).await?.is_changed))
     }
 
     /// Configures a queue; takes effect with the next submission or claim.
@@ -118,7 +127,7 @@ impl Client {
         settings: QueueSettings,
     ) -> Result<ActionResult, ActError> {
         let settings = Settings::Queue(named("queue", QueueName::new(name))?, settings);
-        Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
+        Ok(outcome(self.api.configure(&self.caller, settings.into()).await?.is_changed))
     }
 
     /// Pauses all processing: no job starts on any worker. Running jobs continue.

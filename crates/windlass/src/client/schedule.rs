@@ -62,7 +62,7 @@ impl Client {
 
     /// All schedules, ordered by tenant and name.
     pub async fn schedules(&self) -> Result<Vec<Arc<Schedule>>, StoreError> {
-        self.store().schedules(self.caller()).await
+        self.api().schedules(self.caller()).await
     }
 }
 
@@ -128,8 +128,7 @@ impl IntoFuture for ScheduleBuilder {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (client, name, new) = self.into_parts()?;
-            let PutSchedule { schedule, .. } =
-                client.store().put_schedule(client.caller(), name, new).await?;
+            let PutSchedule { schedule, .. } = client.api().put_schedule(client.caller(), name, new).await?;
             let which = ScheduleRef { tenant: Some(schedule.tenant.clone()), name: schedule.name.clone() };
             Ok(ScheduleHandle { client, which })
         })
@@ -146,7 +145,7 @@ pub struct ScheduleHandle {
 impl ScheduleHandle {
     /// The schedule's current data; `None` if it does not exist.
     pub async fn get(&self) -> Result<Option<Arc<Schedule>>, StoreError> {
-        self.client.store().schedule(self.client.caller(), self.which.clone()).await
+        self.client.api().schedule(self.client.caller(), self.which.clone()).await
     }
 
     /// The next runs, at most five.
@@ -156,24 +155,24 @@ impl ScheduleHandle {
 
     /// Pauses the schedule. Runs that are due while it is paused are skipped for good.
     pub async fn pause(&self, how: PauseSchedule) -> Result<ActionResult, ScheduleError> {
-        let (store, caller) = (self.client.store(), self.client.caller());
+        let (store, caller) = (self.client.api(), self.client.caller());
         Ok(outcome(store.pause_schedule(caller, self.which.clone(), how).await?))
     }
 
     /// Resumes the schedule from its next run on.
     pub async fn resume(&self) -> Result<ActionResult, ScheduleError> {
-        let (store, caller) = (self.client.store(), self.client.caller());
+        let (store, caller) = (self.client.api(), self.client.caller());
         Ok(outcome(store.resume_schedule(caller, self.which.clone()).await?))
     }
 
     /// Submits the schedule's job now, even if the schedule is paused. The next runs stay the same.
     pub async fn trigger(&self) -> Result<JobHandle, ScheduleError> {
-        let job = self.client.store().trigger_schedule(self.client.caller(), self.which.clone()).await?;
+        let job = self.client.api().trigger_schedule(self.client.caller(), self.which.clone()).await?;
         Ok(JobHandle::new(self.client.clone(), job.id))
     }
 
     /// Deletes the schedule. Jobs that it submitted stay.
     pub async fn delete(&self) -> Result<(), ScheduleError> {
-        self.client.store().delete_schedule(self.client.caller(), self.which.clone()).await
+        self.client.api().delete_schedule(self.client.caller(), self.which.clone()).await
     }
 }

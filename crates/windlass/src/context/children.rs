@@ -131,7 +131,7 @@ impl Cx {
         let _storing = self.0.order.storing();
         let client = self.client();
         let group = NewGroup { name: key.clone(), strategy, jobs };
-        let spawned = client.store().spawn_beside(client.caller(), self.hand(), group, beside).await;
+        let spawned = client.api().spawn_beside(client.caller(), self.hand(), group, beside).await;
         let spawned = spawned.map_err(failed)?;
         self.crash_at(&CrashPoint::AfterSpawn).await;
         if spawned.parent.is_held_with(self.fence())
@@ -163,7 +163,7 @@ impl Cx {
     async fn known_group(&self, name: &str) -> Result<Option<Group>, anyhow::Error> {
         let _storing = self.0.order.storing();
         let client = self.client();
-        Ok(client.store().group(client.caller(), self.job_id(), name).await?)
+        Ok(client.api().group(client.caller(), self.job_id(), name).await?)
     }
 }
 

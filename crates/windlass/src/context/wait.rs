@@ -118,7 +118,7 @@ impl Cx {
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        self.client().store().environment().clock.now()
+        self.client().api().environment().clock.now()
     }
 
     /// The end of a wait that starts now and lasts for `duration`.

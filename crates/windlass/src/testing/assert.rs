@@ -91,7 +91,7 @@ impl TestClient {
             ListRequest { filter, order: Order::Oldest, cursor: None, limit: limits::PAGE_JOBS_MAX };
         let mut found = Vec::new();
         loop {
-            let page = self.client.store().list(self.client.caller(), request.clone()).await;
+            let page = self.client.api().list(self.client.caller(), request.clone()).await;
             let page = page.expect("the store answers");
             for snapshot in page.jobs {
                 let job = serde_json::from_slice(&snapshot.spec.payload.bytes);

@@ -58,7 +58,7 @@ pub(crate) async fn send(shared: &WorkerShared, reports: Vec<Report>) {
     let (client, worker) = (&shared.client, shared.id());
     let mut pause = PAUSES.0;
     loop {
-        match client.store().finish(client.caller(), worker, reports.clone()).await {
+        match client.api().finish(client.caller(), worker, reports.clone()).await {
             Ok(answers) => {
                 let answered = reports.iter().zip(&answers);
                 for (report, answer) in answered.filter(|(_, answer)| !matches!(answer, Finish::Applied(_))) {
@@ -100,6 +100,6 @@ async fn reject(client: &Client, worker: WorkerId, reports: &[Report], answers: 
     }
     if !again.is_empty() {
         // If this is rejected too, the lease expires.
-        let _ = client.store().finish(client.caller(), worker, again).await;
+        let _ = client.api().finish(client.caller(), worker, again).await;
     }
 }

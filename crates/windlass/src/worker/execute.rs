@@ -78,7 +78,7 @@ async fn note_start(shared: &WorkerShared, cx: &Cx) {
     }
     tokio::time::sleep(limits::START_NOTED_AFTER).await;
     let started = vec![(cx.job_id(), cx.fence())];
-    if let Err(error) = shared.client.store().start(shared.client.caller(), shared.id(), started).await {
+    if let Err(error) = shared.client.api().start(shared.client.caller(), shared.id(), started).await {
         // The next heartbeat reports it again.
         tracing::debug!(%error, job = %cx.job_id(), "failed to record that a job has started");
     }

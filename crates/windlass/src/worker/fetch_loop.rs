@@ -47,10 +47,10 @@ pub(super) async fn run(
                 () = shared.control.paused() => {}
             }
         };
-        let (store, caller) = (shared.client.store(), shared.client.caller());
+        let (api, caller) = (shared.client.api(), shared.client.caller());
         // Only as many jobs are started as there are slots; the others wait for a free slot.
         let starts = || pool.slots_free();
-        match store.claim_ahead(caller, &request, starts, limits::CLAIM_WAIT_MAX, gone).await {
+        match api.claim_ahead(caller, &request, &starts, limits::CLAIM_WAIT_MAX, std::pin::pin!(gone)).await {
             Ok(answer) => {
                 shared.control.claimed(answer.is_paused);
                 start(&shared, &pool, answer.jobs, free);

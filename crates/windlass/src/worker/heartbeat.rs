@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkerShared;
+use crate::api::Interrupts;
 use crate::clock::WaitLimit;
 use crate::context::CancelReason;
 use crate::error::{StoreError, WorkError};
 use crate::limits;
-use crate::store::api::work::Interrupts;
 use crate::store::command::heartbeat::HeartbeatItem;
 use crate::store::metrics::Fallback;
 
@@ -27,13 +27,13 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
     // The subscription of the last wait, if the wait ended without a notification.
     let mut missed: Option<Interrupts> = None;
     loop {
-        let mut interrupts = shared.client.store().interrupts();
+        let mut interrupts = shared.client.api().clone().interrupts();
         let asked = WaitLimit::for_duration(silence);
         match beat_within(&shared, deadline).await {
             Ok(is_interrupted) => {
                 deadline = asked;
-                if is_interrupted && missed.take().is_some_and(|interrupts| !interrupts.has_news()) {
-                    shared.client.store().environment().meters.fell_back(Fallback::Interrupt);
+                if is_interrupted && missed.take().is_some_and(|interrupts| !interrupts.is_notified()) {
+                    shared.client.api().environment().meters.fell_back(Fallback::Interrupt);
                 }
             }
             Err(WorkError::NoSuchWorker(forgotten)) => {
@@ -49,7 +49,7 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
         let is_notified = tokio::select! {
             () = over.cancelled() => return,
             () = tokio::time::sleep(every) => false,
-            () = interrupts.news(shared.client.caller(), shared.id(), || shared.running.beats_to_go_on(), every) => {
+            () = interrupts.notified(shared.id(), || shared.running.beats_to_go_on(), every) => {
                 tokio::time::sleep(INTERRUPT_PAUSE).await;
                 true
             }
@@ -78,7 +78,7 @@ pub(crate) async fn beat(shared: &WorkerShared) -> Result<bool, WorkError> {
     // Before their leases are renewed: from here on the store knows that they have started.
     let mut started = shared.running.started();
     started.truncate(limits::OUTCOMES_PER_CALL_MAX);
-    shared.client.store().start(shared.client.caller(), shared.id(), started).await?;
+    shared.client.api().start(shared.client.caller(), shared.id(), started).await?;
     let mut beats = shared.running.beats();
     let mut is_interrupted = false;
     loop {
@@ -94,7 +94,7 @@ pub(crate) async fn beat(shared: &WorkerShared) -> Result<bool, WorkError> {
 async fn beat_some(shared: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<bool, WorkError> {
     let mut is_interrupted = false;
     let fences: Vec<_> = beats.iter().map(|beat| (beat.job, beat.fence)).collect();
-    let pulse = shared.client.store().heartbeat(shared.client.caller(), shared.id(), beats).await?;
+    let pulse = shared.client.api().heartbeat(shared.client.caller(), shared.id(), beats).await?;
     for ((id, directive), (_, fence)) in pulse.directives.into_iter().zip(fences) {
         let Some(why) = CancelReason::of(directive) else { continue };
         // Ignore directives for attempts that have finished in the meantime.

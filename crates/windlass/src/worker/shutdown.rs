@@ -39,7 +39,7 @@ pub(super) async fn leave(
 
 /// Deregisters the worker.
 pub(super) async fn deregister(shared: &WorkerShared, mut released: usize) -> ShutdownReport {
-    match shared.client.store().deregister(shared.client.caller(), shared.id()).await {
+    match shared.client.api().deregister(shared.client.caller(), shared.id()).await {
         // Jobs whose handlers were dropped just before they would have been released.
         Ok(rest) => released += rest,
         Err(error) => tracing::warn!(%error, "failed to deregister worker; its leases will expire"),
@@ -71,7 +71,7 @@ pub(super) async fn report_pauses(shared: Arc<WorkerShared>, over: CancellationT
                 () = shared.control.paused(), if is_paused => {}
                 () = shared.control.resumed(), if !is_paused => {}
             }
-            let store = shared.client.store();
+            let store = shared.client.api();
             if let Err(error) = store.tell_paused(shared.client.caller(), shared.id(), is_paused).await {
                 tracing::warn!(%error, is_paused, "failed to report that the worker was paused or resumed");
             }

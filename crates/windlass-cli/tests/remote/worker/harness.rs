@@ -42,7 +42,7 @@ impl Clock for TokioClock {
 
 /// A queue that is reached through a server.
 fn reached(server: &Serving) -> Client {
-    Client::from_store(Store::open(&server.url, StoreOptions::default()).unwrap())
+    Client::connect(&server.url, StoreOptions::default()).unwrap()
 }
 
 impl Bench {

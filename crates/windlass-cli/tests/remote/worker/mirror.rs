@@ -1,6 +1,5 @@
 //! What a client reads through a server is what the store itself says.
 
-use windlass::Store;
 use windlass::error::{ActError, FieldProblem, SubmitError};
 use windlass::job::{
     ErrorCause, Failure, JitterMode, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode, Tenant,
@@ -17,6 +16,7 @@ use windlass::store::documents::config::{
     PartialTimeouts, QueueSettings, Retention, TenantSettings, TypeSettings,
 };
 use windlass::store::environment::StoreOptions;
+use windlass::{Api, Client, Store};
 
 use crate::fixture::{On, Serving, secs};
 
@@ -26,7 +26,7 @@ async fn what_the_server_shows_is_read_back_whole() {
     let (_files, address) = On::Sqlite.address();
     let kept = Store::open(&address, StoreOptions::default()).unwrap();
     let server = Serving::new(kept.clone());
-    let remote = Store::open(&server.url, StoreOptions::default()).unwrap();
+    let remote = Client::connect(&server.url, StoreOptions::default()).unwrap().api().clone();
     let me = Caller::local();
     let timeouts = PartialTimeouts {
         start: Some(secs(90)),
@@ -38,9 +38,9 @@ async fn what_the_server_shows_is_read_back_whole() {
     let queue = QueueName::new("mail").unwrap();
     let job_type = JobType::new("send").unwrap();
     let set = QueueSettings { timeouts, retention, ..QueueSettings::default() };
-    remote.configure(&me, Settings::Queue(queue.clone(), set.clone())).await.unwrap();
+    remote.configure(&me, Settings::Queue(queue.clone(), set.clone()).into()).await.unwrap();
     let kind = TypeSettings { retention, timeouts, ..TypeSettings::default() };
-    remote.configure(&me, Settings::Type(job_type.clone(), kind.clone())).await.unwrap();
+    remote.configure(&me, Settings::Type(job_type.clone(), kind.clone()).into()).await.unwrap();
     let config = kept.config(&me).await.unwrap();
     assert_eq!((&config.queues[&(queue.clone(), None)], &config.types[&job_type]), (&set, &kind));
     let look = remote.queue(&me, queue.clone()).await.unwrap();
@@ -60,18 +60,18 @@ async fn what_the_server_shows_is_read_back_whole() {
     let suspend =
         Suspend { mode: SuspendMode::Graceful, reason: Some("deploy".into()), expires: Some(secs(60)) };
     remote.act(&me, id, ActionRequest::Suspend(suspend)).await.unwrap();
-    same(&kept, &remote, id).await;
+    same(&kept, &*remote, id).await;
     let cause = ErrorCause::new("no space").with_code("ENOSPC");
     let failure = Failure::temporary("cannot write").with_cause("cannot open").with_cause(cause);
     let report = Report::new(id, claimed.job.fence, Outcome::Failed(failure));
     let answer = remote.finish(&me, worker, vec![report]).await.unwrap();
     assert!(matches!(answer[..], [Finish::Applied(_)]), "{answer:?}");
-    same(&kept, &remote, id).await;
+    same(&kept, &*remote, id).await;
     server.stop().await;
 }
 
 /// Compares what both say of a job.
-async fn same(kept: &Store, remote: &Store, id: windlass::job::JobId) {
+async fn same(kept: &Store, remote: &dyn Api, id: windlass::job::JobId) {
     let me = Caller::local();
     let (here, there) =
         (kept.get(&me, id).await.unwrap().unwrap(), remote.get(&me, id).await.unwrap().unwrap());
@@ -90,27 +90,27 @@ async fn same(kept: &Store, remote: &Store, id: windlass::job::JobId) {
 async fn a_refused_name_or_key_is_read_back_whole() {
     let kept = Store::open("memory:", StoreOptions::default()).unwrap();
     let server = Serving::new(kept.clone());
-    let remote = Store::open(&server.url, StoreOptions::default()).unwrap();
+    let remote = Client::connect(&server.url, StoreOptions::default()).unwrap().api().clone();
     let (me, tenant) = (Caller::local(), Tenant::default());
     let set =
         TenantSettings { max_queues: Some(1), max_concurrency_keys: Some(1), ..TenantSettings::default() };
-    remote.configure(&me, Settings::Tenant(tenant.clone(), set.clone())).await.unwrap();
+    remote.configure(&me, Settings::Tenant(tenant.clone(), set.clone()).into()).await.unwrap();
     assert_eq!(kept.config(&me).await.unwrap().tenants[&tenant], set);
     let job = |queue: &str, key: &str| NewJob {
         queue: QueueName::new(queue).unwrap(),
         concurrency_key: Some(key.into()),
         ..NewJob::new(JobType::new("send").unwrap(), Payload::json("1"))
     };
-    let submit = async |store: &Store, job| store.submit(&me, vec![job], SubmitOptions::default()).await;
-    let first = submit(&remote, job("a", "x")).await.unwrap()[0].job.id;
+    let submit = async |store: &dyn Api, job| store.submit(&me, vec![job], SubmitOptions::default()).await;
+    let first = submit(&*remote, job("a", "x")).await.unwrap()[0].job.id;
     for refused in [job("b", "x"), job("a", "y")] {
         let expected = submit(&kept, refused.clone()).await.unwrap_err();
         let SubmitError::Invalid { invalid, .. } = &expected else { panic!("{expected}") };
         assert!(matches!(invalid.problem, FieldProblem::LimitReached { .. }), "{expected}");
-        assert_eq!(submit(&remote, refused).await.unwrap_err(), expected);
+        assert_eq!(submit(&*remote, refused).await.unwrap_err(), expected);
     }
     remote.act(&me, first, ActionRequest::Cancel { reason: None }).await.unwrap();
-    submit(&remote, job("a", "y")).await.unwrap();
+    submit(&*remote, job("a", "y")).await.unwrap();
     let expected = kept.redrive(&me, first, Redrive::default()).await.unwrap_err();
     assert!(matches!(expected, ActError::Invalid(_)), "{expected}");
     assert_eq!(remote.redrive(&me, first, Redrive::default()).await.unwrap_err(), expected);

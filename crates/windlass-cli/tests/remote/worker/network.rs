@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
-use windlass::Store;
 use windlass::audit::AuditEvent;
 use windlass::client::Client;
 use windlass::context::Cx;
@@ -22,6 +21,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::StoreOptions;
 use windlass::store::filter::Filter;
 use windlass::worker::Worker;
+use windlass::{Api, Store};
 
 use super::job_types::{Greet, greet};
 use crate::fixture::{On, Serving, secs};
@@ -43,7 +43,7 @@ fn port_of(server: &Serving) -> SocketAddr {
 #[tokio::test]
 async fn a_worker_outlives_a_server_that_restarts() {
     let (kept, _files) = kept(On::Sqlite);
-    let server = Serving::new(kept.store().clone());
+    let server = Serving::new(kept.store().unwrap().clone());
     let address = port_of(&server);
     let client = Client::open(&server.url).await.unwrap();
     let (started, mut starts) = mpsc::channel(10);
@@ -68,7 +68,7 @@ async fn a_worker_outlives_a_server_that_restarts() {
     // What the handler saves from here on gets no response at first.
     may_end.notify_one();
     assert_eq!(starts.recv().await, Some(1));
-    let server = Serving::on(kept.store().clone(), address);
+    let server = Serving::on(kept.store().unwrap().clone(), address);
     assert_eq!(job.result(LONG).await.unwrap(), "x");
     assert_eq!(job.snapshot().await.unwrap().unwrap().job.attempt, 1, "nothing ran twice");
     let next = client.submit(greet("next")).await.unwrap();
@@ -111,7 +111,7 @@ async fn cutting(times: usize, real: SocketAddr) -> (String, Arc<std::sync::atom
 #[tokio::test]
 async fn a_submission_whose_answer_is_lost_is_never_doubled() {
     let (kept, _files) = kept(On::Sqlite);
-    let server = Serving::new(kept.store().clone());
+    let server = Serving::new(kept.store().unwrap().clone());
     let (url, _) = cutting(1, port_of(&server)).await;
     let client = Client::open(&url).await.unwrap();
     let lost = client.submit(greet("a")).await.err().unwrap();
@@ -121,7 +121,7 @@ async fn a_submission_whose_answer_is_lost_is_never_doubled() {
     let found = client.submit(greet("b")).key("once").await.unwrap();
     assert!(found.is_duplicate(), "the first try had stored it");
     assert!(asked.load(std::sync::atomic::Ordering::SeqCst) >= 3);
-    let states = kept.store().stats(&Caller::local()).await.unwrap().states;
+    let states = kept.api().stats(&Caller::local()).await.unwrap().states;
     assert_eq!(states[&JobState::Scheduled], 2, "one of each: what was lost had been stored too");
 }
 
@@ -129,19 +129,19 @@ async fn a_submission_whose_answer_is_lost_is_never_doubled() {
 #[tokio::test]
 async fn a_key_says_who_calls() {
     let (kept, _files) = kept(On::Memory);
-    let server = Serving::new(kept.store().clone());
+    let server = Serving::new(kept.store().unwrap().clone());
     let admin = Client::open(&server.url).await.unwrap();
-    let boss = admin.store().create_key(&Caller::local(), NewKey::new("boss", Role::Admin)).await.unwrap();
+    let boss = admin.api().create_key(&Caller::local(), NewKey::new("boss", Role::Admin)).await.unwrap();
     let with = |secret: &str| server.url.replace("http://", &format!("http://{secret}@"));
     let boss = Client::open(&with(boss.secret.reveal())).await.unwrap();
     let new = |name: &str, role, tenant: &str| NewKey {
         tenant: Some(Tenant::new(tenant).unwrap()),
         ..NewKey::new(name, role)
     };
-    let make = |new: NewKey| boss.store().create_key(boss.caller(), new);
+    let make = |new: NewKey| boss.api().create_key(boss.caller(), new);
     let eve = make(new("eve", Role::Viewer, "default")).await.unwrap();
     let mallory = make(new("mallory", Role::Operator, "other")).await.unwrap();
-    assert_eq!(boss.store().keys(boss.caller()).await.unwrap().len(), 3);
+    assert_eq!(boss.api().keys(boss.caller()).await.unwrap().len(), 3);
 
     let job = boss.submit(greet("a")).await.unwrap();
     assert_eq!(job.snapshot().await.unwrap().unwrap().spec.owner, "boss");
@@ -157,7 +157,7 @@ async fn a_key_says_who_calls() {
     assert_eq!(others.job(job.id()).state().await.unwrap(), None);
     assert!(matches!(others.job(job.id()).cancel().await, Err(ActError::NotFound(_))));
 
-    boss.store().revoke_key(boss.caller(), eve.key.id.clone()).await.unwrap();
+    boss.api().revoke_key(boss.caller(), eve.key.id.clone()).await.unwrap();
     let refused = eves.job(job.id()).state().await.unwrap_err();
     assert!(matches!(refused, StoreError::Forbidden(_)), "{refused}");
     let nobody = admin.job(job.id()).cancel().await.unwrap_err();
@@ -167,30 +167,27 @@ async fn a_key_says_who_calls() {
 #[tokio::test]
 async fn what_only_the_keeper_can_do_says_so() {
     let (kept, _files) = kept(On::Memory);
-    let server = Serving::new(kept.store().clone());
-    let store = Store::open(&server.url, StoreOptions::default()).unwrap();
-    assert!(store.is_remote() && !kept.store().is_remote());
-    assert_eq!(store.tick().await.unwrap_err(), StoreError::LocalOnly("tick"));
-    assert_eq!(store.verify().await.unwrap_err(), StoreError::LocalOnly("verify"));
-    assert_eq!(store.prune().await.unwrap_err(), StoreError::LocalOnly("prune"));
-    let copy = std::path::Path::new("nowhere");
-    assert_eq!(store.backup(copy).await.unwrap_err(), StoreError::LocalOnly("backup"));
-    store.close();
-    let closed = store.stats(&Caller::local()).await.unwrap_err();
+    let server = Serving::new(kept.store().unwrap().clone());
+    let client = Client::connect(&server.url, StoreOptions::default()).unwrap();
+    assert!(client.store().is_none() && kept.store().is_some());
+    client.close();
+    let closed = client.api().stats(&Caller::local()).await.unwrap_err();
     assert!(matches!(closed, StoreError::Stopped(_)), "{closed}");
     for bad in ["http://", "https://key@host", "http://host?x"] {
-        let refused = Store::open(bad, StoreOptions::default()).err().unwrap();
+        let refused = Client::connect(bad, StoreOptions::default()).err().unwrap();
         assert!(matches!(refused, OpenError::BadServerAddress { .. }), "{refused}");
     }
+    let refused = Store::open(&server.url, StoreOptions::default()).err().unwrap();
+    assert_eq!(refused, OpenError::ServerAddress);
 }
 
 /// Model: refused-changes, repeated-actions, dependency-limits. The errors are those of an embedded store.
 #[tokio::test]
 async fn refusals_are_the_same_values_here_and_there() {
     let (kept, _files) = kept(On::Memory);
-    let server = Serving::new(kept.store().clone());
-    let there = Store::open(&server.url, StoreOptions::default()).unwrap();
-    let (me, here) = (Caller::local(), kept.store());
+    let server = Serving::new(kept.store().unwrap().clone());
+    let there = Client::connect(&server.url, StoreOptions::default()).unwrap();
+    let (me, there, here) = (Caller::local(), there.api(), kept.api());
     let new = |name: &str| NewJob {
         name: Some(name.into()),
         ..NewJob::new(JobType::new("greet").unwrap(), Payload::json("null"))
@@ -208,11 +205,11 @@ async fn refusals_are_the_same_values_here_and_there() {
         vec![new("a"), NewJob { payload: Payload::json(format!("{:?}", "x".repeat(2 << 20))), ..new("b") }],
     ];
     for batch in batches {
-        let submit = |store: &Store| {
+        let submit = |store: &Arc<dyn Api>| {
             let (store, me, batch) = (store.clone(), me.clone(), batch.clone());
             async move { store.submit(&me, batch, SubmitOptions::default()).await.unwrap_err() }
         };
-        assert_eq!(submit(&there).await, submit(here).await);
+        assert_eq!(submit(there).await, submit(here).await);
     }
     let job = there.submit(&me, vec![new("a")], SubmitOptions::default()).await.unwrap()[0].job.id;
     let resume = || ActionRequest::Resume { reason: None };
@@ -226,22 +223,22 @@ async fn refusals_are_the_same_values_here_and_there() {
     let nobody = windlass::job::JobId::from_bytes([7; 16]);
     assert_eq!(there.delete(&me, nobody).await.unwrap_err(), ActError::NotFound(nobody));
     assert_eq!(there.delete(&me, job).await.unwrap_err(), here.delete(&me, job).await.unwrap_err());
-    let unique = |store: &Store| {
+    let unique = |store: &Arc<dyn Api>| {
         let (store, me) = (store.clone(), me.clone());
         let taken = NewJob { unique_key: Some("only".into()), ..new("u") };
         async move { store.submit(&me, vec![taken], SubmitOptions::default()).await }
     };
-    unique(&there).await.unwrap();
-    assert_eq!(unique(&there).await.unwrap_err(), unique(here).await.unwrap_err());
+    unique(there).await.unwrap();
+    assert_eq!(unique(there).await.unwrap_err(), unique(here).await.unwrap_err());
 }
 
 /// Model: explained-waiting
 #[tokio::test]
 async fn operators_see_and_do_the_same_through_a_server() {
     let (kept, _files) = kept(On::Sqlite);
-    let server = Serving::new(kept.store().clone());
+    let server = Serving::new(kept.store().unwrap().clone());
     let client = Client::open(&server.url).await.unwrap();
-    let (there, here, me) = (client.store(), kept.store(), Caller::local());
+    let (there, here, me) = (client.api(), kept.api(), Caller::local());
     let jobs = client.submit_all((0..5).map(|n| greet(&n.to_string()))).await.unwrap();
     client.pause_queue("default", Pause::graceful().reason("lunch")).await.unwrap();
     assert_eq!(there.explain(&me, jobs[0].id()).await, here.explain(&me, jobs[0].id()).await);
@@ -254,7 +251,7 @@ async fn operators_see_and_do_the_same_through_a_server() {
     let ids: Vec<_> = page.jobs.iter().map(|found| found.job.id).collect();
     assert_eq!(ids, jobs.iter().rev().map(|job| job.id()).collect::<Vec<_>>());
     assert!(page.jobs.iter().all(|found| found.job.state == JobState::Suspended));
-    let records = |store: &Store| {
+    let records = |store: &Arc<dyn Api>| {
         let (store, me) = (store.clone(), me.clone());
         let query = windlass::store::engine::RecordQuery { limit: 100, ..Default::default() };
         async move { store.audit(&me, query).await.unwrap() }
@@ -266,10 +263,10 @@ async fn operators_see_and_do_the_same_through_a_server() {
 #[tokio::test]
 async fn a_stream_of_events_goes_on_where_it_was() {
     let (kept, _files) = kept(On::Sqlite);
-    let server = Serving::new(kept.store().clone());
+    let server = Serving::new(kept.store().unwrap().clone());
     let address = port_of(&server);
     let client = Client::open(&server.url).await.unwrap();
-    let mut events = client.store().events(&Caller::local(), 0);
+    let mut events = client.api().clone().events(&Caller::local(), 0);
     let first = client.submit(greet("a")).await.unwrap();
     first.cancel().await.unwrap();
     let next = |record: &windlass::audit::Record| (record.event, record.job, record.seq);
@@ -283,7 +280,7 @@ async fn a_stream_of_events_goes_on_where_it_was() {
     server.stop().await;
     let second = kept.submit(greet("b")).await.unwrap();
     second.cancel().await.unwrap();
-    let _server = Serving::on(kept.store().clone(), address);
+    let _server = Serving::on(kept.store().unwrap().clone(), address);
     let again = loop {
         let record = tokio::time::timeout(LONG, events.next()).await.unwrap().unwrap();
         if record.event == AuditEvent::Cancelled {

@@ -29,8 +29,8 @@ const LONG: Duration = Duration::from_secs(60);
 fn reached() -> (Client, Serving) {
     let (_, address) = On::Memory.address();
     let kept = Client::from_store(Store::open(&address, StoreOptions::default()).unwrap());
-    let server = Serving::new(kept.store().clone());
-    (Client::from_store(Store::open(&server.url, StoreOptions::default()).unwrap()), server)
+    let server = Serving::new(kept.store().unwrap().clone());
+    (Client::connect(&server.url, StoreOptions::default()).unwrap(), server)
 }
 
 /// Model: attempt-records. A handler sees the labels of its job, with a remote store as well.
@@ -84,9 +84,9 @@ async fn a_worker_verifies_tickets_for_itself() {
         let signing =
             StoreOptions { tickets: Some(TicketOptions::new(ours.clone())), ..StoreOptions::default() };
         let kept = Client::from_store(Store::open("memory:", signing).unwrap());
-        let server = Serving::new(kept.store().clone());
+        let server = Serving::new(kept.store().unwrap().clone());
         let options = StoreOptions { tickets_trusted: vec![trusted], ..StoreOptions::default() };
-        let client = Client::from_store(Store::open(&server.url, options).unwrap());
+        let client = Client::connect(&server.url, options).unwrap();
         let (ran, mut runs) = mpsc::channel(1);
         let handler = move |job: Greet| {
             let ran = ran.clone();
@@ -100,7 +100,7 @@ async fn a_worker_verifies_tickets_for_itself() {
         let working =
             tokio::spawn(async move { worker.run_until(async { drop(stopped.await) }).await.unwrap() });
         let id = client.submit(greet("a")).await.unwrap().id();
-        let ended = kept.store().wait(&Caller::local(), id, LONG).await.unwrap().unwrap().job;
+        let ended = kept.api().wait(&Caller::local(), id, LONG).await.unwrap().unwrap().job;
         let code = ended.details.error.as_ref().and_then(|error| error.code.as_deref());
         if is_good {
             assert_eq!((ended.state, code), (JobState::Completed, None));

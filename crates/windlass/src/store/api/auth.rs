@@ -11,13 +11,13 @@ use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::key::{KeyHash, KeyId, KeySecret};
 use crate::limits;
+use crate::store::Store;
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::command::key::{self, NewKey};
 use crate::store::documents::config::Config;
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::{Command, Kind};
 use crate::store::tx::write_tx::WriteTx;
-use crate::store::{Store, ask_server};
 
 /// A stored API key: everything but its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +106,6 @@ impl Store {
     /// # Errors
     /// [`ActError`] if the caller is not an admin or a value is not allowed.
     pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActError> {
-        ask_server!(self.create_key(new));
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| key::create(tx, &caller, &new);
         let created = self.write("create_key", Kind::Ordinary, work).await;
@@ -131,7 +130,6 @@ impl Store {
     /// # Errors
     /// [`ActError::NoSuchKey`] if there is none with this id.
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActError> {
-        ask_server!(self.revoke_key(id));
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| key::revoke(tx, &caller, &id);
         let revoked = self.write("revoke_key", Kind::Ordinary, work).await;
@@ -157,7 +155,6 @@ impl Store {
 
     /// All keys, the oldest first; admins only.
     pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActError> {
-        ask_server!(self.keys());
         caller.require(Permission::Administer)?;
         let mut keys: Vec<ApiKey> = self.config(caller).await?.keys.values().cloned().collect();
         keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
@@ -212,8 +209,6 @@ impl Store {
         let work = move |tx: &mut WriteTx<'_>| key::note_use(tx, &id, at);
         let deadline = Deadline::after(self.env.timing.request_max);
         let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, deadline, work);
-        if let Ok(engine) = self.engine("note_use") {
-            engine.write(task);
-        }
+        self.engine.write(task);
     }
 }

@@ -11,6 +11,7 @@ use crate::job::{JobId, JobState, QueueName};
 use crate::limits;
 use crate::settings::Retention;
 use crate::settings::patch::{RetentionPatch, SettingsPatch};
+use crate::store::Store;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::command::audit_chain::{self, SealReport};
@@ -39,12 +40,10 @@ use crate::store::query::stats::{self, Stats};
 use crate::store::query::trail::{self, RecordPage};
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::Kind;
-use crate::store::{Store, ask_server};
 
 impl Store {
     /// Pauses a scope; returns whether it was not paused before.
     pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
-        ask_server!(self.pause(target, pause));
         let caller = caller.clone();
         self.write("pause", Kind::Urgent, move |tx| pause::pause(tx, &caller, &target, &pause)).await
     }
@@ -79,7 +78,6 @@ impl Store {
         target: Target,
         reason: Option<String>,
     ) -> Result<bool, ActError> {
-        ask_server!(self.resume(target, reason));
         let caller = caller.clone();
         let work = move |tx: &mut crate::store::tx::write_tx::WriteTx<'_>| {
             pause::resume(tx, &caller, &target, reason.as_deref())
@@ -97,14 +95,12 @@ impl Store {
         caller: &Caller,
         patch: impl Into<SettingsPatch>,
     ) -> Result<Configured, ActError> {
-        ask_server!(self.configure(patch.into()));
         let (caller, patch) = (caller.clone(), patch.into());
         self.write("configure", Kind::Ordinary, move |tx| settings::configure(tx, &caller, &patch)).await
     }
 
     /// The current settings, pauses and workers that this caller can see.
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
-        ask_server!(self.config());
         let caller = caller.clone();
         self.read("config", move |view: &mut ReadTx<'_>| Ok(view.config_with_liveness()?.seen_by(&caller)))
             .await
@@ -119,14 +115,12 @@ impl Store {
 
     /// Information about a queue that this caller can see; an unused queue is empty.
     pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueInfo, StoreError> {
-        ask_server!(self.queue(&queue));
         let caller = caller.clone();
         self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
     }
 
     /// Information about every queue that has jobs, settings or a pause, by name.
     pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueInfo>, StoreError> {
-        ask_server!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller, None, usize::MAX)).await
     }
@@ -161,7 +155,6 @@ impl Store {
         filter: &Filter,
         action: BulkAction,
     ) -> Result<BulkReport, ActError> {
-        ask_server!(self.bulk(filter, action));
         self.bulk_some(caller, filter, action, None, u64::MAX).await.map(|(done, _)| done)
     }
 
@@ -211,7 +204,6 @@ impl Store {
 
     /// How many jobs a bulk action would match; changes nothing.
     pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
-        ask_server!(self.bulk_dry_run(filter));
         caller.require(Permission::ManageJob)?;
         let (caller, filter) = (caller.clone(), filter.clone());
         let work = move |view: &mut ReadTx<'_>| list::matching(view, &caller, &filter);
@@ -237,14 +229,12 @@ impl Store {
 
     /// A page of the jobs this caller can see.
     pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
-        ask_server!(self.list(&request));
         let caller = caller.clone();
         self.read("list", move |view| list::list(view, &caller, &request)).await
     }
 
     /// Every reason why a job does not run; `None` if there is no such job.
     pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
-        ask_server!(self.explain(id));
         let caller = caller.clone();
         self.read("explain", move |view| {
             let Some(job) = snapshot::visible(view, &caller, id)? else { return Ok(None) };
@@ -255,7 +245,6 @@ impl Store {
 
     /// A job's attempts, the running one last.
     pub async fn attempts(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
-        ask_server!(self.attempts(id));
         let caller = caller.clone();
         self.read("attempts", move |view| job_details::attempts(view, &caller, id)).await
     }
@@ -266,7 +255,6 @@ impl Store {
         caller: &Caller,
         id: JobId,
     ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
-        ask_server!(self.checkpoints(id));
         let caller = caller.clone();
         self.read("checkpoints", move |view| job_details::checkpoints(view, &caller, id)).await
     }
@@ -290,35 +278,30 @@ impl Store {
         id: JobId,
         after: u64,
     ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
-        ask_server!(self.logs(id, after));
         let caller = caller.clone();
         self.read("logs", move |view| job_details::logs(view, &caller, id, after)).await
     }
 
     /// A job's result; `None` if there is no such job.
     pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<JobResult>, StoreError> {
-        ask_server!(self.result(id));
         let caller = caller.clone();
         self.read("result", move |view| job_details::result(view, &caller, id)).await
     }
 
     /// A job's neighbours in the dependency graph.
     pub async fn neighbours(&self, caller: &Caller, id: JobId) -> Result<Option<Neighbours>, StoreError> {
-        ask_server!(self.neighbours(id));
         let caller = caller.clone();
         self.read("neighbours", move |view| job_details::neighbours(view, &caller, id)).await
     }
 
     /// Counts, rates and costs of everything this caller can see.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
-        ask_server!(self.stats());
         let caller = caller.clone();
         self.read("stats", move |view| stats::stats(view, &caller)).await
     }
 
     /// Only counts and costs of [`Store::stats`]; `minutes` stays empty.
     pub async fn totals(&self, caller: &Caller) -> Result<Stats, StoreError> {
-        ask_server!(self.stats());
         let caller = caller.clone();
         self.read("totals", move |view| stats::totals(view, &caller)).await
     }
@@ -329,7 +312,6 @@ impl Store {
         caller: &Caller,
         queue: QueueName,
     ) -> Result<Option<Timestamp>, StoreError> {
-        ask_server!(self.oldest_ready(&queue));
         let caller = caller.clone();
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }
@@ -352,7 +334,6 @@ impl Store {
 
     /// One page of the audit trail, oldest record first, after a bounded scan.
     pub async fn audit_page(&self, caller: &Caller, query: RecordQuery) -> Result<RecordPage, StoreError> {
-        ask_server!(self.audit_page(query));
         let mut query = RecordQuery { limit: query.limit.clamp(1, limits::PAGE_RECORDS_MAX), ..query };
         if let Some(own) = &caller.tenant {
             if query.tenant.as_ref().is_some_and(|wanted| wanted != own) {

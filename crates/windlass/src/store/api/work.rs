@@ -7,6 +7,7 @@ use crate::clock::WaitLimit;
 use crate::error::WorkError;
 use crate::job::{Fence, JobId, WorkerId};
 use crate::limits;
+use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::attempt_writes::{self, AttemptWrite, LeaseRef};
 use crate::store::command::children::{self, NewGroup, Spawned};
@@ -16,36 +17,30 @@ use crate::store::command::heartbeat::{self, HeartbeatItem, HeartbeatReply};
 use crate::store::command::worker::{self, NewWorker};
 use crate::store::documents::config::Worker;
 use crate::store::metrics::Fallback;
-use crate::store::notify::wakeup::{Listener, WorkListener};
+use crate::store::notify::wakeup::WorkListener;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
-use crate::store::{Store, ask_server};
 
 impl Store {
     /// Registers a worker under a new id.
     pub async fn register(&self, caller: &Caller, new: NewWorker) -> Result<Worker, WorkError> {
-        ask_server!(self.register(new));
         let caller = caller.clone();
         self.write("register", Kind::Ordinary, move |tx| worker::register(tx, &caller, &new)).await
     }
 
     /// Deregisters a worker; its jobs are released without counting as failed. Returns how many.
     pub async fn deregister(&self, caller: &Caller, worker: WorkerId) -> Result<usize, WorkError> {
-        ask_server!(self.deregister(worker));
         let caller = caller.clone();
         self.write("deregister", Kind::Ordinary, move |tx| worker::deregister(tx, &caller, worker)).await
     }
 
-    /// Records that a worker's own program paused or resumed it. Does nothing on a remote store.
+    /// Records that a worker's own program paused or resumed it.
     pub(crate) async fn tell_paused(
         &self,
         caller: &Caller,
         worker: WorkerId,
         is_paused: bool,
     ) -> Result<(), WorkError> {
-        if self.is_remote() {
-            return Ok(());
-        }
         let caller = caller.clone();
         let tell = move |tx: &mut WriteTx<'_>| worker::tell_paused(tx, &caller, worker, is_paused);
         self.write("tell_paused", Kind::Ordinary, tell).await
@@ -89,7 +84,6 @@ impl Store {
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
         let wait = wait.min(limits::CLAIM_WAIT_MAX);
-        ask_server!(self.claim_until(request, wait, gone));
         let mut gone = std::pin::pin!(gone);
         let patience = WaitLimit::for_duration(wait);
         // The subscription of the last wait, if it timed out without a notification.
@@ -128,7 +122,6 @@ impl Store {
         worker: WorkerId,
         beats: Vec<HeartbeatItem>,
     ) -> Result<HeartbeatReply, WorkError> {
-        ask_server!(self.heartbeat(worker, beats, Duration::ZERO));
         let caller = caller.clone();
         self.write("heartbeat", Kind::Urgent, move |tx| heartbeat::heartbeat(tx, &caller, worker, &beats))
             .await
@@ -143,7 +136,6 @@ impl Store {
         beats: Vec<HeartbeatItem>,
         wait: Duration,
     ) -> Result<HeartbeatReply, WorkError> {
-        ask_server!(self.heartbeat(worker, beats, wait.min(limits::SERVER_WAIT_MAX)));
         // Subscribing comes before the query: an interruption in between is not missed.
         let mut interrupts = self.env.wakeups.interrupts();
         // Progress and logs are sent only once.
@@ -168,7 +160,7 @@ impl Store {
         worker: WorkerId,
         started: Vec<(JobId, Fence)>,
     ) -> Result<(), WorkError> {
-        if self.is_remote() || started.is_empty() {
+        if started.is_empty() {
             return Ok(());
         }
         let caller = caller.clone();
@@ -183,7 +175,6 @@ impl Store {
         worker: WorkerId,
         reports: Vec<Report>,
     ) -> Result<Vec<Finish>, WorkError> {
-        ask_server!(self.finish(worker, reports));
         let caller = caller.clone();
         let kind = Kind::About(reports.iter().map(|report| report.job).collect());
         self.write("finish", kind, move |tx| finish::finish(tx, &caller, worker, &reports)).await
@@ -193,76 +184,34 @@ impl Store {
     pub async fn note(
         &self,
         caller: &Caller,
-        hand: LeaseRef,
+        lease: LeaseRef,
         notes: Vec<AttemptWrite>,
     ) -> Result<(), WorkError> {
-        ask_server!(self.note(hand, notes));
         let caller = caller.clone();
-        self.write("note", Kind::Ordinary, move |tx| attempt_writes::note(tx, &caller, hand, &notes)).await
+        self.write("note", Kind::Ordinary, move |tx| attempt_writes::note(tx, &caller, lease, &notes)).await
     }
 
     /// Spawns children of a running job and parks it until their group is decided.
     pub async fn spawn(
         &self,
         caller: &Caller,
-        hand: LeaseRef,
+        lease: LeaseRef,
         group: NewGroup,
     ) -> Result<Spawned, WorkError> {
-        self.spawn_beside(caller, hand, group, Vec::new()).await
+        self.spawn_beside(caller, lease, group, Vec::new()).await
     }
 
     /// Like [`spawn`](Store::spawn), but the job is also woken by the first of `beside`, before the group is decided.
     pub async fn spawn_beside(
         &self,
         caller: &Caller,
-        hand: LeaseRef,
+        lease: LeaseRef,
         group: NewGroup,
         beside: Vec<Park>,
     ) -> Result<Spawned, WorkError> {
-        ask_server!(self.spawn(hand, group, beside));
         let caller = caller.clone();
         let kind = Kind::Batch(group.jobs.len());
-        let spawn = move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, hand, &group, &beside);
+        let spawn = move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, lease, &group, &beside);
         self.write("spawn", kind, spawn).await
-    }
-
-    /// Subscribes to notifications of interrupted jobs.
-    pub(crate) fn interrupts(&self) -> Interrupts {
-        Interrupts { store: self.clone(), here: self.env.wakeups.interrupts() }
-    }
-}
-
-/// A subscription to interrupted jobs, local or on the server of a remote store.
-pub(crate) struct Interrupts {
-    store: Store,
-    here: Listener,
-}
-
-impl Interrupts {
-    /// Whether there was a notification since this was created or last returned; a server is not queried.
-    pub(crate) fn has_news(&self) -> bool {
-        self.store.is_remote() || self.here.is_notified()
-    }
-
-    /// Returns when running jobs may have been interrupted since this was created or last returned.
-    ///
-    /// On a remote store this sends a heartbeat for `beats` that the server answers late. The answer does not cover
-    /// jobs that start meanwhile, but it comes as soon as any job is interrupted.
-    pub(crate) async fn news(
-        &mut self,
-        caller: &Caller,
-        worker: WorkerId,
-        beats: impl Fn() -> Vec<HeartbeatItem>,
-        wait: Duration,
-    ) {
-        if !self.store.is_remote() {
-            return self.here.notified().await;
-        }
-        let mut beats = beats();
-        beats.truncate(limits::OUTCOMES_PER_CALL_MAX);
-        if self.store.heartbeat_wait(caller, worker, beats, wait).await.is_err() {
-            // The next regular heartbeat meets the same error and handles it.
-            std::future::pending::<()>().await;
-        }
     }
 }

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::actions::ActionRequest;
 use super::audit::{RecordActor, Subject};
+use super::bulk::BulkAction;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
-use crate::job::{JobType, QueueName, Tenant, WorkerId, check_text};
+use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::cascade::LeaseEnd;
 use crate::store::documents::config::{PauseMode, PauseRecord, Resumption, Scope, encode};
 use crate::store::engine::DocumentKind;
+use crate::store::filter::Filter;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The scope to pause or resume.
@@ -41,6 +44,26 @@ impl fmt::Display for Target {
             Target::Worker(worker) => write!(f, "worker {worker}"),
         }
     }
+}
+
+/// The strict form of an answer: it is an error if nothing changed.
+pub(crate) fn changed_or(
+    unchanged: impl FnOnce(String) -> ActError,
+    target: &Target,
+    changed: Result<bool, ActError>,
+) -> Result<(), ActError> {
+    if changed? { Ok(()) } else { Err(unchanged(target.to_string())) }
+}
+
+/// What resumes the jobs that aggressive pauses of a queue have suspended.
+pub(crate) fn resume_suspended(queue: QueueName, reason: Option<String>) -> (Filter, BulkAction) {
+    let filter = Filter {
+        queue: Some(queue),
+        states: vec![JobState::Suspended],
+        is_suspended_by_pause: Some(true),
+        ..Filter::default()
+    };
+    (filter, BulkAction::Act(ActionRequest::Resume { reason }))
 }
 
 /// Options for a pause.

@@ -10,12 +10,12 @@ use crate::error::{ScheduleError, StoreError};
 use crate::job::{JobId, JobRecord, NewJob, ScheduleName, Tenant};
 use crate::limits;
 use crate::schedule::{CatchUp, Overlap, ScheduleSpec};
+use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::schedule;
 use crate::store::query::schedules;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
-use crate::store::{Store, ask_server};
 
 /// A schedule to create or replace: timing and job.
 #[derive(Debug, Clone, PartialEq)]
@@ -201,7 +201,6 @@ impl Store {
         name: ScheduleName,
         new: NewSchedule,
     ) -> Result<PutSchedule, ScheduleError> {
-        ask_server!(self.put_schedule(name, new));
         schedule::check(&new, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| schedule::put(tx, &caller, &name, &new);
@@ -214,7 +213,6 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<(), ScheduleError> {
-        ask_server!(self.delete_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |tx: &mut WriteTx<'_>| schedule::delete(tx, &caller, &which);
         self.write("delete_schedule", Kind::Ordinary, work).await
@@ -227,7 +225,6 @@ impl Store {
         which: impl Into<ScheduleRef>,
         how: PauseSchedule,
     ) -> Result<bool, ScheduleError> {
-        ask_server!(self.pause_schedule(which.into(), how));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |tx: &mut WriteTx<'_>| schedule::pause(tx, &caller, &which, &how);
         self.write("pause_schedule", Kind::Ordinary, work).await
@@ -239,7 +236,6 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<bool, ScheduleError> {
-        ask_server!(self.resume_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |tx: &mut WriteTx<'_>| schedule::resume(tx, &caller, &which);
         self.write("resume_schedule", Kind::Ordinary, work).await
@@ -251,7 +247,6 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<JobRecord, ScheduleError> {
-        ask_server!(self.trigger_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |tx: &mut WriteTx<'_>| schedule::trigger(tx, &caller, &which);
         self.write("trigger_schedule", Kind::Submission, work).await
@@ -263,14 +258,12 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<Option<Arc<Schedule>>, StoreError> {
-        ask_server!(self.schedule(&which.into()));
         let (caller, which) = (caller.clone(), which.into());
         self.read("schedule", move |view| schedules::get(view, &caller, &which)).await
     }
 
     /// All schedules this caller can see, by tenant and name.
     pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
-        ask_server!(self.schedules());
         let caller = caller.clone();
         self.read("schedules", move |view| schedules::all(view, &caller)).await
     }

@@ -19,9 +19,6 @@ use crate::store::tx::request::Kind;
 
 /// A feed of events; [`next`](EventFeed::next) waits for the next one.
 pub struct EventFeed {
-    /// The server's event stream, if the store is remote.
-    #[cfg(feature = "remote")]
-    stream: Option<crate::store::remote::events::EventStream>,
     store: Store,
     caller: Caller,
     live: broadcast::Receiver<Arc<Record>>,
@@ -38,27 +35,12 @@ impl EventFeed {
     pub(crate) fn new(store: Store, caller: Caller, after: u64) -> EventFeed {
         // Subscribing comes before reading: an event in between is in one or the other.
         let (live, foreign) = (store.live_events(), store.env.wakeups.foreign());
-        EventFeed {
-            #[cfg(feature = "remote")]
-            stream: store.event_stream(Some(after)),
-            store,
-            caller,
-            live,
-            foreign,
-            after,
-            ready: VecDeque::new(),
-            is_behind: true,
-        }
+        EventFeed { store, caller, live, foreign, after, ready: VecDeque::new(), is_behind: true }
     }
 
     /// A feed of events from now on.
     pub(crate) async fn from_now(store: Store, caller: Caller) -> Result<EventFeed, StoreError> {
         let mut feed = EventFeed::new(store, caller, 0);
-        #[cfg(feature = "remote")]
-        if feed.stream.is_some() {
-            feed.stream = feed.store.event_stream(None);
-            return Ok(feed);
-        }
         feed.settle().await?;
         feed.after = feed.store.read("newest_record", newest_record).await?;
         Ok(feed)
@@ -71,20 +53,12 @@ impl EventFeed {
     /// # Errors
     /// If the store could not be queried.
     pub async fn settle(&self) -> Result<(), StoreError> {
-        #[cfg(feature = "remote")]
-        if self.stream.is_some() {
-            return Ok(());
-        }
         // An empty commit: it runs after those that have begun.
         self.store.write("settle", Kind::Ordinary, |_| Ok::<(), StoreError>(())).await
     }
 
     /// The number to resume from: all audited records up to it were returned.
     pub fn position(&self) -> u64 {
-        #[cfg(feature = "remote")]
-        if let Some(stream) = &self.stream {
-            return stream.position();
-        }
         self.ready.front().map_or(self.after, |next| next.seq - 1)
     }
 
@@ -92,13 +66,8 @@ impl EventFeed {
     /// others it misses the oldest.
     ///
     /// # Errors
-    /// If the store is closed or, for a remote store, if the server is unreachable for long. The call may be repeated
-    /// and continues where it was.
+    /// If the store is closed or cannot be read. The call may be repeated and continues where it was.
     pub async fn next(&mut self) -> Result<Arc<Record>, StoreError> {
-        #[cfg(feature = "remote")]
-        if let Some(stream) = &mut self.stream {
-            return stream.next().await.map(Arc::new);
-        }
         loop {
             if let Some(record) = self.ready.pop_front() {
                 return Ok(Arc::new(record));

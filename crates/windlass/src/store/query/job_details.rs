@@ -10,6 +10,7 @@ use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, JobId, JobRecord, Need, Seq};
 use crate::limits;
+use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::command::claim::Checkpoint;
@@ -18,7 +19,6 @@ use crate::store::documents::config::parse;
 use crate::store::engine::{ClaimOrder, Edge, JobData, JobDataKind, JobDataQuery, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::read_tx::ReadTx;
-use crate::store::{Store, ask_server};
 
 /// An attempt of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -292,7 +292,6 @@ fn child_results(
 impl Store {
     /// A job's groups of children, each child with its result, in input order.
     pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
-        ask_server!(self.groups(id, None));
         let caller = caller.clone();
         self.read("groups", move |view| groups(view, &caller, id, None)).await
     }
@@ -310,7 +309,6 @@ impl Store {
         id: JobId,
         name: &str,
     ) -> Result<Option<Vec<Group>>, StoreError> {
-        ask_server!(self.groups(id, Some(name)));
         let (caller, name) = (caller.clone(), name.to_owned());
         self.read("groups", move |view| groups(view, &caller, id, Some(&name))).await
     }

@@ -133,13 +133,13 @@ impl From<Job> for Snapshot {
 
 /// A job of which only these fields are known.
 #[cfg(feature = "remote")]
-pub(in crate::store) fn sketch(id: JobId, job_type: JobType, state: JobState, now: Timestamp) -> JobRecord {
+pub(crate) fn sketch(id: JobId, job_type: JobType, state: JobState, now: Timestamp) -> JobRecord {
     let lane = Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type };
     JobRecord { state, ..JobRecord::new(Seq(0), id, Arc::new(lane), Arc::default(), now) }
 }
 
 /// The bytes of a value, as a store keeps them.
 #[cfg(feature = "remote")]
-pub(in crate::store) fn bytes(json: Option<Json>) -> Option<Arc<[u8]>> {
+pub(crate) fn bytes(json: Option<Json>) -> Option<Arc<[u8]>> {
     json.map(|json| Arc::from(json.bytes()))
 }

@@ -19,7 +19,7 @@ async fn a_deleted_job_answers_for_its_key_in_sql() {
     let month = Duration::from_secs(30 * 86_400);
     let first = jobs.submit(greet("a")).key("k").key_window(month).await.unwrap();
     first.cancel().await.unwrap();
-    jobs.store().delete(jobs.caller(), first.id()).await.unwrap();
+    jobs.store().unwrap().delete(jobs.caller(), first.id()).await.unwrap();
     let transaction = client.transaction().await.unwrap();
     let again = jobs.submit(greet("a")).key("k").in_postgres_tx(&transaction).await.unwrap();
     assert_eq!(again.id(), first.id());
@@ -28,7 +28,7 @@ async fn a_deleted_job_answers_for_its_key_in_sql() {
     let differs = jobs.submit(greet("b")).key("k").strict().in_postgres_tx(&transaction).await.err();
     assert_eq!(differs, Some(SubmitError::PayloadDiffers { index: 0, existing: first.id() }));
     transaction.commit().await.unwrap();
-    assert_eq!(super::numbers_of_jobs(jobs.store()).await, 0, "nothing was submitted");
-    verify(jobs.store()).await;
+    assert_eq!(super::numbers_of_jobs(jobs.store().unwrap()).await, 0, "nothing was submitted");
+    verify(jobs.store().unwrap()).await;
     jobs.close();
 }

@@ -350,7 +350,7 @@ async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
         let row = client.query_one(&call.statement, &[&call.job_type, &call.payload, &call.options]).await;
         let third = JobId::from_bytes(*row.unwrap().get::<_, Uuid>(0).as_bytes());
         assert_eq!(jobs.handle::<Greet>(third).result(LONG).await.unwrap(), "hello, c", "{schema}");
-        verify(jobs.store()).await;
+        verify(jobs.store().unwrap()).await;
         stop.send(()).unwrap();
         running.await.unwrap().unwrap();
         jobs.close();
@@ -376,10 +376,10 @@ async fn a_rolled_back_transaction_leaves_nothing_and_a_refusal_leaves_the_rest(
     assert_eq!(differs, Some(SubmitError::PayloadDiffers { index: 0, existing: holder.id() }));
     let kept = jobs.submit(greet("d")).in_postgres_tx(&transaction).await.unwrap();
     transaction.commit().await.unwrap();
-    taken_in(jobs.store(), kept.id()).await;
-    assert_eq!(jobs.store().get(jobs.caller(), gone.id()).await.unwrap(), None);
-    assert_eq!(super::numbers_of_jobs(jobs.store()).await, 2, "{schema}");
-    verify(jobs.store()).await;
+    taken_in(jobs.store().unwrap(), kept.id()).await;
+    assert_eq!(jobs.api().get(jobs.caller(), gone.id()).await.unwrap(), None);
+    assert_eq!(super::numbers_of_jobs(jobs.store().unwrap()).await, 2, "{schema}");
+    verify(jobs.store().unwrap()).await;
     jobs.close();
 }
 
@@ -414,9 +414,9 @@ async fn many_transactions_with_one_key_make_one_job() {
         ids.insert(tokio::time::timeout(LONG, caller).await.expect("in time").unwrap());
     }
     assert_eq!(ids.len(), 1);
-    taken_in(jobs.store(), ids.pop_first().unwrap()).await;
-    assert_eq!(super::numbers_of_jobs(jobs.store()).await, 1);
-    verify(jobs.store()).await;
+    taken_in(jobs.store().unwrap(), ids.pop_first().unwrap()).await;
+    assert_eq!(super::numbers_of_jobs(jobs.store().unwrap()).await, 1);
+    verify(jobs.store().unwrap()).await;
     jobs.close();
 }
 
@@ -477,7 +477,7 @@ async fn a_transaction_that_stays_open_stops_nobody_else() {
     transaction.commit().await.unwrap();
     let found = jobs.submit(greet("a")).key("mine").await.unwrap();
     assert_eq!(found.id(), open.id(), "what was committed came first, whether it was taken in or not");
-    verify(jobs.store()).await;
+    verify(jobs.store().unwrap()).await;
     jobs.close();
 }
 

@@ -5,9 +5,10 @@ use super::lexer::{is_word, line_of, scan, whole_word_positions};
 use super::tree::SourceFile;
 
 /// The modules of the library from the bottom up. `lib.rs` stands above them all.
-const LAYERS: [&[&str]; 3] = [
+const LAYERS: [&[&str]; 4] = [
     &["clock"],
     &["store"],
+    &["api", "remote"],
     &["client", "handler", "context", "worker", "maintenance", "testing", "doctests", "bench"],
 ];
 

@@ -177,7 +177,7 @@ async fn what_is_not_allowed_is_told_when_awaited(t: &TestClient) {
         let SubmitError::Invalid { index: 0, invalid } = refused else { panic!("{field}: {refused}") };
         assert!(invalid.to_string().contains(field), "{field}: {invalid}");
     }
-    assert!(t.client().store().stats(t.client().caller()).await.unwrap().states.values().all(|n| *n == 0));
+    assert!(t.client().api().stats(t.client().caller()).await.unwrap().states.values().all(|n| *n == 0));
 }
 
 /// Model: dependencies, failed-dependencies
@@ -280,7 +280,7 @@ async fn a_batch_with_one_bad_job_stores_nothing(t: &TestClient) {
     batch.add(JobBuilder::new(&greet("x")).unique("u"));
     batch.add(JobBuilder::new(&greet("y")).unique("u"));
     assert!(matches!(batch.submit().await, Err(SubmitError::Invalid { index: 1, .. })));
-    assert!(t.client().store().stats(t.client().caller()).await.unwrap().states.values().all(|n| *n == 0));
+    assert!(t.client().api().stats(t.client().caller()).await.unwrap().states.values().all(|n| *n == 0));
 }
 
 /// Model: dependencies

@@ -17,13 +17,13 @@ pub(super) const PROMPTLY: Duration = Duration::from_secs(8);
 pub(super) const RARELY: Duration = Duration::from_secs(15);
 
 pub(super) async fn verify(client: &Client) {
-    for result in client.store().verify().await.unwrap() {
+    for result in client.store().unwrap().verify().await.unwrap() {
         assert!(result.holds(), "{}: {}: {:#?}", result.code, result.promise, result.findings);
     }
 }
 
 pub(super) async fn outcomes(client: &Client, id: JobId) -> Vec<AttemptOutcome> {
-    let attempts = client.store().attempts(&Caller::local(), id).await.unwrap().expect("the job is there");
+    let attempts = client.api().attempts(&Caller::local(), id).await.unwrap().expect("the job is there");
     attempts.into_iter().filter_map(|attempt| attempt.record).map(|record| record.outcome).collect()
 }
 

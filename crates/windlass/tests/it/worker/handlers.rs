@@ -77,7 +77,7 @@ async fn one_handler_may_be_for_every_type_that_has_none(t: &TestClient) {
     };
     t.run_due(Worker::new(t.client()).handle(greeting).handle_any(any)).await;
     assert_eq!(known.result(Duration::ZERO).await.unwrap(), "a");
-    let result = t.client().store().result(t.client().caller(), unknown.id()).await.unwrap();
+    let result = t.client().api().result(t.client().caller(), unknown.id()).await.unwrap();
     let result = result.and_then(|result| result.0).expect("it has a result");
     let said: String = serde_json::from_slice(&result).unwrap();
     assert_eq!(said, r#"add application/json {"numbers":[1,2]}"#);
@@ -351,7 +351,7 @@ async fn progress_logs_and_costs_are_kept(t: &TestClient) {
     assert_eq!((progress.percent, progress.message.as_deref()), (40.0, Some("soon")));
     t.advance(secs(2)).await;
     t.run_due(Worker::new(t.client()).handle(handler)).await;
-    let logs = t.client().store().logs(t.client().caller(), job.id(), 0).await.unwrap().unwrap();
+    let logs = t.client().api().logs(t.client().caller(), job.id(), 0).await.unwrap().unwrap();
     let lines: Vec<_> = logs.iter().map(|(_, line)| (line.attempt, &*line.text)).collect();
     assert_eq!(lines, [(1, "line one"), (1, "line 2"), (2, "line one"), (2, "line 2")]);
     assert_eq!(t.job(job.id()).await.job.cost_cents, 14);

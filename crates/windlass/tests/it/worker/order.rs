@@ -226,7 +226,7 @@ async fn a_step_given_up_half_way_stays_given_up(t: &TestClient) {
     };
     let job = submit(t.client()).await;
     t.run_due(Worker::new(t.client()).handle(impatient)).await;
-    let saved = t.client().store().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
+    let saved = t.client().api().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
     assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["ask", "ask#2"]);
     t.advance(secs(5)).await;
     t.run_due(Worker::new(t.client()).handle(impatient)).await;

@@ -108,7 +108,7 @@ mod running {
         let job = bench.client.submit(greet("x")).await.unwrap();
         received.expect("started").await;
         let id = running.control.started().await;
-        bench.client.store().deregister(&Caller::local(), id).await.unwrap();
+        bench.client.api().deregister(&Caller::local(), id).await.unwrap();
         received.expect("cancelled").await;
         assert_eq!(
             job.result(PROMPTLY).await.unwrap(),
@@ -124,20 +124,20 @@ mod running {
         let quick = |_: Greet| async { anyhow::Ok("done".to_owned()) };
         let running = Started::new(bench.worker().with(sender).name("phoenix").handle(quick));
         let first = running.control.started().await;
-        bench.client.store().deregister(&Caller::local(), first).await.unwrap();
+        bench.client.api().deregister(&Caller::local(), first).await.unwrap();
         let job = bench.client.submit(greet("x")).await.unwrap();
         assert_eq!(job.result(PROMPTLY).await.unwrap(), "done");
         let second = running.control.started().await;
         assert_ne!(first, second);
         assert_eq!(
-            bench.client.store().config(&Caller::local()).await.unwrap().workers[&second].name,
+            bench.client.api().config(&Caller::local()).await.unwrap().workers[&second].name,
             "phoenix"
         );
         running.stop().await;
         assert!(
             bench
                 .client
-                .store()
+                .api()
                 .config(&Caller::local())
                 .await
                 .unwrap()

@@ -117,12 +117,12 @@ async fn a_worker_leaves_the_registry(bench: &Bench) {
         bench.worker().name("one").version("7").handle(|_: Greet| async { anyhow::Ok(String::new()) }),
     );
     let id = running.control.started().await;
-    let config = bench.client.store().config(&Caller::local()).await.unwrap();
+    let config = bench.client.api().config(&Caller::local()).await.unwrap();
     let known = &config.workers[&id];
     assert_eq!((&*known.name, known.version.as_deref(), known.concurrency), ("one", Some("7"), 10));
     running.control.pause(PauseMode::Aggressive);
     within(PROMPTLY, running.stop()).await;
-    assert!(!bench.client.store().config(&Caller::local()).await.unwrap().workers.contains_key(&id));
+    assert!(!bench.client.api().config(&Caller::local()).await.unwrap().workers.contains_key(&id));
 }
 
 /// Model: leases-and-heartbeats
@@ -159,7 +159,7 @@ async fn a_worker_that_leaves_under_load_loses_no_outcome() {
         assert_eq!(within(PROMPTLY, running.stop()).await.released, 0, "nothing takes long here");
         // Whatever was started is finished, and whatever is finished is known to be.
         let done = finished.load(Ordering::SeqCst) as u64;
-        let states = bench.client.store().stats(bench.client.caller()).await.unwrap().states;
+        let states = bench.client.api().stats(bench.client.caller()).await.unwrap().states;
         assert_eq!(states.get(&JobState::Completed).copied().unwrap_or(0), done, "round {round}: {states:?}");
         assert_eq!(states.get(&JobState::Scheduled).copied().unwrap_or(0), 100 - done, "{states:?}");
         let other = Started::new(worker());

@@ -130,7 +130,7 @@ async fn a_name_called_again_is_another_step(t: &TestClient) {
     t.advance(secs(5)).await;
     t.run_due(Worker::new(t.client()).with(runs.clone()).handle(handler)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "[1, 2, 3]");
-    let saved = t.client().store().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
+    let saved = t.client().api().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
     assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["page", "page#2", "page#3"]);
 }
 

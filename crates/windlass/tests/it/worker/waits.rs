@@ -234,7 +234,7 @@ async fn groups_follow_each_other_and_nest(t: &TestClient) {
 async fn children_of(t: &TestClient, parent: JobId) -> usize {
     let filter = Filter { parent: Some(parent), ..Filter::default() };
     let request = ListRequest { filter, limit: 500, ..ListRequest::default() };
-    t.client().store().list(t.client().caller(), request).await.unwrap().jobs.len()
+    t.client().api().list(t.client().caller(), request).await.unwrap().jobs.len()
 }
 
 async fn before_and_after(_: Add, cx: Cx) -> anyhow::Result<u64> {

@@ -67,7 +67,7 @@ async fn a_removed_sleep_is_changed_code(t: &TestClient) {
 async fn a_sleep_that_counts_down_to_a_moment_is_the_same_sleep(t: &TestClient) {
     let end = t.now().plus(secs(3600));
     let until = move |_: Greet, cx: Cx| async move {
-        let now = cx.client().store().environment().clock.now();
+        let now = cx.client().api().environment().clock.now();
         cx.sleep(end.since(now)).await?;
         anyhow::Ok("awake".to_owned())
     };

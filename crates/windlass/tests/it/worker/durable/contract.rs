@@ -224,9 +224,9 @@ async fn among_others(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
 async fn waits(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
     match row {
         "a sleep began" => {
-            let begun = cx.client().store().environment().clock.now();
+            let begun = cx.client().api().environment().clock.now();
             cx.sleep(secs(60)).await?;
-            let now = cx.client().store().environment().clock.now();
+            let now = cx.client().api().environment().clock.now();
             anyhow::ensure!(now.since(begun) < secs(60), "it slept once more");
             seen.given("slept");
         }

@@ -101,7 +101,7 @@ async fn no_slots_are_refused_and_the_last_number_counts() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(twice.run_until(stopped));
     let id = control.started().await;
-    let config = t.client().store().config(t.client().caller()).await.unwrap();
+    let config = t.client().api().config(t.client().caller()).await.unwrap();
     let worker = &config.workers[&id];
     assert_eq!((worker.concurrency, worker.queues.len()), (5, 1));
     drop(stop);

@@ -85,7 +85,7 @@ async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
     running.stop().await;
     let again = Started::new(worker());
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "done last");
-    let saved = bench.client.store().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap();
+    let saved = bench.client.api().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap();
     assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["cleanup", "last", "long"]);
     again.stop().await;
 }
@@ -99,7 +99,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
             // The sleep beside it is being saved.
             while cx
                 .client()
-                .store()
+                .api()
                 .checkpoints(cx.client().caller(), cx.job_id())
                 .await?
                 .is_none_or(|all| all.is_empty())
@@ -125,7 +125,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
     let worker = || bench.worker().with(sender.clone()).drain(Duration::ZERO).handle(cleaning);
     let job = submit(&bench.client).await;
     let until = || async {
-        let saved = bench.client.store().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap();
+        let saved = bench.client.api().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap();
         let sleep = saved.into_iter().find(|saved| saved.step == "sleep:").expect("the sleep is saved");
         serde_json::from_slice::<serde_json::Value>(&sleep.value).unwrap()["until"].clone()
     };

@@ -156,7 +156,7 @@ async fn an_error_kept_for_later_is_tried_again(t: &TestClient) {
 async fn a_caught_error_is_saved_with_the_next_step(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let caught = cx.step("a", async { Err::<u32, _>(anyhow::anyhow!("no")) }).await.is_err();
-        let before = cx.client().store().checkpoints(cx.client().caller(), cx.job_id()).await?;
+        let before = cx.client().api().checkpoints(cx.client().caller(), cx.job_id()).await?;
         let saved = before.unwrap_or_default().len();
         cx.step("b", async { anyhow::Ok(()) }).await?;
         anyhow::ensure!(cx.attempt() > 1, "once more");
@@ -165,7 +165,7 @@ async fn a_caught_error_is_saved_with_the_next_step(t: &TestClient) {
     let job = submit(t).await;
     t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.advance(secs(5)).await;
-    let saved = t.client().store().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
+    let saved = t.client().api().checkpoints(t.client().caller(), job.id()).await.unwrap().unwrap();
     assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["a", "b"]);
     run(t, handler).await;
     t.assert_completed(&job, "true 2").await;

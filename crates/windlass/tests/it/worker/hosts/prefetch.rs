@@ -35,7 +35,7 @@ async fn handle(job: Greet, cx: Cx, Given(room): Given<Arc<Room>>) -> anyhow::Re
 }
 
 async fn count(bench: &Bench, state: JobState) -> u64 {
-    bench.client.store().stats(&Caller::local()).await.unwrap().states[&state]
+    bench.client.api().stats(&Caller::local()).await.unwrap().states[&state]
 }
 
 /// A prefetched job that cannot start soon is released, which is not a failure.

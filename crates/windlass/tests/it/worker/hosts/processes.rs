@@ -167,7 +167,7 @@ async fn a_hundred_terminations_burn_no_attempt(bench: Bench) {
         }
         processes.into_iter().for_each(Process::terminate);
     }
-    let config = bench.client.store().config(&Caller::local()).await.unwrap();
+    let config = bench.client.api().config(&Caller::local()).await.unwrap();
     assert_eq!(config.workers.len(), 0, "all workers have deregistered");
     let quick = |job: Greet| async move { anyhow::Ok(job.name) };
     let last = QUEUES.iter().fold(bench.worker(), |worker, queue| worker.queue(queue, 50));
@@ -278,12 +278,12 @@ async fn a_zombie_writes_nothing(bench: Bench) {
     assert_eq!(bench.job(job.id()).await, before);
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), "alive");
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Lost, AttemptOutcome::Completed]);
-    let logs = bench.client.store().logs(bench.client.caller(), job.id(), 0).await.unwrap().unwrap();
+    let logs = bench.client.api().logs(bench.client.caller(), job.id(), 0).await.unwrap().unwrap();
     assert_eq!(logs.iter().map(|(_, line)| &*line.text).collect::<Vec<_>>(), ["alive"]);
     assert!(
-        bench.client.store().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap().is_empty()
+        bench.client.api().checkpoints(bench.client.caller(), job.id()).await.unwrap().unwrap().is_empty()
     );
-    let states = bench.client.store().stats(bench.client.caller()).await.unwrap().states;
+    let states = bench.client.api().stats(bench.client.caller()).await.unwrap().states;
     assert_eq!(states.values().sum::<u64>(), 1, "no child was born: {states:?}");
     running.stop().await;
     bench.verify().await;
@@ -320,7 +320,7 @@ async fn a_fan_out_survives_the_death_of_its_workers(bench: Bench) {
     received.expect("resumed in attempt 2").await;
     assert_eq!(received.all(), [""; 0], "and only once");
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Parked, AttemptOutcome::Completed]);
-    let groups = bench.client.store().groups(bench.client.caller(), job.id()).await.unwrap().unwrap();
+    let groups = bench.client.api().groups(bench.client.caller(), job.id()).await.unwrap().unwrap();
     assert_eq!((groups.len(), groups[0].children.len() as u64), (1, CHILDREN));
     running.stop().await;
     bench.verify().await;

@@ -50,7 +50,16 @@ async fn a_committed_transaction_makes_its_job_visible_and_wakes_a_worker() {
     assert_eq!(orders(&own), 1);
     stop.send(()).unwrap();
     running.await.unwrap().unwrap();
-    assert!(client.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
+    assert!(
+        client
+            .store()
+            .unwrap()
+            .verify()
+            .await
+            .unwrap()
+            .iter()
+            .all(windlass::store::verify::VerifyReport::holds)
+    );
 }
 
 /// Model: atomic-changes
@@ -65,7 +74,16 @@ async fn a_rolled_back_transaction_leaves_nothing() {
     let next = client.submit(greet("b")).await.unwrap();
     assert_ne!(next.id(), handle.id());
     assert_eq!(orders(&own), 0);
-    assert!(client.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
+    assert!(
+        client
+            .store()
+            .unwrap()
+            .verify()
+            .await
+            .unwrap()
+            .iter()
+            .all(windlass::store::verify::VerifyReport::holds)
+    );
 }
 
 /// Model: refused-changes
@@ -82,7 +100,7 @@ async fn a_refused_submission_leaves_the_rest_of_the_transaction() {
     client.submit_in_tx(&transaction, greet("c")).unwrap();
     transaction.commit().unwrap();
     assert_eq!(orders(&own), 1);
-    let stats = client.store().stats(client.caller()).await.unwrap();
+    let stats = client.api().stats(client.caller()).await.unwrap();
     assert_eq!(stats.states[&windlass::job::JobState::Scheduled], 2);
 }
 

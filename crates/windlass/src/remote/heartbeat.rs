@@ -10,7 +10,8 @@ use super::Remote;
 use super::client::{Call, encoded};
 use super::error::not_json;
 use crate::error::WorkError;
-use crate::job::WorkerId;
+use crate::job::{Fence, JobId, WorkerId};
+use crate::limits;
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, check_step};
 use crate::store::command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
 use crate::store::documents::config::PauseMode;
@@ -30,13 +31,38 @@ fn reply(view: HeartbeatView) -> HeartbeatReply {
 }
 
 impl Remote {
-    /// Sends heartbeats; with `wait`, the server answers only when there is something to do, or after that time.
     pub(crate) async fn heartbeat(
+        &self,
+        worker: WorkerId,
+        beats: Vec<HeartbeatItem>,
+    ) -> Result<HeartbeatReply, WorkError> {
+        self.heartbeat_wait(worker, beats, Duration::ZERO).await
+    }
+
+    /// A server learns by heartbeats that jobs have started.
+    #[allow(clippy::unused_async, reason = "a verb of the contract")]
+    pub(crate) async fn start(
+        &self,
+        _worker: WorkerId,
+        _started: Vec<(JobId, Fence)>,
+    ) -> Result<(), WorkError> {
+        Ok(())
+    }
+
+    /// A server is not told that a worker's own program paused it.
+    #[allow(clippy::unused_async, reason = "a verb of the contract")]
+    pub(crate) async fn tell_paused(&self, _worker: WorkerId, _is_paused: bool) -> Result<(), WorkError> {
+        Ok(())
+    }
+
+    /// Sends heartbeats; with `wait`, the server answers only when there is something to do, or after that time.
+    pub(crate) async fn heartbeat_wait(
         &self,
         worker: WorkerId,
         beats: Vec<HeartbeatItem>,
         wait: Duration,
     ) -> Result<HeartbeatReply, WorkError> {
+        let wait = wait.min(limits::SERVER_WAIT_MAX);
         // The caller sends the next heartbeat by itself.
         self.beat(worker, &beats, wait, Call::once).await
     }
@@ -55,51 +81,54 @@ impl Remote {
     }
 
     /// Applies writes one after the other: each is written, or it and all after it are not.
-    pub(crate) async fn note(&self, hand: LeaseRef, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
+    pub(crate) async fn note(&self, lease: LeaseRef, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         for note in notes {
             match note {
-                AttemptWrite::Checkpoint { step, value } => self.save(hand, &step, &value).await?,
+                AttemptWrite::Checkpoint { step, value } => self.save(lease, &step, &value).await?,
                 AttemptWrite::Progress(progress) => {
                     self.send_beat(
-                        hand,
+                        lease,
                         HeartbeatItem {
                             progress: Some(progress),
-                            ..HeartbeatItem::new(hand.job, hand.fence)
+                            ..HeartbeatItem::new(lease.job, lease.fence)
                         },
                     )
                     .await?;
                 }
                 AttemptWrite::Logs(logs) => {
-                    self.send_beat(hand, HeartbeatItem { logs, ..HeartbeatItem::new(hand.job, hand.fence) })
-                        .await?;
+                    self.send_beat(
+                        lease,
+                        HeartbeatItem { logs, ..HeartbeatItem::new(lease.job, lease.fence) },
+                    )
+                    .await?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn save(&self, hand: LeaseRef, step: &str, value: &[u8]) -> Result<(), WorkError> {
+    async fn save(&self, lease: LeaseRef, step: &str, value: &[u8]) -> Result<(), WorkError> {
         check_step("step", step)?;
         let value = Json::stored(value).ok_or_else(|| not_json("value"))?;
-        let path = format!("/jobs/{}/checkpoints/{}", hand.job, encoded(step));
+        let path = format!("/jobs/{}/checkpoints/{}", lease.job, encoded(step));
         let body = CheckpointBody {
-            fence: hand.fence.0,
-            worker_id: hand.worker.map(|worker| worker.to_string()),
+            fence: lease.fence.0,
+            worker_id: lease.worker.map(|worker| worker.to_string()),
             value,
         };
         let call = Call::put(path).json(&body).repeatable(true);
-        self.client.done(call).await.map_err(|error| error.into_work_for(hand.job))?;
+        self.client.done(call).await.map_err(|error| error.into_work_for(lease.job))?;
         Ok(())
     }
 
-    async fn send_beat(&self, hand: LeaseRef, beat: HeartbeatItem) -> Result<(), WorkError> {
-        let Some(worker) = hand.worker else { return Err(WorkError::Stale(hand.job)) };
+    async fn send_beat(&self, lease: LeaseRef, beat: HeartbeatItem) -> Result<(), WorkError> {
+        let Some(worker) = lease.worker else { return Err(WorkError::Stale(lease.job)) };
         // Repeating progress is harmless; a log line would be there twice.
         let is_repeatable = beat.logs.is_empty();
         let pulse = self.beat(worker, &[beat], Duration::ZERO, |call| call.repeatable(is_repeatable)).await?;
         match pulse.directives[..] {
             [(_, Directive::Continue)] => Ok(()),
-            _ => Err(WorkError::Stale(hand.job)),
+            _ => Err(WorkError::Stale(lease.job)),
         }
     }
 }

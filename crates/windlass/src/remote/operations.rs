@@ -149,7 +149,7 @@ impl Remote {
         Ok(config)
     }
 
-    pub(crate) async fn queue(&self, queue: &QueueName) -> Result<QueueInfo, StoreError> {
+    pub(crate) async fn queue(&self, queue: QueueName) -> Result<QueueInfo, StoreError> {
         let shown: Queue = self.client.ask(Call::get(format!("/queues/{queue}"))).await?;
         Ok(queue_info(shown, self.now()))
     }
@@ -167,7 +167,7 @@ impl Remote {
         }
     }
 
-    pub(crate) async fn oldest_ready(&self, queue: &QueueName) -> Result<Option<Timestamp>, StoreError> {
+    pub(crate) async fn oldest_ready(&self, queue: QueueName) -> Result<Option<Timestamp>, StoreError> {
         Ok(self.queue(queue).await?.oldest)
     }
 

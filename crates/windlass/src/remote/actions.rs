@@ -71,7 +71,7 @@ impl Remote {
         Ok(shown.into_iter().map(receipt).collect())
     }
 
-    pub(crate) async fn act(
+    pub(crate) async fn act_with(
         &self,
         id: JobId,
         act: ActionRequest,
@@ -86,7 +86,7 @@ impl Remote {
         Ok(ActionReport { job: shown.job.into(), is_changed: shown.changed })
     }
 
-    pub(crate) async fn redrive(
+    pub(crate) async fn redrive_if(
         &self,
         id: JobId,
         how: Redrive,
@@ -99,7 +99,7 @@ impl Remote {
         Ok(shown.into())
     }
 
-    pub(crate) async fn delete(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
+    pub(crate) async fn delete_if(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
         let done =
             self.client.done(Call::delete(format!("/jobs/{id}")).if_match(entity_tags(&if_match))).await;
         done.map(drop).map_err(|error| error.into_act(ActError::NotFound(id)))

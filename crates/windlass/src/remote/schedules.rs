@@ -73,8 +73,8 @@ impl Remote {
         asked.map(JobRecord::from).map_err(|error| error.into_schedule(which.name))
     }
 
-    pub(crate) async fn schedule(&self, which: &ScheduleRef) -> Result<Option<Arc<Schedule>>, StoreError> {
-        let call = about(Call::get(format!("/schedules/{}", which.name)), which);
+    pub(crate) async fn schedule(&self, which: ScheduleRef) -> Result<Option<Arc<Schedule>>, StoreError> {
+        let call = about(Call::get(format!("/schedules/{}", which.name)), &which);
         self.client.find::<ScheduleView>(call).await?.map(stored).transpose()
     }
 

@@ -22,10 +22,13 @@ use windlass_api::client::clock::ServerClock;
 
 use self::address::Address;
 use self::client::Client;
-use super::environment::Environment;
+use self::events::EventStream;
+
 use crate::clock::{StoreClock, Timestamp};
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreError};
 use crate::key::KeySecret;
+use crate::store::caller::Caller;
+use crate::store::environment::Environment;
 use crate::ticket::TicketPublicKey;
 
 /// The environment variable with the API key for a server whose address has none.
@@ -37,6 +40,7 @@ pub(crate) struct Remote {
     clock: Arc<ServerClock>,
     /// The ticket keys that are trusted; empty if the server is trusted.
     trusted: Arc<[TicketPublicKey]>,
+    env: Environment,
 }
 
 impl Remote {
@@ -47,7 +51,7 @@ impl Remote {
 
     /// The server at an address; connects on the first call. From here on the environment's clock shows the server's
     /// time.
-    pub(crate) fn open(address: &str, env: &mut Environment) -> Result<Remote, OpenError> {
+    pub(crate) fn open(address: &str, mut env: Environment) -> Result<Remote, OpenError> {
         let address = Address::parse(address)?;
         let key = match env.options.key.clone().or_else(|| address.key.clone()) {
             Some(key) => Some(key),
@@ -57,16 +61,22 @@ impl Remote {
         let clock = Arc::new(ServerClock::new(move || own.now()));
         env.clock = Arc::new(StoreClock::new(clock.clone()));
         let trusted = env.options.tickets_trusted.clone().into();
-        Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock, trusted })
+        Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock, trusted, env })
     }
 
-    /// The same server for a caller whose API key is unknown; all its calls are refused locally.
-    pub(crate) fn without_credentials(&self) -> Remote {
-        Remote {
-            client: self.client.without_credentials(),
-            clock: self.clock.clone(),
-            trusted: self.trusted.clone(),
-        }
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.env
+    }
+
+    /// Refuses every caller but the owner of the API key: the server would attribute the call to that owner.
+    pub(crate) fn check_caller(&self, caller: &Caller) -> Result<(), StoreError> {
+        if *caller == Caller::local() { Ok(()) } else { Err(StoreError::LocalOnly("as_caller")) }
+    }
+
+    /// Events that the owner of the API key can see. Another caller is refused at the first one.
+    pub(crate) fn events(self: Arc<Self>, caller: &Caller, after: u64) -> EventStream {
+        let refused = self.check_caller(caller).err();
+        EventStream::new(self, after, refused)
     }
 
     /// Ends all calls; later ones are refused.

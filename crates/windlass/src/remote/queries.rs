@@ -50,8 +50,8 @@ impl Remote {
         }
     }
 
-    pub(crate) async fn list(&self, request: &ListRequest) -> Result<Page, StoreError> {
-        let call = list_call(request).map_err(|invalid| StoreError::Database(invalid.to_string()))?;
+    pub(crate) async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        let call = list_call(&request).map_err(|invalid| StoreError::Database(invalid.to_string()))?;
         let page: JobPage = self.client.ask(call).await?;
         let next = page.next_cursor.map(|cursor| cursor.parse()).transpose();
         let next =
@@ -97,11 +97,15 @@ impl Remote {
         Ok(found.map(|found| JobResult(bytes(found.result))))
     }
 
-    pub(crate) async fn groups(
-        &self,
-        id: JobId,
-        name: Option<&str>,
-    ) -> Result<Option<Vec<Group>>, StoreError> {
+    pub(crate) async fn groups(&self, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        self.groups_named(id, None).await
+    }
+
+    pub(crate) async fn group(&self, id: JobId, name: &str) -> Result<Option<Group>, StoreError> {
+        Ok(self.groups_named(id, Some(name)).await?.unwrap_or_default().pop())
+    }
+
+    async fn groups_named(&self, id: JobId, name: Option<&str>) -> Result<Option<Vec<Group>>, StoreError> {
         let query = name.map_or_else(String::new, |name| format!("?group={}", encoded(name)));
         let found: Option<Children> = self.side(id, &format!("children{query}")).await?;
         let Some(found) = found else { return Ok(None) };

@@ -21,23 +21,28 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// A stream of events; connects on first use.
 pub(crate) struct EventStream {
     server: Arc<Remote>,
-    /// The last audited event that was returned; `None` to start with events from now on.
-    after: Option<u64>,
+    /// The last audited event that was returned.
+    after: u64,
+    /// Why the caller gets no events.
+    refused: Option<StoreError>,
     stream: Option<sse::EventStream>,
 }
 
 impl EventStream {
-    pub(crate) fn new(server: Arc<Remote>, after: Option<u64>) -> EventStream {
-        EventStream { server, after, stream: None }
+    pub(crate) fn new(server: Arc<Remote>, after: u64, refused: Option<StoreError>) -> EventStream {
+        EventStream { server, after, refused, stream: None }
     }
 
     /// The number to resume from: all audited events up to it were returned.
     pub(crate) fn position(&self) -> u64 {
-        self.after.unwrap_or_default()
+        self.after
     }
 
     /// The next event. May be called again after an error, and continues where it was.
     pub(crate) async fn next(&mut self) -> Result<Record, StoreError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
         let patience = WaitLimit::for_duration(limits::SERVER_AWAY_MAX);
         loop {
             if let Some(stream) = &mut self.stream {
@@ -67,8 +72,7 @@ impl EventStream {
     }
 
     async fn open(&self) -> Result<sse::EventStream, RemoteError> {
-        let after = self.after.map(|after| after.to_string());
-        self.server.client.stream(Call::get("/events").query_if("last_event_id", after)).await
+        self.server.client.stream(Call::get("/events").query("last_event_id", self.after.to_string())).await
     }
 
     /// The record of an event.
@@ -77,7 +81,7 @@ impl EventStream {
             .map_err(|error| StoreError::Unreachable(format!("cannot parse its event: {error}")))?;
         let record = Record::from(shown);
         if record.seq > 0 {
-            self.after = Some(record.seq);
+            self.after = record.seq;
         }
         Ok(record)
     }

@@ -15,31 +15,31 @@ use crate::store::command::finish::Park;
 use crate::store::wire::job::sketch;
 
 impl Remote {
-    pub(crate) async fn spawn(
+    pub(crate) async fn spawn_beside(
         &self,
-        hand: LeaseRef,
+        lease: LeaseRef,
         group: NewGroup,
         beside: Vec<Park>,
     ) -> Result<Spawned, WorkError> {
         let body = ChildrenBody {
-            fence: hand.fence.0,
-            worker_id: hand.worker.map(|worker| worker.to_string()),
+            fence: lease.fence.0,
+            worker_id: lease.worker.map(|worker| worker.to_string()),
             jobs: group.jobs.iter().map(Submission::from).collect(),
             strategy: Some(group.strategy),
             name: Some(group.name.clone()),
             beside: beside.iter().map(ParkBody::from).collect(),
         };
         // The same name finds the same group, so a second call after a lost answer spawns nothing.
-        let call = Call::post(format!("/jobs/{}/children", hand.job)).json(&body).repeatable(true);
+        let call = Call::post(format!("/jobs/{}/children", lease.job)).json(&body).repeatable(true);
         let view: SpawnedChildren = self.client.ask(call).await.map_err(|error| match error {
             RemoteError::Refused(refusal) if refusal.is_about_a_submission() => {
                 WorkError::Children(Box::new(RemoteError::Refused(refusal).into_submit()))
             }
-            other => other.into_work_for(hand.job),
+            other => other.into_work_for(lease.job),
         })?;
         let now = self.now();
         let place = |child: Child| {
-            let parent = Parent { seq: Seq(0), id: hand.job, group: view.group, index: child.index };
+            let parent = Parent { seq: Seq(0), id: lease.job, group: view.group, index: child.index };
             JobRecord { parent: Some(parent), ..sketch(child.id.0, child.r#type.0, child.state.0, now) }
         };
         let kind = group.jobs.first().map_or_else(nameless, |job| job.job_type.clone());
@@ -48,7 +48,7 @@ impl Remote {
             is_known: view.known,
             children: view.children.into_iter().map(place).collect(),
             // With another fence the call would have been refused.
-            parent: JobRecord { fence: hand.fence, ..sketch(hand.job, kind, view.parent.state.0, now) },
+            parent: JobRecord { fence: lease.fence, ..sketch(lease.job, kind, view.parent.state.0, now) },
         })
     }
 }

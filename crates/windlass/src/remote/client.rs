@@ -1,5 +1,4 @@
-//! The client of the HTTP API as a store uses it: its errors become those of the library, and a caller without an API
-//! key is refused here.
+//! The client of the HTTP API as a store uses it: its errors become those of the library.
 
 use std::sync::Arc;
 
@@ -33,8 +32,6 @@ pub(super) fn entity_tags(if_match: &IfMatch) -> Option<EntityTags> {
 /// A server, and the connections to it.
 pub(super) struct Client {
     http: HttpClient,
-    /// Whether the caller's API key is unknown, so that all calls are refused.
-    is_misnamed: bool,
 }
 
 impl Client {
@@ -46,17 +43,7 @@ impl Client {
     ) -> Result<Client, OpenError> {
         let http = HttpClient::new(&address.url, key, clock, ClientOptions::default());
         let http = http.map_err(|error| address.refused(&error.to_string()))?;
-        Ok(Client { http, is_misnamed: false })
-    }
-
-    /// The same server for a caller whose API key is unknown: every call is refused here, because the server would
-    /// attribute it to the owner of this client's key.
-    pub(super) fn without_credentials(&self) -> Client {
-        Client { http: self.http.without_key(), is_misnamed: true }
-    }
-
-    fn check_name(&self) -> Result<(), StoreError> {
-        if self.is_misnamed { Err(StoreError::LocalOnly("as_caller")) } else { Ok(()) }
+        Ok(Client { http })
     }
 
     /// Refuses every call from now on, and ends those in progress.
@@ -80,14 +67,12 @@ impl Client {
 
     /// Calls; anything but success is an error.
     pub(super) async fn done(&self, call: Call) -> Result<Reply, RemoteError> {
-        self.check_name()?;
         // Boxed, because the futures of handlers contain this one.
         Box::pin(self.http.send(&call)).await.map_err(|error| self.error(error))
     }
 
     /// Opens a stream of events; it ends when the client is closed.
     pub(super) async fn stream(&self, call: Call) -> Result<EventStream, RemoteError> {
-        self.check_name()?;
         self.http.stream(&call).await.map_err(|error| self.error(error))
     }
 

@@ -8,6 +8,7 @@ use windlass_api::time::Span;
 
 use super::Remote;
 use super::client::Call;
+use crate::api::Starts;
 use crate::clock::WaitLimit;
 use crate::error::{StoreError, WorkError};
 use crate::job::WorkerId;
@@ -52,16 +53,28 @@ impl Remote {
         Ok(released.unwrap_or_default())
     }
 
+    pub(crate) async fn claim(
+        &self,
+        request: &ClaimRequest,
+        wait: Duration,
+    ) -> Result<ClaimAnswer, WorkError> {
+        self.claim_ahead(request, &|| usize::MAX, wait, std::future::pending()).await
+    }
+
     /// Claims jobs; if there are none, the server waits for up to `wait`.
     ///
     /// Only the wait is cut short: the answer of a claim that may be committing is awaited. If jobs arrive at the
     /// moment the connection is closed, the server releases them.
-    pub(crate) async fn claim_until(
+    ///
+    /// Every claim is a start: a server is not asked to claim ahead.
+    pub(crate) async fn claim_ahead(
         &self,
         request: &ClaimRequest,
+        _starts: Starts<'_>,
         wait: Duration,
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
+        let wait = wait.min(limits::CLAIM_WAIT_MAX);
         let patience = WaitLimit::for_duration(wait);
         let first = self.claim_once(request, Duration::ZERO).await?;
         if !first.jobs.is_empty() || wait.is_zero() {
