@@ -124,7 +124,7 @@ macro_rules! api {
 
             $(fn $verb<$a>(&$a self, caller: &$a Caller $(, $name: $type)*) -> Answer<$a, $answer> {
                 Box::pin(async move {
-                    self.check_caller(caller)?;
+                    Remote::check_caller(caller)?;
                     Remote::$verb(self $(, $name)*).await
                 })
             })*

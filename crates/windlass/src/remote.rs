@@ -69,13 +69,13 @@ impl Remote {
     }
 
     /// Refuses every caller but the owner of the API key: the server would attribute the call to that owner.
-    pub(crate) fn check_caller(&self, caller: &Caller) -> Result<(), StoreError> {
+    pub(crate) fn check_caller(caller: &Caller) -> Result<(), StoreError> {
         if *caller == Caller::local() { Ok(()) } else { Err(StoreError::LocalOnly("as_caller")) }
     }
 
     /// Events that the owner of the API key can see. Another caller is refused at the first one.
     pub(crate) fn events(self: Arc<Self>, caller: &Caller, after: u64) -> EventStream {
-        let refused = self.check_caller(caller).err();
+        let refused = Remote::check_caller(caller).err();
         EventStream::new(self, after, refused)
     }
 
