@@ -59,6 +59,7 @@
 //! | `macros` | yes | `#[derive(Job)]` |
 //! | `sqlite` | yes | `sqlite:PATH`, with SQLite compiled in; `Client::submit_in_tx` |
 //! | `postgres` | | `postgres://…`, for many machines; `Submit::in_postgres_tx` |
+//! | `sqlx` | | `Submit::in_sqlx_tx`: jobs in a transaction of `sqlx` on PostgreSQL |
 //! | `remote` | | `http://…` and `https://…`, a store served by a Windlass server |
 //! | `bench` | | the workloads of `windlass bench`; not covered by semantic versioning |
 //!

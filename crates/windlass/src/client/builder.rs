@@ -262,7 +262,22 @@ impl<J: Job> Submit<J> {
         Ok(self.client.handle(id))
     }
 
-    /// The SQL statement that submits the job, for a transaction of any driver: `sqlx`, `diesel`, …
+    /// Like [`in_postgres_tx`](Submit::in_postgres_tx), in a transaction of `sqlx`.
+    ///
+    /// # Errors
+    /// [`SubmitError`] names the field, value and limit. Your other changes in the transaction stay.
+    #[cfg(feature = "sqlx")]
+    pub async fn in_sqlx_tx(
+        self,
+        transaction: &mut sqlx::Transaction<'_, sqlx::Postgres>,
+    ) -> Result<Handle<J>, SubmitError> {
+        let new = self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
+        let (store, caller) = (self.client.local("in_sqlx_tx")?, self.client.caller());
+        let id = store.submit_in_sqlx_tx(transaction, caller, &new, self.options).await?;
+        Ok(self.client.handle(id))
+    }
+
+    /// The SQL statement that submits the job, for a transaction of any driver: `diesel`, `sea-orm`, …
     ///
     /// # Errors
     /// [`SubmitError`] names the field, value and limit. Checks that need the database fail when the statement is

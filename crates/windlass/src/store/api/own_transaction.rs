@@ -74,6 +74,22 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<JobId, SubmitError> {
         let call = self.sql_call(caller, job, options)?;
+        postgres::transactional_submit::submit(&mut &*transaction, &call, job).await
+    }
+
+    /// The same in a transaction of `sqlx`.
+    ///
+    /// # Errors
+    /// [`SubmitError`] names the field, value and limit; the transaction's other changes stay.
+    #[cfg(feature = "sqlx")]
+    pub async fn submit_in_sqlx_tx(
+        &self,
+        transaction: &mut sqlx::Transaction<'_, sqlx::Postgres>,
+        caller: &Caller,
+        job: &NewJob,
+        options: SubmitOptions,
+    ) -> Result<JobId, SubmitError> {
+        let call = self.sql_call(caller, job, options)?;
         postgres::transactional_submit::submit(transaction, &call, job).await
     }
 

@@ -1,5 +1,7 @@
 //! Submitting in SQL: jobs submitted by a function inside other programs' transactions.
 
+mod sqlx;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -85,6 +85,7 @@ const ALONE: &[(&str, &str)] = &[
     ("busy.rs", "a server's locks wait by themselves"),
     ("head_marker.rs", "a server's commits are known to have been there by what it says when asked"),
     ("key_counts/tests.rs", "only a server keeps the plan of a statement for as long as it is connected"),
+    ("transactional_submit/sqlx.rs", "two copies of SQLite in one process must not open the same file"),
     ("migrate/tests.rs", "only a server is shared by builds of different age for any length of time"),
     ("filesystem.rs", "only a file can be on a network file system"),
     ("disk_reserve.rs", "a server's disk is not ours to hold back"),

@@ -1,6 +1,9 @@
 //! Submitting inside the caller's transaction: the job exists if and only if the caller's own rows do. It calls the
 //! same SQL function as other programs, and neither begins nor commits.
 
+#[cfg(feature = "sqlx")]
+mod sqlx;
+
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -50,55 +53,99 @@ pub(crate) fn call(
     })
 }
 
+/// A transaction of the caller's on the store's database, of whichever driver.
+pub(crate) trait OwnTransaction: Send {
+    /// Executes a statement without parameters.
+    fn execute(&mut self, sql: &'static str) -> impl Future<Output = Result<(), SubmitError>> + Send;
+
+    /// Executes the submission; the answer is the job's id, or why there is none.
+    fn submit(&mut self, call: &SqlStatement) -> impl Future<Output = Result<JobId, Refusal>> + Send;
+}
+
+/// Why the database refused a submission.
+pub(crate) enum Refusal {
+    /// Raised by the function `submit` in SQL.
+    Raised {
+        /// The SQLSTATE.
+        code: String,
+        /// The message.
+        message: String,
+        /// The field that the refusal is about.
+        field: String,
+        /// The same as an error of the database.
+        error: StoreError,
+    },
+    /// Anything else.
+    Failed(StoreError),
+}
+
 /// Submits a job within `transaction`; committing makes it visible, rolling back discards it.
 pub(crate) async fn submit(
-    transaction: &Transaction<'_>,
+    transaction: &mut impl OwnTransaction,
     call: &SqlStatement,
     job: &NewJob,
 ) -> Result<JobId, SubmitError> {
-    let run = |sql: &'static str| async move {
-        transaction.batch_execute(sql).await.map_err(|e| database_error(&e))
-    };
-    run("SAVEPOINT windlass_submit").await?;
-    let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
-        [(&call.job_type, Type::TEXT), (&call.payload, Type::BYTEA), (&call.options, Type::TEXT)];
-    let rows = match transaction.query_typed(&call.statement, &values).await {
-        Ok(rows) => rows,
-        Err(error) => {
+    transaction.execute("SAVEPOINT windlass_submit").await?;
+    match transaction.submit(call).await {
+        Ok(id) => {
+            transaction.execute("RELEASE SAVEPOINT windlass_submit").await?;
+            Ok(id)
+        }
+        Err(refusal) => {
             // The caller's own changes are kept; only what was done here is undone.
-            run("ROLLBACK TO SAVEPOINT windlass_submit").await?;
-            return Err(refusal(&error, job));
+            transaction.execute("ROLLBACK TO SAVEPOINT windlass_submit").await?;
+            Err(refusal.into_error(job))
         }
-    };
-    run("RELEASE SAVEPOINT windlass_submit").await?;
-    let id: Option<Uuid> = rows.first().and_then(|row| row.try_get(0).ok());
-    let id = id.ok_or_else(|| StoreError::Database("`submit` in SQL returned no id".into()))?;
-    Ok(JobId::from_bytes(*id.as_bytes()))
-}
-
-fn database_error(error: &tokio_postgres::Error) -> SubmitError {
-    classify_error(error).into()
-}
-
-/// Converts an error of `submit` in SQL.
-fn refusal(error: &tokio_postgres::Error, job: &NewJob) -> SubmitError {
-    let Some(answer) = error.as_db_error() else { return database_error(error) };
-    let field = answer.column().unwrap_or_default().to_owned();
-    if *answer.code() == SqlState::INVALID_PARAMETER_VALUE && !field.is_empty() {
-        let words = answer.message();
-        let problem = words.strip_prefix(&field).unwrap_or(words).trim_start().to_owned();
-        let invalid = Invalid::new(field, FieldProblem::Contradiction(problem));
-        return SubmitError::Invalid { index: 0, invalid };
     }
-    // The holder is the last word of the message.
-    let holder = answer.message().rsplit(' ').next().and_then(|word| word.parse().ok());
-    match (answer.code() == &SqlState::UNIQUE_VIOLATION, field.as_str(), holder) {
-        (true, "unique_key", Some(holder)) => {
-            let key = job.unique_key.clone().unwrap_or_default();
-            SubmitError::UniqueKeyTaken { index: 0, key, holder }
+}
+
+impl Refusal {
+    /// The error of the library.
+    fn into_error(self, job: &NewJob) -> SubmitError {
+        let (code, message, field, error) = match self {
+            Refusal::Raised { code, message, field, error } => (code, message, field, error),
+            Refusal::Failed(error) => return error.into(),
+        };
+        if code == SqlState::INVALID_PARAMETER_VALUE.code() && !field.is_empty() {
+            let problem = message.strip_prefix(&field).unwrap_or(&message).trim_start().to_owned();
+            let invalid = Invalid::new(field, FieldProblem::Contradiction(problem));
+            return SubmitError::Invalid { index: 0, invalid };
         }
-        (true, "idempotency_key", Some(existing)) => SubmitError::PayloadDiffers { index: 0, existing },
-        _ => database_error(error),
+        // The holder is the last word of the message.
+        let holder = message.rsplit(' ').next().and_then(|word| word.parse().ok());
+        match (code == SqlState::UNIQUE_VIOLATION.code(), field.as_str(), holder) {
+            (true, "unique_key", Some(holder)) => {
+                let key = job.unique_key.clone().unwrap_or_default();
+                SubmitError::UniqueKeyTaken { index: 0, key, holder }
+            }
+            (true, "idempotency_key", Some(existing)) => SubmitError::PayloadDiffers { index: 0, existing },
+            _ => error.into(),
+        }
+    }
+}
+
+impl OwnTransaction for &Transaction<'_> {
+    async fn execute(&mut self, sql: &'static str) -> Result<(), SubmitError> {
+        self.batch_execute(sql).await.map_err(|error| classify_error(&error).into())
+    }
+
+    async fn submit(&mut self, call: &SqlStatement) -> Result<JobId, Refusal> {
+        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
+            [(&call.job_type, Type::TEXT), (&call.payload, Type::BYTEA), (&call.options, Type::TEXT)];
+        let rows = self.query_typed(&call.statement, &values).await.map_err(|error| refusal(&error))?;
+        let id: Option<Uuid> = rows.first().and_then(|row| row.try_get(0).ok());
+        let id = id.ok_or_else(|| StoreError::Database("`submit` in SQL returned no id".into()));
+        id.map(|id| JobId::from_bytes(*id.as_bytes())).map_err(Refusal::Failed)
+    }
+}
+
+fn refusal(error: &tokio_postgres::Error) -> Refusal {
+    let Some(answer) = error.as_db_error() else { return Refusal::Failed(classify_error(error)) };
+    Refusal::Raised {
+        code: answer.code().code().to_owned(),
+        message: answer.message().to_owned(),
+        field: answer.column().unwrap_or_default().to_owned(),
+        error: classify_error(error),
     }
 }
 
