@@ -152,6 +152,7 @@ impl Client {
     }
 
     /// The store, for a verb that needs the database itself.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn local(&self, verb: &'static str) -> Result<&Store, StoreError> {
         self.store().ok_or(StoreError::LocalOnly(verb))
     }

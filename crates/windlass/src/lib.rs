@@ -72,8 +72,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "bench")]
 pub mod api;
+#[cfg(feature = "bench")]
 pub mod bench;
 pub mod client;
 pub mod clock;
