@@ -3,32 +3,19 @@
 //! only begins, commits and answers.
 
 mod address;
-mod advance;
-mod audit;
 #[cfg(feature = "bench")]
 pub mod baseline;
 mod change_listener;
-mod claim;
 mod cluster;
 mod connection;
-mod document;
-mod insert;
-mod integrity;
-mod job_data;
-mod key_counts;
-mod keys;
 pub(in crate::store) mod migrate;
 mod news;
 mod node_cache;
 mod parameter;
 mod prefetch;
-mod prune;
-mod query;
 mod reader;
-mod row;
 mod sql_submit;
 mod tables;
-mod timer;
 mod tls;
 mod transaction;
 pub(crate) mod transactional_submit;

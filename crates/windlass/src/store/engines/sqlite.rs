@@ -4,30 +4,18 @@
 //! Next to `jobs.db` are SQLite's `-wal` and `-shm`, the head marker `-head` and the disk reserve `-reserve`. After an
 //! older backup was put in place, deleting `-head` confirms that the later commits are given up on purpose.
 
-mod advance;
-mod audit;
 pub(in crate::store) mod backup;
 #[cfg(feature = "bench")]
 pub mod baseline;
 mod busy;
 mod change_listener;
 mod checkpoint;
-mod claim;
 mod disk_reserve;
-mod document;
 mod filesystem;
 mod head_marker;
-mod insert;
-mod integrity;
-mod job_data;
-mod key_counts;
-mod keys;
 pub(in crate::store) mod migrate;
 mod open;
-mod prune;
-mod query;
 mod reader;
-mod row;
 mod soundness;
 mod tables;
 pub(crate) mod transactional_submit;

@@ -3,9 +3,10 @@
 
 use super::address::Address;
 use super::parameter::{Column, Parameter};
-use super::row::TupleId;
+use super::tables::row::TupleId;
+use super::tables::{advance, audit, insert};
 use super::waits::Waits;
-use super::{advance, audit, connection, insert, migrate, prefetch, writer};
+use super::{connection, migrate, prefetch, writer};
 use crate::clock::Stopwatch;
 use crate::error::OpenError;
 use crate::store::engine::EngineResult;

@@ -180,7 +180,7 @@ impl Prefetch {
     pub(super) fn read_spec(&mut self, wanted: &ClaimPrefetch, row: &Row, seq: Seq) -> EngineResult<()> {
         if wanted.is_whole() && get::<Option<&[u8]>>(row, SPEC_AT)?.is_some() {
             // A damaged one is reported when it is taken, not when it is only prefetched.
-            if let Ok(spec) = super::query::read_spec(row, SPEC_AT, seq) {
+            if let Ok(spec) = super::tables::query::read_spec(row, SPEC_AT, seq) {
                 self.specs.insert(seq, spec);
             }
         }

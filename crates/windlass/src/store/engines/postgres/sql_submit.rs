@@ -11,9 +11,9 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::connection::get;
-use super::keys::key_parameters;
 use super::parameter::Column;
 use super::tables::Tables;
+use super::tables::keys::key_parameters;
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, StoreError};
 use crate::job::{

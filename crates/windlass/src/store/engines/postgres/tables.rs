@@ -1,8 +1,21 @@
 //! One connection to the database: its transactions, its caches, and the engine's contract; each method is implemented
 //! in the module named for it. It contains no rules.
 
+pub(super) mod advance;
+pub(super) mod audit;
 mod chapters;
+pub(super) mod claim;
+pub(super) mod document;
+pub(super) mod insert;
+pub(super) mod integrity;
 pub(super) mod intern;
+pub(super) mod job_data;
+pub(super) mod key_counts;
+pub(super) mod keys;
+pub(super) mod prune;
+pub(super) mod query;
+pub(super) mod row;
+pub(super) mod timer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +23,13 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+use self::row::ColumnIndexes;
+use self::timer::Timers;
 use super::cluster::Identity;
 use super::connection::Connection;
 use super::node_cache::{ClaimBounds, Meta};
 use super::prefetch::Prefetch;
-use super::row::ColumnIndexes;
 use super::sql_submit::InboxState;
-use super::timer::Timers;
 use crate::error::StoreError;
 use crate::job::{JobState, Lane, Seq};
 use crate::limits;

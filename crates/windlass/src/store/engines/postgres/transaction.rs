@@ -7,14 +7,14 @@ use tokio_postgres::Row;
 
 use super::cluster::Loss;
 use super::connection::{Question, get};
-use super::document;
 use super::migrate;
 use super::node_cache::{Commit, Meta};
 use super::parameter::{Column, Parameter};
 use super::prefetch::{ClaimPrefetch, PrefetchHints};
-use super::query::by_id;
 use super::sql_submit::InboxState;
 use super::tables::Tables;
+use super::tables::document;
+use super::tables::query::by_id;
 use crate::clock::{Deadline, whole_millis};
 use crate::error::StoreError;
 use crate::limits;
@@ -162,7 +162,7 @@ impl Tables {
         let known = self.meta;
         let since = vec![known.commit.into(), COMMITS_READ_MAX.into()];
         let has_counts = self.is_shared && self.counts.is_some();
-        let moved = has_counts.then(|| super::claim::counts_since(known.commit + 1));
+        let moved = has_counts.then(|| super::tables::claim::counts_since(known.commit + 1));
         let all = std::iter::once((SINCE, since)).chain(moved).chain(questions).collect();
         let mut answers = self.link.fetch_all(all)?.into_iter();
         let mut rows = answers.next().unwrap_or_default();

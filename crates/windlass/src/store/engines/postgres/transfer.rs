@@ -7,11 +7,11 @@ use tokio_postgres::Row;
 
 use super::address::Address;
 use super::connection::{Connection, get};
-use super::keys::read_key;
 use super::parameter::Parameter;
-use super::query::text_of;
 use super::tables::Tables;
 use super::tables::intern::check;
+use super::tables::keys::read_key;
+use super::tables::query::text_of;
 use crate::audit::Record;
 use crate::error::OpenError;
 use crate::job::Seq;

@@ -1,8 +1,20 @@
 //! One connection to the file: its transactions, its caches, and the engine's contract; each method is implemented in
 //! the module named for it. It contains no rules.
 
+pub(super) mod advance;
+pub(super) mod audit;
 mod chapters;
+pub(super) mod claim;
+pub(super) mod document;
+pub(super) mod insert;
+pub(super) mod integrity;
 mod intern;
+pub(super) mod job_data;
+pub(super) mod key_counts;
+pub(super) mod keys;
+pub(super) mod prune;
+pub(super) mod query;
+pub(super) mod row;
 #[cfg(test)]
 mod tests;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Row, params};
 
-use super::keys::read_key;
-use super::row::read_job;
+use super::tables::keys::read_key;
+use super::tables::row::read_job;
 use super::tables::{Holds, Tables, prepare, store_error};
 use super::{busy, open};
 use crate::audit::Record;
