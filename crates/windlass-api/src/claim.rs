@@ -15,7 +15,7 @@ use crate::text::Text;
 use crate::time::{Moment, Span};
 
 /// A worker to register.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerBody {
     /// Display name.
@@ -38,7 +38,7 @@ pub struct WorkerBody {
 }
 
 /// A registered worker.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Registered {
     /// Id of the worker, for all further requests.
     pub worker_id: Text<WorkerId>,
@@ -47,7 +47,7 @@ pub struct Registered {
 }
 
 /// A claim for jobs.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimBody {
     /// Id of the worker.
@@ -68,7 +68,7 @@ pub struct ClaimBody {
 }
 
 /// Claimed jobs.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimView {
     /// The claimed jobs.
     pub jobs: Vec<ClaimedView>,
@@ -77,7 +77,7 @@ pub struct ClaimView {
 }
 
 /// A claimed job.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClaimedJob")]
 pub struct ClaimedView {
     /// Id of the job.
@@ -143,7 +143,7 @@ pub struct ClaimedView {
 }
 
 /// Heartbeats of a worker.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatBody {
     /// Id of the worker.
@@ -157,7 +157,7 @@ pub struct HeartbeatBody {
 }
 
 /// A heartbeat for one job.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatItemBody {
     /// Id of the job.
@@ -176,7 +176,7 @@ pub struct HeartbeatItemBody {
 }
 
 /// Progress of a job.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressBody {
     /// 0 to 100.
@@ -188,7 +188,7 @@ pub struct ProgressBody {
 }
 
 /// A checkpoint's value.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointBody {
     /// The fence of the claim.
@@ -201,7 +201,7 @@ pub struct CheckpointBody {
 }
 
 /// The response to heartbeats.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct HeartbeatView {
     /// The directives, in the order of the request.
     pub jobs: Vec<DirectiveView>,
@@ -210,7 +210,7 @@ pub struct HeartbeatView {
 }
 
 /// The directive for one job.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Directive")]
 pub struct DirectiveView {
     /// Id of the job, as given.
@@ -220,7 +220,7 @@ pub struct DirectiveView {
 }
 
 /// Whether and how the worker is paused.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerStatus {
     /// Whether it is paused, and gets no jobs.
     pub paused: bool,

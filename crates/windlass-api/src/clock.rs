@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::time::Moment;
 
 /// Store time and the wall clock, as seen by the responding node.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Clock")]
 pub struct ClockView {
     #[allow(missing_docs, reason = "it is named for what it is")]
@@ -24,7 +24,7 @@ pub struct ClockView {
 }
 
 /// The clock after it was accepted.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct AcceptedClock {
     #[allow(missing_docs, reason = "it is named for what it is")]
     #[serde(flatten)]
@@ -34,6 +34,6 @@ pub struct AcceptedClock {
 }
 
 /// The request has no fields.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AcceptBody {}

@@ -25,7 +25,7 @@ use crate::text::Text;
 use crate::time::{Moment, Span};
 
 /// A job.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Id.
     pub id: Text<JobId>,
@@ -141,7 +141,7 @@ pub struct Job {
 }
 
 /// Why a job is not running.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// A stable code for programs.
     pub code: String,
@@ -153,7 +153,7 @@ pub struct Why {
 }
 
 /// A suspension: who, when and how.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Suspension {
     /// Who requested it.
     pub by: String,
@@ -169,7 +169,7 @@ pub struct Suspension {
 }
 
 /// A lease: the worker, and until when.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Lease {
     /// The worker.
     pub worker: Text<WorkerId>,
@@ -180,7 +180,7 @@ pub struct Lease {
 }
 
 /// An error of an attempt.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct JobError {
     /// Category; decides whether it is retried.
     pub category: Category,
@@ -201,7 +201,7 @@ pub struct JobError {
 }
 
 /// An underlying error.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct JobErrorCause {
     /// A message for people.
     pub message: String,
@@ -210,7 +210,7 @@ pub struct JobErrorCause {
 }
 
 /// A job's progress, as reported by its worker.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// 0 to 100.
     pub percent: f64,
@@ -236,7 +236,7 @@ impl Job {
 }
 
 /// A submitted job.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 pub struct SubmittedJob {
     /// The job.
@@ -282,14 +282,14 @@ impl<'de> Deserialize<'de> for ActedJob {
 }
 
 /// The jobs of a batch, in its order.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SubmittedJobs {
     /// The jobs.
     pub jobs: Vec<SubmittedJob>,
 }
 
 /// A job after an action.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ActedJob {
     /// The job.
     #[serde(flatten)]
@@ -299,7 +299,7 @@ pub struct ActedJob {
 }
 
 /// A page of jobs.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct JobPage {
     /// The jobs. A page may have fewer jobs than requested, or none, without being the last: the number of jobs read per
     /// page is limited.

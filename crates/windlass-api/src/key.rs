@@ -11,7 +11,7 @@ use crate::text::Text;
 use crate::time::Moment;
 
 /// A key without its secret.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Key {
     /// Id.
     pub id: Text<KeyId>,
@@ -33,7 +33,7 @@ pub struct Key {
 }
 
 /// API keys, oldest first.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Keys {
     /// The keys.
     pub keys: Vec<Key>,
@@ -42,7 +42,7 @@ pub struct Keys {
 }
 
 /// An API key to create.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyBody {
     /// Name of the key's holder.
@@ -58,7 +58,7 @@ pub struct KeyBody {
 }
 
 /// A new API key.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedKey {
     /// The key.
     #[serde(flatten)]

@@ -13,7 +13,7 @@ use crate::text::Text;
 use crate::time::Span;
 
 /// Outcomes of attempts.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OutcomesBody {
     /// Id of the worker.
@@ -24,7 +24,7 @@ pub struct OutcomesBody {
 }
 
 /// The outcome of one attempt.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OutcomeBody {
     /// Id of the job.
@@ -59,7 +59,7 @@ pub enum OutcomeWord {
 }
 
 /// An error.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailureBody {
     /// `temporary` if not given.
@@ -80,7 +80,7 @@ pub struct FailureBody {
 }
 
 /// An underlying error: a text, or an object with a code.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CauseBody {
     /// A message.
@@ -90,7 +90,7 @@ pub enum CauseBody {
 }
 
 /// An underlying error.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ErrorCause")]
 #[serde(deny_unknown_fields)]
 pub struct CauseFields {
@@ -102,7 +102,7 @@ pub struct CauseFields {
 }
 
 /// What a parked attempt waits for: a time, a duration, a signal, or the first of several.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParkBody {
     /// Until a time, or for a duration.
@@ -126,14 +126,14 @@ pub struct ParkBody {
 }
 
 /// The results of the reports, in their order.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct OutcomesView {
     /// The results.
     pub outcomes: Vec<OutcomeView>,
 }
 
 /// The result of one report.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "OutcomeAnswer")]
 pub struct OutcomeView {
     /// The id as given.
@@ -149,7 +149,7 @@ pub struct OutcomeView {
 }
 
 /// Children of a running job.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildrenBody {
     /// The fence of the claim.

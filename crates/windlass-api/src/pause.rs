@@ -11,7 +11,7 @@ use crate::text::Text;
 use crate::time::Moment;
 
 /// How to pause.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PauseBody {
     /// What happens to running jobs; `graceful` if not given.
@@ -26,7 +26,7 @@ pub struct PauseBody {
 }
 
 /// An active pause.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
     /// Who paused it.
     pub by: String,
@@ -42,7 +42,7 @@ pub struct Pause {
 }
 
 /// A resume: who and when.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Resumption {
     /// Who resumed it.
     pub by: String,
@@ -53,7 +53,7 @@ pub struct Resumption {
 }
 
 /// Whether jobs are processed.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Gate {
     /// False while processing is paused for everybody.
     pub online: bool,
@@ -70,7 +70,7 @@ pub struct Gate {
 }
 
 /// A tenant or type whose processing is paused.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GateScope {
     /// The tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub struct GateScope {
 }
 
 /// What to pause.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OfflineBody {
     /// The reason, for the audit trail.
@@ -107,7 +107,7 @@ pub struct OfflineBody {
 }
 
 /// What to resume.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OnlineBody {
     /// The reason, for the audit trail.
@@ -122,7 +122,7 @@ pub struct OnlineBody {
 }
 
 /// The processing state after an action.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActedGate {
     /// The state.
     #[serde(flatten)]

@@ -12,7 +12,7 @@ use crate::text::Text;
 use crate::time::Span;
 
 /// A queue with its counts, rates and settings.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {
     /// Name.
     pub name: Text<QueueName>,
@@ -35,7 +35,7 @@ pub struct Queue {
 }
 
 /// Queues by name.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Queues {
     /// The queues.
     pub queues: Vec<Queue>,
@@ -44,7 +44,7 @@ pub struct Queues {
 }
 
 /// A queue after an action.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActedQueue {
     /// The queue.
     #[serde(flatten)]
@@ -57,7 +57,7 @@ pub struct ActedQueue {
 }
 
 /// How to resume a queue.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResumeBody {
     /// The reason, for the audit trail.
@@ -68,7 +68,7 @@ pub struct ResumeBody {
 }
 
 /// A job type with its counts, rates and settings.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TypeLook")]
 pub struct Type {
     /// Name.
@@ -88,7 +88,7 @@ pub struct Type {
 }
 
 /// Job types by name.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Types {
     /// The types.
     pub types: Vec<Type>,
@@ -97,7 +97,7 @@ pub struct Types {
 }
 
 /// A job type with its settings, after a change.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Type")]
 pub struct ActedType {
     /// Name.
@@ -113,7 +113,7 @@ pub struct ActedType {
 }
 
 /// A tenant with its counts, costs and settings.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TenantLook")]
 pub struct TenantView {
     /// Name.
@@ -133,7 +133,7 @@ pub struct TenantView {
 }
 
 /// Tenants by name.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Tenants {
     /// The tenants.
     pub tenants: Vec<TenantView>,
@@ -142,7 +142,7 @@ pub struct Tenants {
 }
 
 /// A tenant with its settings, after a change.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Tenant")]
 pub struct ActedTenant {
     /// Name.

@@ -10,7 +10,7 @@ use crate::text::Text;
 use crate::time::Moment;
 
 /// An audit record.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Record")]
 pub struct RecordView {
     /// Number of the record; 0 for a live event that is not stored.
@@ -40,7 +40,7 @@ pub struct RecordView {
 }
 
 /// Who performed the action.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Actor {
     /// `user`, `worker` or `system`.
     pub r#type: String,
@@ -94,7 +94,7 @@ impl From<RecordView> for Record {
 }
 
 /// A page of audit records, oldest first.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RecordPage {
     /// The records. A page may have fewer records than requested, or none, without being the last: the number of records
     /// read per page is limited.
@@ -104,7 +104,7 @@ pub struct RecordPage {
 }
 
 /// Events of one job.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct JobEvents {
     /// The events, oldest first.
     pub events: Vec<RecordView>,
@@ -113,7 +113,7 @@ pub struct JobEvents {
 }
 
 /// The newest checkpoint of the audit chain.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct HeadView {
     /// The last record that the checkpoint covers; 0 before the first checkpoint.
     pub number: u64,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::error::{FieldProblem, Invalid};
-use windlass_core::job::{JobId, JobMetadata, JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
+use windlass_core::job::{
+    JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, ScheduleName, Tenant,
+};
 use windlass_core::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 
 use crate::expires::Expiry;
@@ -13,13 +15,14 @@ use crate::invalid;
 use crate::json::{Changed, Json, two_parts};
 use crate::payload::Shown;
 use crate::priority::PriorityInput;
-use crate::retry::{EffectiveRetry, SomeTimeouts};
+use crate::retry::{EffectiveRetry, Retry, SomeTimeouts};
 use crate::submission::Submission;
+use crate::tags::Tags;
 use crate::text::Text;
 use crate::time::{Moment, Span};
 
 /// A schedule: its timing and its job.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBody {
     /// Cron expression: five fields, or six with seconds first.
@@ -45,7 +48,7 @@ pub struct ScheduleBody {
 }
 
 /// A schedule.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Schedule")]
 pub struct ScheduleView {
     /// Name.
@@ -93,7 +96,7 @@ pub struct ScheduleView {
 }
 
 /// Schedules by name.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Schedules {
     /// The schedules.
     pub schedules: Vec<ScheduleView>,
@@ -102,7 +105,7 @@ pub struct Schedules {
 }
 
 /// A schedule after an action.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ActedSchedule {
     /// The schedule.
     #[serde(flatten)]
@@ -119,7 +122,7 @@ impl<'de> Deserialize<'de> for ActedSchedule {
 }
 
 /// A pause of a schedule.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SchedulePauseView {
     /// Who paused it.
     pub by: String,
@@ -132,7 +135,7 @@ pub struct SchedulePauseView {
 }
 
 /// How to pause a schedule.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulePauseBody {
     #[allow(missing_docs, reason = "it is named for what it is")]
@@ -144,7 +147,7 @@ pub struct SchedulePauseBody {
 }
 
 /// A run whose job was rejected.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RefusedRun")]
 pub struct RefusedView {
     /// Time of the run.
@@ -158,7 +161,7 @@ pub struct RefusedView {
 }
 
 /// The job that each run submits; fields that are not set are left out.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct JobTemplate {
     /// Job type.
     pub r#type: Text<JobType>,
@@ -280,6 +283,29 @@ impl JobTemplate {
             tags: job.labels.tags.clone(),
             correlation_id: job.labels.correlation_id.clone(),
             callback_url: job.labels.callback_url.clone(),
+        }
+    }
+}
+
+impl From<JobTemplate> for Submission {
+    /// The submission that makes a schedule submit the same job.
+    fn from(shown: JobTemplate) -> Submission {
+        let retry = shown.retry.map(|policy| Retry::from(&RetryPolicy::from(policy)));
+        Submission {
+            payload: shown.payload,
+            payload_base64: shown.payload_base64,
+            content_type: shown.content_type,
+            queue: Some(shown.queue),
+            priority: shown.priority,
+            delay: shown.delay,
+            unique_key: shown.unique_key,
+            concurrency_key: shown.concurrency_key,
+            retry,
+            timeouts: (shown.timeouts != SomeTimeouts::default()).then_some(shown.timeouts),
+            tags: (!shown.tags.is_empty()).then_some(Tags(shown.tags)),
+            correlation_id: shown.correlation_id,
+            callback_url: shown.callback_url,
+            ..Submission::new(shown.r#type)
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::retry::{EffectiveRetry, Retry};
 use crate::time::Span;
 
 /// Changes of a queue's settings.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueBody {
     /// Maximum number of running jobs, across all workers.
@@ -75,7 +75,7 @@ pub struct QueueBody {
 }
 
 /// Changes of time limits.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TimeoutsBody {
     /// Maximum duration of an attempt.
@@ -116,7 +116,7 @@ pub struct RateWire {
 }
 
 /// A queue's settings; null means not set.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct QueueSettingsView {
     /// Maximum number of running jobs, across all workers.
     pub max_running: Option<u64>,
@@ -147,7 +147,7 @@ pub struct QueueSettingsView {
 }
 
 /// Time limits; null means not set.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SetTimeouts")]
 pub struct TimeoutsView {
     /// Maximum duration of an attempt.
@@ -163,7 +163,7 @@ pub struct TimeoutsView {
 }
 
 /// Changes of a type's settings.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TypeBody {
     /// Maximum number of running jobs, across all workers.
@@ -201,7 +201,7 @@ pub struct TypeBody {
 }
 
 /// A type's settings; null means not set.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct TypeSettingsView {
     /// Maximum number of running jobs, across all workers.
     pub max_running: Option<u64>,
@@ -222,7 +222,7 @@ pub struct TypeSettingsView {
 }
 
 /// Changes of a tenant's settings.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantBody {
     /// Maximum number of running jobs, across all workers.
@@ -264,7 +264,7 @@ pub struct TenantBody {
 }
 
 /// A tenant's settings; null means not set.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct TenantSettingsView {
     /// Maximum number of running jobs, across all workers.
     pub max_running: Option<u64>,

@@ -1,19 +1,61 @@
 //! Counts, rates and histograms in the API.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::job::{JobState, JobType, QueueName, Tenant};
 
 use crate::text::Text;
 use crate::time::{Moment, Span};
 
-/// Number of jobs by state.
-pub type Counts = BTreeMap<Text<JobState>, u64>;
+/// Number of jobs by state. A state that only a later version knows is left out while it is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Counts(pub BTreeMap<Text<JobState>, u64>);
+
+impl Counts {
+    /// The number of jobs in these states.
+    pub fn sum(&self, states: &[JobState]) -> u64 {
+        self.iter().filter(|(state, _)| states.contains(state)).map(|(_, count)| count).sum()
+    }
+
+    /// States and their numbers, in the order of a job's life.
+    pub fn iter(&self) -> impl Iterator<Item = (JobState, u64)> {
+        self.0.iter().map(|(state, count)| (state.0, *count))
+    }
+}
+
+impl FromIterator<(JobState, u64)> for Counts {
+    fn from_iter<I: IntoIterator<Item = (JobState, u64)>>(counts: I) -> Counts {
+        Counts(counts.into_iter().map(|(state, count)| (Text(state), count)).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Counts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Counts, D::Error> {
+        let all = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        Ok(all.into_iter().filter_map(|(state, count)| Some((state.parse().ok()?, count))).collect())
+    }
+}
+
+impl JsonSchema for Counts {
+    fn inline_schema() -> bool {
+        BTreeMap::<Text<JobState>, u64>::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        BTreeMap::<Text<JobState>, u64>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        BTreeMap::<Text<JobState>, u64>::json_schema(generator)
+    }
+}
 
 /// Counts and durations over some time.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
     /// Jobs submitted.
     pub submitted: u64,
@@ -38,7 +80,7 @@ pub struct Rates {
 }
 
 /// Quantiles of durations; null if there were none.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Half of them were not longer.
     pub p50: Option<Span>,
@@ -49,7 +91,7 @@ pub struct Spread {
 }
 
 /// Rates of a queue.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct QueueRates {
     /// The last complete minute.
     pub last_minute: Rates,
@@ -58,7 +100,7 @@ pub struct QueueRates {
 }
 
 /// One minute.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Minute {
     /// Beginning of the minute.
     pub at: Moment,
@@ -68,7 +110,7 @@ pub struct Minute {
 }
 
 /// Cost of a tenant's jobs of one type.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Tenant.
     pub tenant: Text<Tenant>,
@@ -79,7 +121,7 @@ pub struct Cost {
 }
 
 /// Counts and rates of jobs.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Stats {
     /// Number of jobs by state.
     pub states: Counts,
@@ -101,7 +143,7 @@ pub struct Stats {
 }
 
 /// How many queues, types, tenants and costs are left out.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// Queues.
     pub queues: u64,
@@ -111,4 +153,17 @@ pub struct LeftOut {
     pub tenants: u64,
     /// Costs.
     pub costs: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_that_only_a_later_version_knows_is_left_out() {
+        let counts: Counts =
+            serde_json::from_str(r#"{"running": 2, "paused_by_moon": 3, "failed": 4}"#).unwrap();
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [(JobState::Running, 2), (JobState::Failed, 4)]);
+        assert_eq!(counts.sum(&[JobState::Failed, JobState::Running, JobState::Created]), 6);
+    }
 }

@@ -9,7 +9,7 @@ use crate::text::Text;
 use crate::time::Moment;
 
 /// A registered worker.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
     /// Id.
     pub id: Text<WorkerId>,
@@ -38,7 +38,7 @@ pub struct Worker {
 }
 
 /// Registered workers.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Workers {
     /// The workers.
     pub workers: Vec<Worker>,
@@ -47,7 +47,7 @@ pub struct Workers {
 }
 
 /// A worker after an action.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActedWorker {
     /// The worker.
     #[serde(flatten)]

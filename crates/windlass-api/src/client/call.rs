@@ -100,6 +100,18 @@ impl Call {
         }
     }
 
+    /// Adds the fields of a query, such as [`ListQuery`](crate::filter::ListQuery), as parameters.
+    #[must_use]
+    pub fn queries(self, query: &impl Serialize) -> Call {
+        let query = serde_json::to_value(query).expect("plain data with text keys is always valid JSON");
+        let fields = query.as_object().into_iter().flatten();
+        // Numbers and flags are written in a query as in JSON.
+        fields.fold(self, |call, (name, value)| match value.as_str() {
+            Some(text) => call.query(name, text),
+            None => call.query(name, value.to_string()),
+        })
+    }
+
     /// Sets the body.
     #[must_use]
     pub fn json(mut self, body: &impl Serialize) -> Call {

@@ -16,12 +16,12 @@ use crate::tags::Tags;
 use crate::text::Text;
 
 /// The request has no fields.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmptyBody {}
 
 /// How to suspend a job.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SuspendBody {
     #[allow(missing_docs, reason = "it is named for what it is")]
@@ -66,7 +66,7 @@ impl From<SuspendMode> for SuspendWord {
 }
 
 /// The reason for an action.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReasonBody {
     #[allow(missing_docs, reason = "it is named for what it is")]
@@ -75,7 +75,7 @@ pub struct ReasonBody {
 }
 
 /// The new priority.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PriorityBody {
     #[allow(missing_docs, reason = "the type says what it is")]
@@ -83,7 +83,7 @@ pub struct PriorityBody {
 }
 
 /// The changes; fields that are not given stay, null clears a field.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs, reason = "each is named for what it is")]
 pub struct PatchBody {
@@ -102,7 +102,7 @@ pub struct PatchBody {
 }
 
 /// How to retry a final job as a new job.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedriveBody {
     /// Run every step again instead of continuing after the last checkpoint.
@@ -112,7 +112,7 @@ pub struct RedriveBody {
 }
 
 /// A signal's value.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignalBody {
     /// Any JSON; null if not given.
@@ -121,7 +121,7 @@ pub struct SignalBody {
 }
 
 /// The stored signal.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "each is named for what it is")]
 pub struct SignalTaken {
     pub id: Text<JobId>,
@@ -129,7 +129,7 @@ pub struct SignalTaken {
 }
 
 /// The action and the jobs.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkBody {
     #[serde(deserialize_with = "bulk_action")]
@@ -180,7 +180,7 @@ fn bulk_actions(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// The result of a bulk action.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct BulkAnswer {
     /// Number of matching jobs.
     pub matched: u64,

@@ -12,14 +12,14 @@ use crate::text::Text;
 use crate::time::Moment;
 
 /// A job's attempts, the running one last.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Attempts {
     /// The attempts.
     pub attempts: Vec<Attempt>,
 }
 
 /// One attempt.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// Id of the attempt.
     pub attempt_id: String,
@@ -41,14 +41,14 @@ pub struct Attempt {
 }
 
 /// A job's checkpoints.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoints {
     /// The checkpoints, in the order they were saved.
     pub checkpoints: Vec<Checkpoint>,
 }
 
 /// A checkpoint.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
     /// Name of the step.
     pub step: String,
@@ -57,14 +57,14 @@ pub struct Checkpoint {
 }
 
 /// A job's log.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Logs {
     /// The lines.
     pub logs: Vec<LogLine>,
 }
 
 /// A line of a job's log.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {
     /// Line number, for `after`.
     pub number: u64,
@@ -77,7 +77,7 @@ pub struct LogLine {
 }
 
 /// A job's result.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct JobResult {
     /// State.
     pub state: Text<JobState>,
@@ -88,14 +88,14 @@ pub struct JobResult {
 }
 
 /// All reasons why a job is not running.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Reasons {
     /// The reasons; empty if nothing prevents it from running.
     pub reasons: Vec<Why>,
 }
 
 /// A job's children.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Children {
     /// The children, in input order.
     pub children: Vec<Child>,
@@ -104,7 +104,7 @@ pub struct Children {
 }
 
 /// A child, in input order.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Child {
     /// Id of the job.
     pub id: Text<JobId>,
@@ -127,7 +127,7 @@ pub struct Child {
 }
 
 /// A group of spawned children.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Spawned")]
 pub struct SpawnedChildren {
     /// The group's number within the parent.
@@ -141,7 +141,7 @@ pub struct SpawnedChildren {
 }
 
 /// The parent's state.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Parent {
     /// Its id.
     pub id: Text<JobId>,
@@ -150,7 +150,7 @@ pub struct Parent {
 }
 
 /// A group of children and its progress.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     /// Number of the group within the parent.
     pub group: u64,
@@ -170,7 +170,7 @@ pub struct Group {
 }
 
 /// Related jobs: dependencies, parents and children.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Graph {
     /// The jobs.
     pub nodes: Vec<Node>,
@@ -181,7 +181,7 @@ pub struct Graph {
 }
 
 /// A job in a graph.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
     /// Id of the job.
     pub id: Text<JobId>,
@@ -192,7 +192,7 @@ pub struct Node {
 }
 
 /// A job that waits, or waited, for another.
-#[derive(Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
     /// The job that is waited for.
     pub from: Text<JobId>,

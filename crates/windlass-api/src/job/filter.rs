@@ -11,7 +11,7 @@ use crate::text::Text;
 use crate::time::Moment;
 
 /// A job filter; an empty filter matches all jobs.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobFilter {
     /// The id starts with these hexadecimal digits; dashes are ignored.
@@ -57,7 +57,7 @@ pub struct JobFilter {
 }
 
 /// A job filter and a page.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ListQuery {
     /// The id starts with these hexadecimal digits; dashes are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ use crate::time::{Moment, Span};
 use crate::{invalid, payload, shown};
 
 /// A job to submit; fields that are not given follow its type, its queue and the server, in this order.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
     /// Job type: selects the handler.
@@ -93,7 +93,7 @@ pub struct Submission {
 }
 
 /// Debouncing: until the job has started, a later submission replaces its payload and delay.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Debouncing {
     /// Groups submissions, within one tenant and type.
@@ -103,6 +103,36 @@ pub struct Debouncing {
 }
 
 impl Submission {
+    /// A job of this type, without payload and options.
+    pub fn new(r#type: Text<JobType>) -> Submission {
+        Submission {
+            r#type,
+            payload: None,
+            payload_base64: None,
+            content_type: None,
+            queue: None,
+            priority: None,
+            delay: None,
+            run_at: None,
+            hold: None,
+            idempotency_key: None,
+            idempotency_window: None,
+            unique_key: None,
+            concurrency_key: None,
+            debounce: None,
+            retry: None,
+            timeouts: None,
+            after: None,
+            after_any: None,
+            name: None,
+            tags: None,
+            correlation_id: None,
+            callback_url: None,
+            tenant: None,
+            traceparent: None,
+        }
+    }
+
     /// The library's job.
     pub fn into_job(self, trace: Option<&Traceparent>) -> Result<NewJob, Invalid> {
         let timeouts = self.timeouts.unwrap_or_default();
@@ -149,7 +179,6 @@ impl From<&NewJob> for Submission {
             start: new.start_timeout.map(Span),
         };
         Submission {
-            r#type: Text(new.job_type.clone()),
             payload: json,
             payload_base64,
             content_type,
@@ -176,6 +205,7 @@ impl From<&NewJob> for Submission {
             callback_url: new.labels.callback_url.clone(),
             tenant: new.tenant.clone().map(Text),
             traceparent: new.traceparent.clone(),
+            ..Submission::new(Text(new.job_type.clone()))
         }
     }
 }
@@ -202,7 +232,7 @@ fn dependencies(field: &str, given: Option<Vec<String>>) -> Result<Vec<Dependenc
 }
 
 /// Several jobs, submitted all or none; they may refer to each other.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
     /// The jobs.

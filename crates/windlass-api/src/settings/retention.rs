@@ -8,7 +8,7 @@ use windlass_core::settings::patch::{Field, RetentionPatch};
 use crate::time::Span;
 
 /// Changes of a retention; fields that are not given stay, null clears a field.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RetentionChange")]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionBody {
@@ -42,7 +42,7 @@ impl From<RetentionBody> for RetentionPatch {
 }
 
 /// How long final jobs are kept, by state; null means not set.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Retention")]
 pub struct RetentionView {
     /// Of completed jobs.
@@ -56,7 +56,7 @@ pub struct RetentionView {
 }
 
 /// The store's retention after a change.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedRetention {
     #[allow(missing_docs, reason = "it is named for what it is")]
     #[serde(flatten)]

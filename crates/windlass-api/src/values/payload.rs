@@ -11,7 +11,7 @@ use crate::invalid;
 use crate::json::Json;
 
 /// A payload.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Shown {
     /// The payload, if it is JSON.
     #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]

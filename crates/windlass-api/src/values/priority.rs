@@ -46,6 +46,18 @@ impl Visitor<'_> for UrgencyVisitor {
     }
 }
 
+impl std::str::FromStr for PriorityInput {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PriorityInput, String> {
+        let read: Result<PriorityInput, de::value::Error> = match text.parse() {
+            Ok(number) => UrgencyVisitor.visit_i64(number),
+            Err(_) => UrgencyVisitor.visit_str(text),
+        };
+        read.map_err(|problem| problem.to_string())
+    }
+}
+
 impl JsonSchema for PriorityInput {
     fn schema_name() -> Cow<'static, str> {
         "Priority".into()

@@ -15,12 +15,12 @@ use crate::invalid;
 use crate::time::Span;
 
 /// A retry policy: a preset's name, or values over a preset.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub struct Retry(RetryFields);
 
 /// The values; those not given come from the preset, or from `standard`.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RetryFields {
     /// `standard`, `fixed` or `backoff`.
@@ -147,17 +147,18 @@ impl JsonSchema for Retry {
 }
 
 /// The effective retry policy.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "the fields are described at the policy of a submission")]
 pub struct EffectiveRetry {
-    strategy: Strategy,
-    initial_delay: Span,
-    max_delay: Span,
-    multiplier: f64,
-    jitter: f64,
-    jitter_mode: JitterMode,
-    max_attempts: u32,
-    max_retries: u32,
-    retry_on: Vec<Category>,
+    pub strategy: Strategy,
+    pub initial_delay: Span,
+    pub max_delay: Span,
+    pub multiplier: f64,
+    pub jitter: f64,
+    pub jitter_mode: JitterMode,
+    pub max_attempts: u32,
+    pub max_retries: u32,
+    pub retry_on: Vec<Category>,
 }
 
 impl From<&RetryPolicy> for EffectiveRetry {
@@ -231,7 +232,7 @@ pub fn two_leases(lease: Span, visibility: Span) -> Invalid {
 }
 
 /// The effective time limits.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct EffectiveTimeouts {
     execution: Span,
     lease: Span,

@@ -40,6 +40,14 @@ impl<'de, T: FromText> Deserialize<'de> for Text<T> {
     }
 }
 
+impl<T: FromText> std::str::FromStr for Text<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Text<T>, String> {
+        T::from_text(text).map(Text)
+    }
+}
+
 impl<T: FromText> JsonSchema for Text<T> {
     fn inline_schema() -> bool {
         true

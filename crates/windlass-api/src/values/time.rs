@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use windlass_core::clock::Timestamp;
+use windlass_core::error::FieldProblem;
 use windlass_core::limits;
 
 /// A time.
@@ -17,6 +18,14 @@ pub struct Moment(pub Timestamp);
 impl From<Timestamp> for Moment {
     fn from(timestamp: Timestamp) -> Moment {
         Moment(timestamp)
+    }
+}
+
+impl std::str::FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Moment, String> {
+        text.parse().map(Moment).map_err(|problem: FieldProblem| problem.to_string())
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::Value;
 use windlass_api::filter::ListQuery;
 use windlass_api::job::{Job, JobPage};
 use windlass_api::job_details::{
@@ -16,7 +15,7 @@ use super::Remote;
 use super::client::{Call, encoded};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::WaitLimit;
-use crate::error::{Invalid, StoreError};
+use crate::error::StoreError;
 use crate::job::{ErrorRecord, JobId, JobRecord, Need, Parent, Seq};
 use crate::limits;
 use crate::store::command::attempt_writes::LogLine;
@@ -51,8 +50,9 @@ impl Remote {
     }
 
     pub(crate) async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
-        let call = list_call(&request).map_err(|invalid| StoreError::Database(invalid.to_string()))?;
-        let page: JobPage = self.client.ask(call).await?;
+        let query =
+            ListQuery::try_from(&request).map_err(|invalid| StoreError::Database(invalid.to_string()))?;
+        let page: JobPage = self.client.ask(Call::get("/jobs").queries(&query)).await?;
         let next = page.next_cursor.map(|cursor| cursor.parse()).transpose();
         let next =
             next.map_err(|problem: crate::error::FieldProblem| StoreError::Unreachable(problem.to_string()))?;
@@ -169,15 +169,4 @@ impl Remote {
         let next = next.filter(|next: &u64| query.before.is_none_or(|before| next + 1 < before));
         Ok(RecordPage { records: page.records.into_iter().map(Record::from).filter(fits).collect(), next })
     }
-}
-
-/// A page of a list.
-fn list_call(request: &ListRequest) -> Result<Call, Invalid> {
-    let query = serde_json::to_value(ListQuery::try_from(request)?);
-    let mut call = Call::get("/jobs");
-    for (name, value) in query.as_ref().ok().and_then(Value::as_object).into_iter().flatten() {
-        // Numbers and flags are written in a query as in JSON.
-        call = call.query(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    }
-    Ok(call)
 }

@@ -92,7 +92,7 @@ pub fn queue_info(shown: queue::Queue, now: Timestamp) -> QueueInfo {
     });
     QueueInfo {
         name: shown.name.0,
-        depth: shown.depth.into_iter().map(|(state, count)| (state.0, count)).collect(),
+        depth: shown.depth.iter().collect(),
         oldest: shown.oldest_age.map(|age| now.minus(age.0)),
         minutes: BTreeMap::from([(minute_of(now) - 1, (&shown.rates.last_minute).into())]),
         paused: shown.paused.map(|pause| pause_record(pause, scope)),

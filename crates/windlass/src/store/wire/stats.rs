@@ -14,11 +14,11 @@ use crate::store::query::stats::{ByState, Omitted, Stats};
 
 /// Counts by state.
 pub fn counts(by_state: &ByState) -> Counts {
-    by_state.iter().map(|(state, count)| (Text(*state), *count)).collect()
+    by_state.iter().map(|(state, count)| (*state, *count)).collect()
 }
 
-fn by_state(counts: Counts) -> ByState {
-    counts.into_iter().map(|(state, count)| (state.0, count)).collect()
+fn by_state(counts: &Counts) -> ByState {
+    counts.iter().collect()
 }
 
 impl From<&LatencyHistogram> for Spread {
@@ -107,7 +107,7 @@ impl From<&Stats> for shown::Stats {
 impl From<shown::Stats> for Stats {
     fn from(shown: shown::Stats) -> Stats {
         fn named<N: Ord>(shown: BTreeMap<Text<N>, Counts>) -> BTreeMap<N, ByState> {
-            shown.into_iter().map(|(name, counts)| (name.0, by_state(counts))).collect()
+            shown.into_iter().map(|(name, counts)| (name.0, by_state(&counts))).collect()
         }
         let minute = |minute: shown::Minute| (minute_of(minute.at.0), (&minute.rates).into());
         let cost = |cost: Cost| ((cost.tenant.0, cost.r#type.0), cost.cost_cents);
@@ -118,7 +118,7 @@ impl From<shown::Stats> for Stats {
             costs,
         });
         Stats {
-            states: by_state(shown.states),
+            states: by_state(&shown.states),
             queues: named(shown.queues),
             types: named(shown.types),
             tenants: named(shown.tenants),
