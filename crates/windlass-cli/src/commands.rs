@@ -19,6 +19,7 @@ use windlass::error::{OpenError, StoreError};
 use windlass::store::environment::StoreOptions;
 use windlass::store::schema::Schema;
 
+use crate::commands::manage::named::NamedArgs;
 use crate::config::{ConfigFile, Setting, in_force, shown};
 use crate::{connection, exit_code, output, top};
 
@@ -81,7 +82,7 @@ enum Command {
 
     /// List queues with depth and throughput; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
-    Queues(Box<manage::queues::QueuesArgs>),
+    Queues(Box<NamedArgs<manage::queues::QueueFlags>>),
     /// Pause a queue, worker, type or tenant
     Pause(Box<manage::pause::PauseArgs>),
     /// Pause all job processing, or show whether it is paused
@@ -97,10 +98,10 @@ enum Command {
     Workers(connection::connect::ConnectArgs),
     /// List job types with counts, durations and failures; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
-    Types(Box<manage::types::TypesArgs>),
+    Types(Box<NamedArgs<manage::types::TypeFlags>>),
     /// List tenants with job counts and costs; show and change their settings
     #[command(args_conflicts_with_subcommands = true)]
-    Tenants(Box<manage::tenants::TenantsArgs>),
+    Tenants(Box<NamedArgs<manage::tenants::TenantFlags>>),
     /// Manage schedules: cron, interval or one time
     #[command(args_conflicts_with_subcommands = true)]
     Schedules(Box<manage::schedules::SchedulesArgs>),
@@ -354,14 +355,14 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Priority(args) => jobs::actions::priority(&args).await,
         Command::Redrive(args) => jobs::actions::redrive(&args).await,
         Command::Delete(args) => jobs::actions::delete(&args).await,
-        Command::Queues(args) => manage::queues::queues(&args).await,
+        Command::Queues(args) => manage::named::run(&args).await,
         Command::Pause(args) => manage::pause::pause(&args).await,
         Command::Gate(args) => manage::operations::gate(&args).await,
         Command::Clock(args) => stores::clock::clock(&args).await,
         Command::Retention(args) => manage::retention::retention(&args).await,
         Command::Workers(connect) => manage::operations::workers(&connect).await,
-        Command::Types(args) => manage::types::types(&args).await,
-        Command::Tenants(args) => manage::tenants::tenants(&args).await,
+        Command::Types(args) => manage::named::run(&args).await,
+        Command::Tenants(args) => manage::named::run(&args).await,
         Command::Schedules(args) => manage::schedules::schedules(&args).await,
         Command::Stats(args) => manage::stats::stats(&args).await,
         Command::Events(args) => manage::audit_list::events(&args).await,

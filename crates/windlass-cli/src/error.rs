@@ -24,6 +24,12 @@ pub(crate) enum Failure {
     /// The response is not one of the API.
     #[error("unexpected response from {place}: {problem}; check WINDLASS_URL")]
     BadAnswer { place: String, problem: String },
+    /// The response is JSON, but not what this version expects.
+    #[error(
+        "cannot read the response of {place}: {problem}; the server may be newer than this program: update \
+         it, or use --json, which prints responses as they are"
+    )]
+    Unreadable { place: String, problem: String },
     /// The server responded with an error.
     #[error("{}", describe(.0))]
     Refused(Box<ErrorResponse>),
@@ -45,6 +51,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Failure::NoServer { .. } | Failure::Silent { .. } | Failure::BadAnswer { .. } => Exit::NoServer,
+            Failure::Unreadable { .. } => Exit::No,
             Failure::Usage(_) => Exit::Usage,
             Failure::NotFound(_) => Exit::NotFound,
             Failure::Refused(refusal) => match refusal.status {
@@ -108,6 +115,7 @@ mod tests {
             (Failure::NoServer { place: place(), cause: "refused".into() }, Exit::NoServer),
             (Failure::Silent { place: place(), within: Duration::from_secs(1) }, Exit::NoServer),
             (Failure::BadAnswer { place: place(), problem: "no JSON".into() }, Exit::NoServer),
+            (Failure::Unreadable { place: place(), problem: "unknown word".into() }, Exit::No),
             (Failure::Usage("no".into()), Exit::Usage),
             (Failure::NotFound("no".into()), Exit::NotFound),
             (refused(401, "unauthorized"), Exit::NotAllowed),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Any JSON value, kept as text.
@@ -15,6 +16,11 @@ impl Json {
     /// Stored JSON; None for other bytes, which an embedding program may have stored.
     pub fn stored(bytes: &[u8]) -> Option<Json> {
         serde_json::from_slice(bytes).ok().map(Json)
+    }
+
+    /// The value; its text is then no longer known.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(self.0.get()).unwrap_or_default()
     }
 
     /// The text as bytes.

@@ -4,7 +4,6 @@ pub(crate) mod actions;
 pub(crate) mod batch;
 pub(crate) mod filter;
 pub(crate) mod id;
-pub(crate) mod job_counts;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod show;

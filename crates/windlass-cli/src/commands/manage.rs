@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod audit_list;
 pub(crate) mod keys;
+pub(crate) mod named;
 pub(crate) mod operations;
 pub(crate) mod pause;
 pub(crate) mod queues;

@@ -16,6 +16,7 @@ use windlass_api::client::{ClientOptions, HttpClient};
 use crate::connection::connect::Connection;
 use crate::error::Failure;
 use crate::limits;
+use crate::output;
 
 /// The version of the job that a request requires: a number with or without quotation marks, or a whole entity tag.
 pub(crate) fn required_version(version: Option<&str>) -> anyhow::Result<Option<EntityTags>> {
@@ -28,11 +29,79 @@ pub(crate) fn required_version(version: Option<&str>) -> anyhow::Result<Option<E
 pub(crate) struct Client {
     http: HttpClient,
     place: String,
+    /// Whether responses are printed as JSON, with `--json`.
+    is_json: bool,
+}
+
+/// A response as it was received, to be printed as JSON or read as a type.
+pub(crate) struct Answer {
+    body: Bytes,
+    place: String,
+}
+
+impl Answer {
+    /// The response as `T`.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            let (place, problem) = (self.place.clone(), error.to_string());
+            if error.is_data() {
+                Failure::Unreadable { place, problem }
+            } else {
+                Failure::BadAnswer { place, problem }
+            }
+        })
+    }
+
+    /// Prints the response as JSON, also fields that this version does not know.
+    pub(crate) fn print(&self) -> anyhow::Result<()> {
+        output::json(&self.read::<Value>()?)
+    }
+}
+
+/// Reads each of a list's items, which are `nouns`, by itself. Those of a newer server that this version cannot read are
+/// left out, and a note says so.
+pub(crate) fn read_each<T: DeserializeOwned>(nouns: &str, items: impl IntoIterator<Item = Value>) -> Vec<T> {
+    let (found, problems) = read_known(items);
+    if let Some(problem) = problems.first() {
+        output::note(&format!(
+            "{} {nouns} cannot be shown ({}): the server may be newer than this program; --json prints them",
+            problems.len(),
+            output::escaped(problem)
+        ));
+    }
+    found
+}
+
+/// The items that this version can read, and the problems with the others.
+pub(crate) fn read_known<T: DeserializeOwned>(
+    items: impl IntoIterator<Item = Value>,
+) -> (Vec<T>, Vec<String>) {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for item in items {
+        match serde_json::from_value(item) {
+            Ok(item) => found.push(item),
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    (found, problems)
+}
+
+fn take_items(answer: &mut Value, kind: &str) -> Vec<Value> {
+    match answer.get_mut(kind).map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
+}
+
+/// One page of a list.
+pub(crate) struct Page {
+    pub(crate) items: Vec<Value>,
+    pub(crate) next_cursor: Option<String>,
 }
 
 impl Client {
     /// Creates a client without connecting.
-    pub(crate) fn new(connection: &Connection) -> Result<Client, Failure> {
+    pub(crate) fn new(connection: &Connection, is_json: bool) -> Result<Client, Failure> {
         let options = ClientOptions {
             connect_max: limits::CLIENT_CONNECT_TIME_MAX,
             call_max: limits::CLIENT_CALL_TIME_MAX,
@@ -48,7 +117,7 @@ impl Client {
         let http = HttpClient::new(&connection.url, connection.key.as_ref(), clock, options);
         let http = http
             .map_err(|problem| Failure::Usage(format!("cannot connect to {}: {problem}", connection.url)))?;
-        Ok(Client { http, place: connection.place().to_owned() })
+        Ok(Client { http, place: connection.place().to_owned(), is_json })
     }
 
     /// The server's current time, estimated from its latest response.
@@ -66,26 +135,41 @@ impl Client {
         self.send(Call::get_outside(&["readyz"]).within(limits::HEALTH_TIME_MAX)).await.map(drop)
     }
 
-    /// Sends a request and parses the response as `T`.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, Failure> {
+    /// Sends a request; any status but success is a failure.
+    pub(crate) async fn send(&self, call: Call) -> Result<Answer, Failure> {
         let reply = self.http.send(&call).await.map_err(|error| self.failure(error))?;
-        reply.json().map_err(|error| self.failure(error))
+        Ok(Answer { body: reply.body, place: self.place.clone() })
     }
 
-    /// Sends a request and parses the response as any JSON.
-    pub(crate) async fn value(&self, call: Call) -> Result<Value, Failure> {
-        self.ask(call).await
+    /// Sends a request and reads the response as `T`.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, Failure> {
+        self.send(call).await?.read()
+    }
+
+    /// Sends a request and reads the response as `T`, for people; with `--json` prints it instead and returns None.
+    pub(crate) async fn show<T: DeserializeOwned>(&self, call: Call) -> anyhow::Result<Option<T>> {
+        let answer = self.send(call).await?;
+        if self.is_json {
+            answer.print()?;
+            return Ok(None);
+        }
+        Ok(Some(answer.read()?))
+    }
+
+    /// Reads one page of a list, whose items are under `kind`.
+    pub(crate) async fn page(&self, call: Call, kind: &str) -> Result<Page, Failure> {
+        let mut answer: Value = self.ask(call).await?;
+        let items = take_items(&mut answer, kind);
+        let next_cursor = answer["next_cursor"].as_str().map(str::to_owned);
+        Ok(Page { items, next_cursor })
     }
 
     /// Reads a whole list page by page: the response of `GET /kind` with all items under `kind`.
-    pub(crate) async fn whole(&self, kind: &str) -> Result<Value, Failure> {
-        let mut all: Vec<Value> = Vec::new();
-        let mut cursor: Option<String> = None;
+    async fn whole(&self, kind: &str) -> Result<Value, Failure> {
+        let (mut all, mut cursor) = (Vec::new(), None::<String>);
         loop {
-            let mut answer = self.value(Call::get(&[kind]).query_if("cursor", cursor.as_ref())).await?;
-            if let Some(some) = answer[kind].as_array_mut() {
-                all.append(some);
-            }
+            let mut answer: Value = self.ask(Call::get(&[kind]).query_if("cursor", cursor.as_ref())).await?;
+            all.extend(take_items(&mut answer, kind));
             cursor = answer["next_cursor"].as_str().map(str::to_owned);
             if cursor.is_none() {
                 answer[kind] = all.into();
@@ -94,10 +178,19 @@ impl Client {
         }
     }
 
-    /// Sends a request and returns the bytes of the response; any status but success is a failure.
-    pub(crate) async fn send(&self, call: Call) -> Result<Bytes, Failure> {
-        let reply = self.http.send(&call).await;
-        reply.map(|reply| reply.body).map_err(|error| self.failure(error))
+    /// All items of a list, `GET /kind`.
+    pub(crate) async fn all<T: DeserializeOwned>(&self, kind: &str) -> Result<Vec<T>, Failure> {
+        Ok(read_each(kind, take_items(&mut self.whole(kind).await?, kind)))
+    }
+
+    /// Like [`all`](Client::all); with `--json` prints them as one response instead and returns None.
+    pub(crate) async fn show_all<T: DeserializeOwned>(&self, kind: &str) -> anyhow::Result<Option<Vec<T>>> {
+        let mut answer = self.whole(kind).await?;
+        if self.is_json {
+            output::json(&answer)?;
+            return Ok(None);
+        }
+        Ok(Some(read_each(kind, take_items(&mut answer, kind))))
     }
 
     /// Opens a stream of events.
@@ -120,5 +213,41 @@ impl Client {
             ClientError::EventTooLong | ClientError::Closed => error.to_string(),
         };
         Failure::BadAnswer { place, problem }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_api::job_details::Node;
+
+    use super::*;
+
+    fn answer(body: &'static str) -> Answer {
+        Answer { body: Bytes::from_static(body.as_bytes()), place: "127.0.0.1:1".to_owned() }
+    }
+
+    #[test]
+    fn a_response_that_this_version_does_not_know_says_that_the_server_may_be_newer() {
+        let node = r#"{"id":"01990000-0000-4000-8000-00000000abcd","type":"t","state":"dreaming"}"#;
+        let problem = answer(node).read::<Node>().err().unwrap();
+        assert!(matches!(problem, Failure::Unreadable { .. }), "{problem}");
+        assert!(problem.to_string().contains("may be newer"), "{problem}");
+        assert!(answer(node).read::<Value>().is_ok());
+        for body in ["", "<html>", "{"] {
+            assert!(matches!(answer(body).read::<Node>(), Err(Failure::BadAnswer { .. })), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_item_that_this_version_does_not_know_does_not_hide_the_others() {
+        let node =
+            |state: &str| json!({"id": "01990000-0000-4000-8000-00000000abcd", "type": "t", "state": state});
+        let items = [node("running"), node("dreaming"), json!(7), json!({"new": true, "nodes": []})];
+        let (found, problems) = read_known::<Node>(items);
+        assert_eq!((found.len(), problems.len()), (1, 3));
+        let mut newer = node("failed");
+        newer["field"] = json!({"of": "a later version"});
+        assert_eq!(read_each::<Node>("nodes", [newer]).len(), 1);
     }
 }

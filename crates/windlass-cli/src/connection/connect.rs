@@ -61,7 +61,7 @@ impl ConnectArgs {
 
     /// A client of the selected server, not connected yet.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        Ok(Client::new(&self.connection()?)?)
+        Ok(Client::new(&self.connection()?, self.json)?)
     }
 }
 

@@ -78,7 +78,7 @@ fn is_away(failure: &Failure) -> bool {
     match failure {
         Failure::NoServer { .. } | Failure::Silent { .. } | Failure::BadAnswer { .. } => true,
         Failure::Refused(refusal) => is_passing(refusal),
-        Failure::Usage(_) | Failure::NotFound(_) => false,
+        Failure::Unreadable { .. } | Failure::Usage(_) | Failure::NotFound(_) => false,
     }
 }
 
@@ -120,7 +120,7 @@ impl<'a> JobEventStream<'a> {
         tokio::select! {
             next = next => next,
             // Whatever the response is, the caller reads the job again.
-            looked = self.client.value(end) => match looked {
+            looked = self.client.send(end) => match looked {
                 Ok(_) | Err(Failure::Refused(_)) => Ok(()),
                 Err(_) => {
                     tokio::time::sleep(CUT_PAUSE).await;

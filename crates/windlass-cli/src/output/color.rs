@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use windlass::job::JobState;
+
 /// Colours by meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
@@ -27,13 +29,13 @@ impl Colour {
     }
 
     /// The colour of a job's state.
-    pub(crate) fn of_state(state: &str) -> Option<Colour> {
+    pub(crate) fn of_state(state: JobState) -> Option<Colour> {
         match state {
-            "completed" => Some(Colour::Good),
-            "running" => Some(Colour::Active),
-            "suspended" | "retrying" => Some(Colour::Warning),
-            "failed" | "dead_letter" => Some(Colour::Bad),
-            "cancelled" => Some(Colour::Faint),
+            JobState::Completed => Some(Colour::Good),
+            JobState::Running => Some(Colour::Active),
+            JobState::Suspended | JobState::Retrying => Some(Colour::Warning),
+            JobState::Failed | JobState::DeadLetter => Some(Colour::Bad),
+            JobState::Cancelled => Some(Colour::Faint),
             _ => None,
         }
     }
@@ -90,8 +92,8 @@ impl Paint {
     }
 
     /// A job's state in its colour.
-    pub(crate) fn state(self, state: &str) -> String {
-        self.paint(state, Colour::of_state(state))
+    pub(crate) fn state(self, state: JobState) -> String {
+        self.paint(state.as_str(), Colour::of_state(state))
     }
 }
 
@@ -107,9 +109,9 @@ mod tests {
 
     #[test]
     fn colours_surround_text_only_where_they_are_wanted() {
-        assert_eq!(Paint::plain().state("failed"), "failed");
-        assert_eq!(Paint::always().state("failed"), "\x1b[31mfailed\x1b[0m");
-        assert_eq!(Paint::always().state("scheduled"), "scheduled");
+        assert_eq!(Paint::plain().state(JobState::Failed), "failed");
+        assert_eq!(Paint::always().state(JobState::Failed), "\x1b[31mfailed\x1b[0m");
+        assert_eq!(Paint::always().state(JobState::Scheduled), "scheduled");
         assert_eq!(Paint::always().strong(""), "");
     }
 }

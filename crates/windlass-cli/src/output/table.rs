@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use windlass::job::JobState;
 
 use super::color::{Colour, Paint};
 use super::escaped;
@@ -81,8 +82,8 @@ impl Cell {
     }
 
     /// A job's state.
-    pub(crate) fn state(state: &str) -> Cell {
-        Cell::painted(state, Colour::of_state(state))
+    pub(crate) fn state(state: JobState) -> Cell {
+        Cell::painted(state.as_str(), Colour::of_state(state))
     }
 }
 
@@ -279,11 +280,11 @@ mod tests {
         let id = "01990000-0000-4000-8000-00000000abcd";
         table.row(vec![
             id.into(),
-            Cell::state("failed"),
+            Cell::state(JobState::Failed),
             "3".into(),
             "the payload has no field `to`\n漢".into(),
         ]);
-        table.row(vec![id.into(), Cell::state("completed"), "12".into(), "".into()]);
+        table.row(vec![id.into(), Cell::state(JobState::Completed), "12".into(), "".into()]);
         table
     }
 

@@ -1,11 +1,12 @@
 //! Formats the API's values for people: durations, times, counts.
 
+use std::fmt::Display;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::Serialize;
 use windlass::clock::Timestamp;
 
-use windlass_api::time::Span;
+use windlass_api::time::Moment;
 
 /// A duration in its two largest units: `15s`, `2m3s`, `3h5m`, `4d2h`.
 pub(crate) fn short_span(span: Duration) -> String {
@@ -23,23 +24,16 @@ pub(crate) fn short_span(span: Duration) -> String {
     }
 }
 
-/// A duration from the API, in its two largest units; `-` for null.
-pub(crate) fn short_text(span: &Value) -> String {
-    let read = span.as_str().and_then(|text| text.parse::<Span>().ok());
-    read.map_or_else(|| field(span), |span| short_span(span.0))
-}
-
 /// Cents as an amount without a currency.
-pub(crate) fn spent(cents: &Value) -> String {
-    let cents = cents.as_i64().unwrap_or(0);
+pub(crate) fn spent(cents: impl Into<i128>) -> String {
+    let cents: i128 = cents.into();
     let sign = if cents < 0 { "-" } else { "" };
-    let whole = windlass_server::number::grouped(cents.unsigned_abs() / 100);
-    format!("{sign}{whole}.{:02}", cents.unsigned_abs() % 100)
+    let cents = u64::try_from(cents.unsigned_abs()).unwrap_or(u64::MAX);
+    format!("{sign}{}.{:02}", windlass_server::number::grouped(cents / 100), cents % 100)
 }
 
 /// How long ago a time was, or how soon it will be.
-pub(crate) fn ago(at: &str, now: Timestamp) -> String {
-    let Ok(at) = at.parse::<Timestamp>() else { return at.to_owned() };
+pub(crate) fn ago(Moment(at): Moment, now: Timestamp) -> String {
     if at > now {
         let ahead = at.since(now);
         return format!("in {}", short_span(ahead.max(Duration::from_secs(1))));
@@ -48,32 +42,24 @@ pub(crate) fn ago(at: &str, now: Timestamp) -> String {
     if past < Duration::from_secs(1) { "now".to_owned() } else { format!("{} ago", short_span(past)) }
 }
 
-/// Like [`ago`], for a field that may be null.
-pub(crate) fn ago_field(at: &Value, now: Timestamp) -> String {
-    at.as_str().map_or_else(|| "-".to_owned(), |at| ago(at, now))
-}
-
 /// A time to the second: `2030-01-31 12:00:00`, in UTC.
-pub(crate) fn moment(at: &str) -> String {
-    match at.split_once('T') {
-        Some((day, time)) if time.len() >= 8 && time.is_char_boundary(8) => format!("{day} {}", &time[..8]),
-        _ => at.to_owned(),
+pub(crate) fn moment(Moment(at): Moment) -> String {
+    let text = at.to_string();
+    match text.split_once('T') {
+        Some((day, time)) if time.len() >= 8 => format!("{day} {}", &time[..8]),
+        _ => text,
     }
 }
 
-/// The duration between two times.
-pub(crate) fn between(from: &Value, to: &Value) -> Option<Duration> {
-    let read = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    Some(read(to)?.since(read(from)?))
+/// A value as text, or `-` if there is none.
+pub(crate) fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// A field as text: strings as they are, null as `-`, anything else as JSON.
-pub(crate) fn field(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+/// A word of the API, such as an outcome or a mode.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `1 job`, `2 jobs`.
@@ -102,23 +88,20 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_api_are_told_as_people_would() {
-        for (span, text) in [("8s678ms", "8s"), ("678ms", "678ms"), ("1h30m5s", "1h30m")] {
-            assert_eq!(short_text(&span.into()), text);
-        }
-        assert_eq!(short_text(&Value::Null), "-");
+    fn amounts_have_two_digits_after_the_point() {
         for (cents, text) in [(0, "0.00"), (5, "0.05"), (-1_234, "-12.34"), (123_456_789, "1,234,567.89")] {
-            assert_eq!(spent(&cents.into()), text);
+            assert_eq!(spent(cents), text);
         }
     }
 
     #[test]
     fn moments_are_told_from_now() {
-        let now: Timestamp = "2030-01-31T12:00:00Z".parse().unwrap();
-        assert_eq!(ago("2030-01-31T11:58:00.000Z", now), "2m ago");
-        assert_eq!(ago("2030-01-31T12:00:30.000Z", now), "in 30s");
-        assert_eq!(ago("2030-01-31T12:00:00.000Z", now), "now");
-        assert_eq!(ago("nonsense", now), "nonsense");
-        assert_eq!(moment("2030-01-31T12:00:00.123Z"), "2030-01-31 12:00:00");
+        let at = |text: &str| text.parse::<Moment>().unwrap();
+        let now = at("2030-01-31T12:00:00Z").0;
+        assert_eq!(ago(at("2030-01-31T11:58:00.000Z"), now), "2m ago");
+        assert_eq!(ago(at("2030-01-31T12:00:30.000Z"), now), "in 30s");
+        assert_eq!(ago(at("2030-01-31T12:00:00.000Z"), now), "now");
+        assert_eq!(moment(at("2030-01-31T12:00:00.123Z")), "2030-01-31 12:00:00");
+        assert_eq!((or_dash(Some(1)), or_dash(None::<u8>)), ("1".to_owned(), "-".to_owned()));
     }
 }

@@ -90,7 +90,7 @@ impl Feed {
 }
 
 async fn carry(client: &Client, order: &Command) -> Update {
-    match client.value(Call::post(&order.path()).json(&order.body())).await {
+    match client.ask(Call::post(&order.path()).json(&order.body())).await {
         Ok(answer) => Update::Said { text: order.done(&answer), is_error: false },
         Err(failure) => Update::Said { text: format!("refused: {failure}"), is_error: true },
     }

@@ -5,12 +5,19 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::json;
+use windlass::job::JobAction;
+use windlass_api::actions::{
+    BulkAnswer, BulkBody, PriorityBody, ReasonBody, RedriveBody, SuspendBody, SuspendWord,
+};
+use windlass_api::expires::Expiry;
+use windlass_api::filter::JobFilter;
+use windlass_api::job::{ActedJob, Job};
+use windlass_api::priority::PriorityInput;
 use windlass_api::time::Span;
 use windlass_server::number::grouped;
 
 use crate::commands::jobs::filter::FilterArgs;
-use crate::commands::jobs::submit::urgency;
 use crate::commands::manage::pause;
 use crate::connection::client::{Call, Client, required_version};
 use crate::connection::connect::ConnectArgs;
@@ -99,7 +106,7 @@ pub(crate) struct ReasonedArgs {
 #[derive(Args)]
 pub(crate) struct PriorityArgs {
     /// 0 to 100, or low, normal, high, critical
-    value: String,
+    value: PriorityInput,
     #[command(flatten)]
     which: ActArgs,
 }
@@ -117,41 +124,84 @@ pub(crate) struct RedriveArgs {
     which: ActArgs,
 }
 
-/// An action: its name and its request fields.
-struct Action {
-    word: &'static str,
-    done: &'static str,
-    /// Fields for single jobs and for bulk requests.
-    body: Map<String, Value>,
-    /// Fields for single jobs only.
-    alone: Map<String, Value>,
+/// An action with its request.
+enum Action {
+    Suspend(SuspendBody),
+    Resume(ReasonBody),
+    Cancel(ReasonBody),
+    Priority(PriorityBody),
+    Redrive(RedriveBody),
+    Delete,
 }
 
 impl Action {
-    fn new(word: &'static str, done: &'static str) -> Action {
-        Action { word, done, body: Map::new(), alone: Map::new() }
+    fn action(&self) -> JobAction {
+        match self {
+            Action::Suspend(_) => JobAction::Suspend,
+            Action::Resume(_) => JobAction::Resume,
+            Action::Cancel(_) => JobAction::Cancel,
+            Action::Priority(_) => JobAction::Priority,
+            Action::Redrive(_) => JobAction::Redrive,
+            Action::Delete => JobAction::Delete,
+        }
     }
 
-    fn with(mut self, name: &str, value: Option<impl Into<Value>>) -> Action {
-        self.body.extend(value.map(|value| (name.to_owned(), value.into())));
-        self
+    /// What happened to the jobs.
+    fn done(&self) -> &'static str {
+        match self {
+            Action::Suspend(_) => "suspended",
+            Action::Resume(_) => "resumed",
+            Action::Cancel(_) => "cancelled",
+            Action::Priority(_) => "changed",
+            Action::Redrive(_) => "redriven",
+            Action::Delete => "deleted",
+        }
     }
 
-    fn alone(mut self, name: &str, value: Option<impl Into<Value>>) -> Action {
-        self.alone.extend(value.map(|value| (name.to_owned(), value.into())));
-        self
+    /// The request for one job.
+    fn call(&self, id: &str) -> Call {
+        let call = Call::post(&["jobs", id, self.action().as_str()]);
+        match self {
+            Action::Suspend(body) => call.json(body),
+            Action::Resume(body) | Action::Cancel(body) => call.json(body),
+            Action::Priority(body) => call.json(body),
+            Action::Redrive(body) => call.json(body),
+            Action::Delete => Call::delete(&["jobs", id]),
+        }
+    }
+
+    /// The request for all jobs that match a filter. Some flags work on single jobs only.
+    fn bulk(&self, filter: JobFilter) -> anyhow::Result<BulkBody> {
+        let alone = match self {
+            Action::Suspend(body) => vec![("--expires", body.expires.is_some())],
+            Action::Redrive(body) => {
+                vec![("--only-once", body.only_once), ("--reset-checkpoints", body.reset_checkpoints)]
+            }
+            _ => Vec::new(),
+        };
+        let alone: Vec<&str> =
+            alone.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| *flag).collect();
+        if !alone.is_empty() {
+            return Err(Failure::usage(format!("{} works on single jobs only", alone.join(", "))));
+        }
+        let body = BulkBody::new(self.action(), filter);
+        Ok(match self {
+            Action::Suspend(how) => BulkBody { reason: how.reason.clone(), mode: how.mode, ..body },
+            Action::Resume(why) | Action::Cancel(why) => BulkBody { reason: why.reason.clone(), ..body },
+            Action::Priority(to) => BulkBody { value: Some(to.value), ..body },
+            Action::Redrive(_) | Action::Delete => body,
+        })
     }
 }
 
 pub(crate) async fn suspend(args: &SuspendArgs) -> anyhow::Result<ExitCode> {
     let mode = args.mode.map(|mode| match mode {
-        Mode::IdleOnly => "idle_only",
-        Mode::Graceful => "graceful",
-        Mode::Aggressive => "aggressive",
+        Mode::IdleOnly => SuspendWord::IdleOnly,
+        Mode::Graceful => SuspendWord::Graceful,
+        Mode::Aggressive => SuspendWord::Aggressive,
     });
-    let expires = args.expires.map(|span| span.to_string());
-    let action = Action::new("suspend", "suspended").with("reason", args.reason.clone()).with("mode", mode);
-    run(&args.which, action.alone("expires", expires)).await
+    let expires = args.expires.map(Expiry::After);
+    run(&args.which, Action::Suspend(SuspendBody { reason: args.reason.clone(), mode, expires })).await
 }
 
 pub(crate) async fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
@@ -164,33 +214,36 @@ pub(crate) async fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
     if args.jobs {
         return Err(Failure::usage("--jobs is for `resume queue NAME`"));
     }
-    run(&args.which, Action::new("resume", "resumed").with("reason", args.reason.clone())).await
+    run(&args.which, Action::Resume(ReasonBody { reason: args.reason.clone() })).await
 }
 
 pub(crate) async fn cancel(args: &ReasonedArgs) -> anyhow::Result<ExitCode> {
-    run(&args.which, Action::new("cancel", "cancelled").with("reason", args.reason.clone())).await
+    run(&args.which, Action::Cancel(ReasonBody { reason: args.reason.clone() })).await
 }
 
 pub(crate) async fn priority(args: &PriorityArgs) -> anyhow::Result<ExitCode> {
-    run(&args.which, Action::new("priority", "changed").with("value", Some(urgency(&args.value)))).await
+    run(&args.which, Action::Priority(PriorityBody { value: args.value })).await
 }
 
 pub(crate) async fn redrive(args: &RedriveArgs) -> anyhow::Result<ExitCode> {
-    let reset = args.reset_checkpoints.then_some(true);
-    let once = args.only_once.then_some(true);
-    let action = Action::new("redrive", "redriven");
-    run(&args.which, action.alone("reset_checkpoints", reset).alone("only_once", once)).await
+    let RedriveArgs { reset_checkpoints, only_once, .. } = *args;
+    run(&args.which, Action::Redrive(RedriveBody { reset_checkpoints, only_once })).await
 }
 
 pub(crate) async fn delete(args: &ActArgs) -> anyhow::Result<ExitCode> {
-    run(args, Action::new("delete", "deleted")).await
+    run(args, Action::Delete).await
 }
 
 async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
     let chosen = [!which.ids.is_empty(), !which.filter.is_empty(), which.all];
     match chosen.iter().filter(|is_given| **is_given).count() {
         1 => {}
-        0 => return Err(Failure::usage(format!("{} what? give ids, a filter or --all", action.word))),
+        0 => {
+            return Err(Failure::usage(format!(
+                "{} what? give ids, a filter or --all",
+                action.action().as_str()
+            )));
+        }
         _ => return Err(Failure::usage("give ids, a filter or --all, but only one of them")),
     }
     if which.if_match.is_some() && which.ids.len() != 1 {
@@ -223,84 +276,61 @@ async fn each(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
 async fn act_on_job(client: &Client, which: &ActArgs, action: &Action, text: &str) -> anyhow::Result<()> {
     let id = client.job_id(text).await?;
     if which.dry_run {
-        let job = client.value(Call::get(&["jobs", &id])).await?;
-        let state = Paint::for_data().state(job["state"].as_str().unwrap_or_default());
-        if which.connect.json {
-            output::json(&job)?;
-        } else {
-            output::line(&format!("{id}  {state}"))?;
+        if let Some(job) = client.show::<Job>(Call::get(&["jobs", &id])).await? {
+            output::line(&format!("{id}  {}", Paint::for_data().state(job.state.0)))?;
         }
         return Ok(());
     }
-    if action.word == "delete" {
-        client
-            .send(Call::delete(&["jobs", &id]).if_match(required_version(which.if_match.as_deref())?))
-            .await?;
+    let call = action.call(&id).if_match(required_version(which.if_match.as_deref())?);
+    if matches!(action, Action::Delete) {
+        client.send(call).await?;
         return if which.connect.json {
             output::json(&json!({"id": id, "deleted": true}))
         } else {
             output::line(&format!("{id}  deleted"))
         };
     }
-    let body: Map<String, Value> = action.body.clone().into_iter().chain(action.alone.clone()).collect();
-    let call = Call::post(&["jobs", &id, action.word])
-        .json(&body)
-        .if_match(required_version(which.if_match.as_deref())?);
-    let job = client.value(call).await?;
-    if which.connect.json {
-        return output::json(&job);
-    }
-    let state = Paint::for_data().state(job["state"].as_str().unwrap_or_default());
-    let summary = match (action.word, job["changed"].as_bool()) {
+    let Some(ActedJob { job, changed }) = client.show(call).await? else { return Ok(()) };
+    let state = Paint::for_data().state(job.state.0);
+    output::line(&match action {
         // The response describes the new job; its id is printed first.
-        ("redrive", _) => format!("{}  {state}, retry of {id}", job["id"].as_str().unwrap_or_default()),
-        (_, Some(false)) => format!("{id}  {state}, unchanged"),
-        ("priority", _) => format!("{id}  {state}, priority {}", job["priority"]),
+        Action::Redrive(_) => format!("{}  {state}, retry of {id}", job.id),
+        _ if !changed => format!("{id}  {state}, unchanged"),
+        Action::Priority(_) => format!("{id}  {state}, priority {}", job.priority),
         _ => format!("{id}  {state}"),
-    };
-    output::line(&summary)
+    })
 }
 
 /// Acts on all matching jobs, after counting them and asking for confirmation.
 async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
-    if !action.alone.is_empty() {
-        let flags: Vec<_> = action.alone.keys().map(|name| format!("--{}", name.replace('_', "-"))).collect();
-        return Err(Failure::usage(format!("{} works on single jobs only", flags.join(", "))));
-    }
-    let mut body = json!({"action": action.word, "filter": which.filter.body()});
-    body.as_object_mut().expect("it was built as an object").extend(action.body.clone());
-    let mut looked = body.clone();
-    looked["dry_run"] = true.into();
-    let answer = client.value(bulk(&looked)).await?;
-    let matched = answer["matched"].as_u64().unwrap_or(0);
+    let body = action.bulk(which.filter.filter())?;
+    let answer = client.send(bulk(&BulkBody { dry_run: true, ..body.clone() })).await?;
+    let matched = answer.read::<BulkAnswer>()?.matched;
     if which.dry_run {
         if which.connect.json {
-            output::json(&answer)?;
+            answer.print()?;
         } else {
             output::line(&format!("{} fit", counted(matched, "job")))?;
         }
         return Ok(Exit::Done.into());
     }
-    if matched > 0 && !which.yes && !confirmed(&format!("{} {}?", action.word, counted(matched, "job")))? {
+    let question = format!("{} {}?", action.action().as_str(), counted(matched, "job"));
+    if matched > 0 && !which.yes && !confirmed(&question)? {
         output::note("nothing was changed");
         return Ok(Exit::No.into());
     }
-    let mut tally = Tally::default();
+    let mut tally = BulkAnswer { matched: 0, changed: 0, skipped: 0, next_cursor: None };
     let progress = Progress::start("jobs", Some(matched)).unless(which.connect.json);
     let done = in_parts(client, body, &mut tally, progress).await;
     if done.is_err() && tally.changed > 0 {
-        output::note(&format!("{} {} before the interruption", counted(tally.changed, "job"), action.done));
+        output::note(&format!("{} {} before the interruption", counted(tally.changed, "job"), action.done()));
     }
     done?;
-    let Tally { matched, changed, skipped } = tally;
+    let BulkAnswer { matched, changed, skipped, .. } = tally;
     if which.connect.json {
-        let mut answer = json!({"matched": matched, "changed": changed});
-        if skipped > 0 {
-            answer["skipped"] = skipped.into();
-        }
-        output::json(&answer)?;
+        output::json(&serde_json::to_value(&tally)?)?;
     } else {
-        output::line(&format!("{} of {} {}", grouped(changed), counted(matched, "job"), action.done))?;
+        output::line(&format!("{} of {} {}", grouped(changed), counted(matched, "job"), action.done()))?;
         if skipped > 0 {
             let refused = counted(skipped, "job");
             output::note(&format!("{refused} refused: run the command on a single job to see why"));
@@ -312,38 +342,28 @@ async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
     Ok(Exit::Done.into())
 }
 
-/// The result of a bulk action so far.
-#[derive(Default)]
-struct Tally {
-    matched: u64,
-    changed: u64,
-    skipped: u64,
-}
-
-fn bulk(body: &Value) -> Call {
+fn bulk(body: &BulkBody) -> Call {
     Call::post(&["jobs", "bulk"]).json(body).waiting(CLIENT_BULK_TIME_MAX)
 }
 
 /// Runs the action in chunks, to show progress and to stop on Ctrl-C.
 async fn in_parts(
     client: &Client,
-    mut body: Value,
-    tally: &mut Tally,
+    mut body: BulkBody,
+    tally: &mut BulkAnswer,
     mut progress: Progress,
 ) -> anyhow::Result<()> {
     // Redriven jobs still match the filter: a restart after Ctrl-C would redrive them twice. One request covers them all.
-    if body["action"] != "redrive" {
-        body["limit"] = CLIENT_BULK_JOBS.into();
-    }
+    body.limit = (body.action != JobAction::Redrive).then_some(CLIENT_BULK_JOBS);
     loop {
-        let answer = client.value(bulk(&body)).await?;
-        tally.matched += answer["matched"].as_u64().unwrap_or(0);
-        tally.changed += answer["changed"].as_u64().unwrap_or(0);
-        tally.skipped += answer["skipped"].as_u64().unwrap_or(0);
+        let answer: BulkAnswer = client.ask(bulk(&body)).await?;
+        tally.matched += answer.matched;
+        tally.changed += answer.changed;
+        tally.skipped += answer.skipped;
         progress.set(tally.matched);
-        match answer["next_cursor"].as_str() {
-            Some(next) => body["cursor"] = next.into(),
-            None => return Ok(()),
+        body.cursor = answer.next_cursor;
+        if body.cursor.is_none() {
+            return Ok(());
         }
     }
 }

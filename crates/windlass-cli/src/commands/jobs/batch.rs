@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use windlass_api::client::error::ErrorResponse;
+use windlass_api::job::SubmittedJobs;
 
 use self::lines::{Line, Waiting};
 use crate::connection::client::{Call, Client};
@@ -172,13 +173,13 @@ async fn send(
         }
         let texts: Vec<String> = chosen.iter().map(|at| waiting.text(*at)).collect();
         let body = format!(r#"{{"jobs":[{}]}}"#, texts.join(","));
-        match client.value(Call::post(&["jobs", "batch"]).raw(body)).await {
-            Ok(answer) => {
-                let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-                let before = jobs.iter().filter(|job| job["duplicate"] == true).count();
+        match client.ask::<SubmittedJobs>(Call::post(&["jobs", "batch"]).raw(body)).await {
+            Ok(SubmittedJobs { jobs }) => {
+                let before = jobs.iter().filter(|job| job.duplicate).count();
                 tally.duplicates += before as u64;
                 tally.submitted += (jobs.len() - before) as u64;
-                waiting.sent(&chosen, jobs);
+                let ids: Vec<String> = jobs.iter().map(|submitted| submitted.job.id.to_string()).collect();
+                waiting.sent(&chosen, &ids);
                 progress.add(chosen.len() as u64);
             }
             Err(failure) => {

@@ -1,23 +1,26 @@
 //! The API's job filters as flags.
 
 use clap::Args;
-use serde_json::{Map, Value};
+use windlass::job::{JobId, JobState, JobType, QueueName, Tenant};
+use windlass_api::filter::JobFilter;
+use windlass_api::text::Text;
+use windlass_api::time::Moment;
 
-use crate::connection::client::Call;
+use crate::commands::manage::settings::is_empty;
 
 /// Filters for jobs; a job must match all of them.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
     /// In one of these states, separated by commas
-    #[arg(long, value_name = "STATES")]
-    state: Option<String>,
+    #[arg(long, value_name = "STATES", value_delimiter = ',')]
+    state: Vec<Text<JobState>>,
     /// Of this type
     #[arg(long = "type", value_name = "TYPE")]
-    job_type: Option<String>,
+    job_type: Option<Text<JobType>>,
     /// In this queue
     #[arg(long, value_name = "QUEUE")]
-    queue: Option<String>,
+    queue: Option<Text<QueueName>>,
     /// With this tag
     #[arg(long, value_name = "NAME:VALUE")]
     tag: Option<String>,
@@ -29,54 +32,42 @@ pub(crate) struct FilterArgs {
     owner: Option<String>,
     /// Spawned by this job
     #[arg(long, value_name = "ID")]
-    parent: Option<String>,
+    parent: Option<Text<JobId>>,
     /// Submitted at or after this time, RFC 3339
     #[arg(long, value_name = "TIME")]
-    created_after: Option<String>,
+    created_after: Option<Moment>,
     /// Submitted before this time
     #[arg(long, value_name = "TIME")]
-    created_before: Option<String>,
+    created_before: Option<Moment>,
     /// `true` or `false`: whether the job was redriven as a new job
     #[arg(long, value_name = "BOOL")]
     redriven: Option<bool>,
     /// Of this tenant, for keys that can see several
     #[arg(long, value_name = "TENANT")]
-    tenant: Option<String>,
+    tenant: Option<Text<Tenant>>,
 }
 
 impl FilterArgs {
-    fn given(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        let all = [
-            ("state", &self.state),
-            ("type", &self.job_type),
-            ("queue", &self.queue),
-            ("tag", &self.tag),
-            ("correlation_id", &self.correlation_id),
-            ("owner", &self.owner),
-            ("parent", &self.parent),
-            ("created_after", &self.created_after),
-            ("created_before", &self.created_before),
-            ("tenant", &self.tenant),
-        ];
-        all.into_iter().filter_map(|(name, value)| value.as_ref().map(|value| (name, value)))
-    }
-
     /// Whether no filter is given, so that all jobs match.
     pub(crate) fn is_empty(&self) -> bool {
-        self.given().next().is_none() && self.redriven.is_none()
+        is_empty(&self.filter())
     }
 
-    /// Adds the filter to a request's query.
-    pub(crate) fn query(&self, call: Call) -> Call {
-        let call = self.given().fold(call, |call, (name, value)| call.query(name, value));
-        self.redriven
-            .into_iter()
-            .fold(call, |call, is_redriven| call.query("redriven", is_redriven.to_string()))
-    }
-
-    /// The filter as fields of a request body.
-    pub(crate) fn body(&self) -> Map<String, Value> {
-        let given = self.given().map(|(name, value)| (name.to_owned(), value.clone().into()));
-        given.chain(self.redriven.map(|is_redriven| ("redriven".to_owned(), is_redriven.into()))).collect()
+    /// The filter as the API takes it.
+    pub(crate) fn filter(&self) -> JobFilter {
+        JobFilter {
+            state: self.state.iter().map(|state| state.0).collect(),
+            r#type: self.job_type.clone(),
+            queue: self.queue.clone(),
+            tag: self.tag.clone(),
+            correlation_id: self.correlation_id.clone(),
+            owner: self.owner.clone(),
+            parent: self.parent.clone(),
+            created_after: self.created_after,
+            created_before: self.created_before,
+            redriven: self.redriven,
+            tenant: self.tenant.clone(),
+            ..JobFilter::default()
+        }
     }
 }

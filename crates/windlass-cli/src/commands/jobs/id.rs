@@ -1,10 +1,12 @@
 //! Finds jobs by a part of their id. The server looks up a prefix among all jobs. A prefix with a suffix, `HEAD…TAIL` as
 //! tables print it, is nearly always unique. A suffix alone has no index: it is searched among the newest jobs.
 
+use serde::Deserialize;
 use windlass::job::JobId;
+use windlass_api::text::Text;
 use windlass_server::number::grouped;
 
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, Client, read_known};
 use crate::error::Failure;
 use crate::limits;
 
@@ -48,6 +50,12 @@ impl Part {
             _ => None,
         }
     }
+}
+
+/// The only field of a job that is read here, so that no other can be unknown.
+#[derive(Deserialize)]
+struct HasId {
+    id: Text<JobId>,
 }
 
 /// Matching ids.
@@ -118,12 +126,11 @@ impl Client {
         let call = call.query("limit", limit.to_string());
         let (mut found, mut cursor) = (Found::default(), None::<String>);
         for _ in 0..pages {
-            let page = self.value(call.clone().query_if("cursor", cursor.as_deref())).await?;
-            let jobs = page["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-            let ids = jobs.iter().filter_map(|job| job["id"].as_str()).filter(|id| part.matches(id));
-            found.ids.extend(ids.map(str::to_owned));
-            found.looked += jobs.len();
-            cursor = page["next_cursor"].as_str().map(str::to_owned);
+            let page = self.page(call.clone().query_if("cursor", cursor.as_deref()), "jobs").await?;
+            found.looked += page.items.len();
+            let ids = read_known::<HasId>(page.items).0.into_iter().map(|job| job.id.to_string());
+            found.ids.extend(ids.filter(|id| part.matches(id)));
+            cursor = page.next_cursor;
             found.has_more = cursor.is_some();
             if !found.has_more || found.ids.len() > CANDIDATES_SHOWN {
                 break;

@@ -3,17 +3,19 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use serde_json::Value;
 use windlass::clock::Timestamp;
+use windlass::job::JobState;
+use windlass_api::filter::{ListOrder, ListQuery};
+use windlass_api::job::Job;
 
 use crate::commands::jobs::filter::FilterArgs;
-use crate::connection::client::Call;
+use crate::connection::client::{Call, read_each};
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::limits::LIST_PAGE_JOBS;
 use crate::output;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::{ago_field, field};
+use crate::output::text::ago;
 
 /// Arguments of `list`.
 #[derive(Args)]
@@ -46,27 +48,28 @@ enum Order {
 
 pub(crate) async fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
-    let order = args.order.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-    let mut call = args.filter.query(Call::get(&["jobs"])).query("order", order);
-    if args.payload {
-        call = call.query("payload", "true");
-    }
-    let (mut left, mut cursor, mut count) =
-        (if args.all { usize::MAX } else { args.limit }, None::<String>, 0);
+    let order = match args.order {
+        Order::Newest => ListOrder::Newest,
+        Order::Oldest => ListOrder::Oldest,
+        Order::Claim => ListOrder::Claim,
+    };
+    let query = ListQuery { order: Some(order), ..ListQuery::from(args.filter.filter()) };
+    let query = ListQuery { payload: args.payload.then_some(true), ..query };
+    let (mut left, mut cursor, mut count) = (if args.all { usize::MAX } else { args.limit }, None, 0);
     while left > 0 {
-        let page = call.clone().query("limit", left.min(LIST_PAGE_JOBS).to_string());
-        let page = client.value(page.query_if("cursor", cursor.as_deref())).await?;
-        let jobs = page["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-        count += jobs.len();
-        left = left.saturating_sub(jobs.len());
+        let query =
+            ListQuery { limit: Some(left.min(LIST_PAGE_JOBS)), cursor: cursor.take(), ..query.clone() };
+        let page = client.page(Call::get(&["jobs"]).queries(&query), "jobs").await?;
+        count += page.items.len();
+        left = left.saturating_sub(page.items.len());
         if args.connect.json {
-            for job in jobs {
+            for job in &page.items {
                 output::json(job)?;
             }
-        } else if !jobs.is_empty() {
-            table(jobs, client.now()).print()?;
+        } else if !page.items.is_empty() {
+            table(&read_each::<Job>("jobs", page.items), client.now()).print()?;
         }
-        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }
@@ -84,7 +87,7 @@ pub(crate) async fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Jobs as a table.
-pub(crate) fn table(jobs: &[Value], now: Timestamp) -> Table {
+fn table(jobs: &[Job], now: Timestamp) -> Table {
     let mut table = Table::new(vec![
         Column::new("ID", 1).cut_middle(18),
         Column::new("STATE", 0),
@@ -97,13 +100,13 @@ pub(crate) fn table(jobs: &[Value], now: Timestamp) -> Table {
     ]);
     for job in jobs {
         table.row(vec![
-            field(&job["id"]).into(),
-            Cell::state(job["state"].as_str().unwrap_or_default()),
-            field(&job["type"]).into(),
-            field(&job["queue"]).into(),
-            field(&job["effective_priority"]).into(),
-            format!("{}/{}", job["attempt"], job["max_attempts"]).into(),
-            ago_field(&job["created_at"], now).into(),
+            job.id.to_string().into(),
+            Cell::state(job.state.0),
+            job.r#type.to_string().into(),
+            job.queue.to_string().into(),
+            job.effective_priority.to_string().into(),
+            format!("{}/{}", job.attempt, job.max_attempts).into(),
+            ago(job.created_at, now).into(),
             remark(job).into(),
         ]);
     }
@@ -111,12 +114,14 @@ pub(crate) fn table(jobs: &[Value], now: Timestamp) -> Table {
 }
 
 /// The most useful fact about the job: its error, its progress, or what it waits for.
-fn remark(job: &Value) -> String {
-    if let Some(percent) = job["progress"]["percent"].as_f64().filter(|_| job["state"] == "running") {
-        let message = job["progress"]["message"].as_str().unwrap_or_default();
-        return format!("{percent:.0}% {message}").trim_end().to_owned();
+fn remark(job: &Job) -> String {
+    match (job.state.0, &job.progress, &job.why, &job.error) {
+        (JobState::Running, Some(progress), ..) => {
+            let message = progress.message.as_deref().unwrap_or_default();
+            format!("{:.0}% {message}", progress.percent).trim_end().to_owned()
+        }
+        (JobState::Completed, ..) | (_, _, None, None) => String::new(),
+        (_, _, Some(why), _) => why.message.clone(),
+        (_, _, None, Some(error)) => error.message.clone(),
     }
-    let said = [&job["why"]["message"], &job["error"]["message"]];
-    let is_well = job["state"] == "completed";
-    said.iter().filter(|_| !is_well).find_map(|text| text.as_str()).unwrap_or_default().to_owned()
 }

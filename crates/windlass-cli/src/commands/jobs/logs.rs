@@ -5,6 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
+use windlass::job::JobState;
+use windlass_api::job::Job;
+use windlass_api::job_details::LogLine;
 
 use crate::connection::client::{Call, Client};
 use crate::connection::connect::ConnectArgs;
@@ -13,7 +16,7 @@ use crate::error::Failure;
 use crate::exit_code::Exit;
 use crate::limits::LOG_POLL_INTERVAL;
 use crate::output::color::Paint;
-use crate::output::text::{field, moment};
+use crate::output::text::moment;
 use crate::output::{self, escaped};
 
 /// Arguments of `logs`.
@@ -44,7 +47,7 @@ pub(crate) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     if args.follow {
         follow(&client, &id, &mut printed).await?;
     } else {
-        printed.print(&lines(&client, &id, 0).await?)?;
+        printed.print(lines(&client, &id, 0).await?)?;
     }
     if printed.count == 0 && !args.connect.json {
         output::note("the log is empty");
@@ -57,33 +60,35 @@ async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Res
     let mut changes = JobEventStream::open(client, id).await?;
     loop {
         // The state is read before the lines, so that no line written before the end is missed.
-        let looked = client.value(Call::get(&["jobs", id])).await;
+        let looked = client.ask::<Job>(Call::get(&["jobs", id])).await;
         let Some(job) = changes.retry_while_away(looked).await? else { continue };
         let found = lines(client, id, printed.after).await;
         let Some(found) = changes.retry_while_away(found).await? else { continue };
-        printed.print(&found)?;
-        if job["completed_at"].is_string() {
+        printed.print(found)?;
+        if job.completed_at.is_some() {
             return Ok(());
         }
-        changes.wait((job["state"] == "running").then_some(LOG_POLL_INTERVAL)).await?;
+        changes.wait((job.state.0 == JobState::Running).then_some(LOG_POLL_INTERVAL)).await?;
     }
 }
 
-async fn lines(client: &Client, id: &str, after: u64) -> Result<Value, Failure> {
-    client.value(Call::get(&["jobs", id, "logs"]).query("after", after.to_string())).await
+async fn lines(client: &Client, id: &str, after: u64) -> Result<Vec<Value>, Failure> {
+    let call = Call::get(&["jobs", id, "logs"]).query("after", after.to_string());
+    Ok(client.page(call, "logs").await?.items)
 }
 
 impl Printed {
-    fn print(&mut self, found: &Value) -> anyhow::Result<()> {
-        for line in found["logs"].as_array().map_or(&[][..], Vec::as_slice) {
-            self.after = line["number"].as_u64().unwrap_or(self.after);
+    fn print(&mut self, lines: Vec<Value>) -> anyhow::Result<()> {
+        for line in lines {
+            let LogLine { number, at, attempt, text } = serde_json::from_value(line.clone())?;
+            self.after = number;
             self.count += 1;
             if self.is_json {
-                output::json(line)?;
+                output::json(&line)?;
                 continue;
             }
-            let head = format!("{} #{}", moment(&field(&line["at"])), line["attempt"]);
-            output::line(&format!("{}  {}", self.paint.faint(&head), escaped(&field(&line["text"]))))?;
+            let head = self.paint.faint(&format!("{} #{attempt}", moment(at)));
+            output::line(&format!("{head}  {}", escaped(&text)))?;
         }
         Ok(())
     }

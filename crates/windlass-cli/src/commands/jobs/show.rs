@@ -4,8 +4,14 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::Value;
 use windlass::clock::Timestamp;
+use windlass::job::{AttemptOutcome, JobId, JobState};
+use windlass_api::job::{Job, Why};
+use windlass_api::job_details::{Attempt, Attempts, Reasons};
+use windlass_api::json::Json;
+use windlass_api::record::{JobEvents, RecordView};
+use windlass_api::text::Text;
+use windlass_api::time::Moment;
 
 use crate::commands::jobs::tree::Tree;
 use crate::connection::client::Call;
@@ -13,7 +19,7 @@ use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output::color::{Colour, Paint};
 use crate::output::table::{Cell, Column, Table, cut_end, room};
-use crate::output::text::{ago, ago_field, between, field, moment, short_span};
+use crate::output::text::{ago, moment, or_dash, short_span, word};
 use crate::output::{self, escaped};
 
 /// How many events of the timeline are printed; `windlass audit --job` lists all.
@@ -31,28 +37,26 @@ pub(crate) struct ShowArgs {
 pub(crate) async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
     let id = client.job_id(&args.id).await?;
-    let job = client.value(Call::get(&["jobs", &id]).query("payload", "true")).await?;
-    if args.connect.json {
-        output::json(&job)?;
-        return Ok(Exit::Done.into());
-    }
-    let part = async |name: &str| client.value(Call::get(&["jobs", &id, name])).await;
-    let (explained, attempts, events) =
-        (part("explain").await?, part("attempts").await?, part("events").await?);
+    let call = Call::get(&["jobs", &id]).query("payload", "true");
+    let Some(job) = client.show::<Job>(call).await? else { return Ok(Exit::Done.into()) };
+    let explained: Reasons = client.ask(Call::get(&["jobs", &id, "explain"])).await?;
+    let attempts: Attempts = client.ask(Call::get(&["jobs", &id, "attempts"])).await?;
+    let events: JobEvents = client.ask(Call::get(&["jobs", &id, "events"])).await?;
     let tree = Tree::load(&client, &job).await?;
     let (paint, now) = (Paint::for_data(), client.now());
     let mut text = facts(&job, now, paint);
-    let why = if job["state"] == "running" { "What happens next" } else { "Why it is not running" };
+    let is_running = job.state.0 == JobState::Running;
+    let why = if is_running { "What happens next" } else { "Why it is not running" };
     text.push_str(&section(why, &reasons(&explained), paint));
-    text.push_str(&section("Attempts", &attempts_text(&attempts, paint), paint));
-    text.push_str(&section("Timeline", &timeline(&events, paint), paint));
+    text.push_str(&section("Attempts", &attempts_text(&attempts.attempts, paint), paint));
+    text.push_str(&section("Timeline", &timeline(&events.events, paint), paint));
     text.push_str(&section("Related jobs", &tree.drawn(&id, paint), paint));
-    if job["redacted"] == true {
+    if job.redacted {
         let note = "not shown: this key may not read payloads, results, checkpoints and logs of this job\n";
         text.push_str(&section("Payload", note, paint));
     }
-    text.push_str(&section("Payload", &pretty(&job["payload"]), paint));
-    text.push_str(&section("Result", &pretty(&job["result"]), paint));
+    text.push_str(&section("Payload", &pretty(job.payload.as_ref()), paint));
+    text.push_str(&section("Result", &pretty(job.result.as_ref()), paint));
     output::text(&text)?;
     Ok(Exit::Done.into())
 }
@@ -60,17 +64,13 @@ pub(crate) async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
 pub(crate) async fn explain(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
     let id = client.job_id(&args.id).await?;
-    let explained = client.value(Call::get(&["jobs", &id, "explain"])).await?;
-    if args.connect.json {
-        output::json(&explained)?;
-        return Ok(Exit::Done.into());
+    let explained = client.show::<Reasons>(Call::get(&["jobs", &id, "explain"])).await?;
+    let Some(explained) = explained else { return Ok(Exit::Done.into()) };
+    if explained.reasons.is_empty() {
+        let job: Job = client.ask(Call::get(&["jobs", &id])).await?;
+        output::note(&format!("nothing blocks it: it is {}", job.state));
     }
-    let reasons = reasons(&explained);
-    if reasons.is_empty() {
-        let state = client.value(Call::get(&["jobs", &id])).await?["state"].clone();
-        output::note(&format!("nothing blocks it: it is {}", field(&state)));
-    }
-    output::text(&reasons)?;
+    output::text(&reasons(&explained))?;
     Ok(Exit::Done.into())
 }
 
@@ -79,67 +79,75 @@ fn section(title: &str, text: &str, paint: Paint) -> String {
     if text.is_empty() { String::new() } else { format!("\n{}\n{text}", paint.strong(title)) }
 }
 
-fn facts(job: &Value, now: Timestamp, paint: Paint) -> String {
-    let mut text = format!("{}  {}\n", paint.strong(&field(&job["id"])), paint.state(&field(&job["state"])));
-    let mut fact = |name: &str, value: String| {
-        if value != "-" && !value.is_empty() {
-            let _always_fits =
-                writeln!(text, "{}  {}", paint.faint(&format!("{name:>12}")), fitted(&escaped(&value), 14));
+fn facts(job: &Job, now: Timestamp, paint: Paint) -> String {
+    let mut text = format!("{}  {}\n", paint.strong(&job.id.to_string()), paint.state(job.state.0));
+    for (name, value) in fact_list(job, now) {
+        if !value.is_empty() {
+            let name = paint.faint(&format!("{name:>12}"));
+            let _always_fits = writeln!(text, "{name}  {}", fitted(&escaped(&value), 14));
         }
-    };
-    fact("type", field(&job["type"]));
-    fact("queue", field(&job["queue"]));
-    fact("tenant", field(&job["tenant"]));
-    fact("owner", field(&job["owner"]));
-    let (own, effective) = (field(&job["priority"]), field(&job["effective_priority"]));
-    fact("priority", if own == effective { own } else { format!("{own}, effective {effective}") });
-    fact("attempts", format!("{} of {}", job["attempt"], job["max_attempts"]));
-    let times =
-        [("created", "created_at"), ("runs", "run_at"), ("started", "started_at"), ("ended", "completed_at")];
-    for (name, key) in times {
-        // The planned start is not shown once the job has started.
-        if let Some(at) = job[key].as_str().filter(|_| key != "run_at" || job["started_at"].is_null()) {
-            fact(name, format!("{} UTC, {}", moment(at), ago(at, now)));
-        }
-    }
-    if job["lease"].is_object() {
-        let lease = &job["lease"];
-        fact(
-            "worker",
-            format!("{}, lease expires {}", field(&lease["worker"]), ago_field(&lease["expires_at"], now)),
-        );
-    }
-    if let Some(percent) = job["progress"]["percent"].as_f64() {
-        fact(
-            "progress",
-            format!("{percent:.0}% {}", job["progress"]["message"].as_str().unwrap_or_default()),
-        );
-    }
-    for (name, key) in [("suspended", "suspension"), ("suspends", "suspend_requested")] {
-        let how = &job[key];
-        if how.is_object() {
-            let reason = how["reason"].as_str().map_or_else(String::new, |reason| format!(": {reason}"));
-            let asked = ago_field(&how["at"], now);
-            fact(
-                name,
-                format!("{}, requested by {} {asked}{reason}", field(&how["mode"]), field(&how["by"])),
-            );
-        }
-    }
-    if let Some(error) = job["error"]["message"].as_str() {
-        fact("error", format!("{} ({})", error, field(&job["error"]["category"])));
-    }
-    for cause in job["error"]["cause"].as_array().into_iter().flatten() {
-        let code = cause["code"].as_str().map_or_else(String::new, |code| format!(" ({code})"));
-        fact("caused by", format!("{}{code}", field(&cause["message"])));
-    }
-    let tags = job["tags"].as_object().into_iter().flatten();
-    fact("tags", tags.map(|(name, value)| format!("{name}:{}", field(value))).collect::<Vec<_>>().join(" "));
-    let names = ["correlation_id", "idempotency_key", "unique_key", "concurrency_key", "callback_url"];
-    for name in names.iter().chain(&["parent", "retry_of", "superseded_by"]) {
-        fact(name.split('_').next().unwrap_or(name), field(&job[*name]));
     }
     text
+}
+
+/// Names and values; those without a value are empty.
+fn fact_list(job: &Job, now: Timestamp) -> Vec<(&'static str, String)> {
+    let (own, effective) = (job.priority, job.effective_priority);
+    let at = |at: Option<Moment>| {
+        at.map_or_else(String::new, |at| format!("{} UTC, {}", moment(at), ago(at, now)))
+    };
+    let or_none = |value: Option<&String>| value.cloned().unwrap_or_default();
+    let id = |id: &Option<Text<JobId>>| id.as_ref().map_or_else(String::new, ToString::to_string);
+    let mut facts = vec![
+        ("type", job.r#type.to_string()),
+        ("queue", job.queue.to_string()),
+        ("tenant", job.tenant.to_string()),
+        ("owner", job.owner.clone()),
+        (
+            "priority",
+            if own == effective { own.to_string() } else { format!("{own}, effective {effective}") },
+        ),
+        ("attempts", format!("{} of {}", job.attempt, job.max_attempts)),
+        ("created", at(Some(job.created_at))),
+        // The planned start is not shown once the job has started.
+        ("runs", at(job.started_at.is_none().then_some(job.run_at))),
+        ("started", at(job.started_at)),
+        ("ended", at(job.completed_at)),
+    ];
+    if let Some(lease) = &job.lease {
+        facts.push(("worker", format!("{}, lease expires {}", lease.worker, ago(lease.expires_at, now))));
+    }
+    if let Some(progress) = &job.progress {
+        let message = progress.message.as_deref().unwrap_or_default();
+        facts.push(("progress", format!("{:.0}% {message}", progress.percent)));
+    }
+    for (name, how) in [("suspended", &job.suspension), ("suspends", &job.suspend_requested)] {
+        if let Some(how) = how {
+            let reason = how.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+            let asked = ago(how.at, now);
+            facts.push((name, format!("{}, requested by {} {asked}{reason}", word(&how.mode), how.by)));
+        }
+    }
+    if let Some(error) = &job.error {
+        facts.push(("error", format!("{} ({})", error.message, error.category)));
+        for cause in &error.cause {
+            let code = cause.code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
+            facts.push(("caused by", format!("{}{code}", cause.message)));
+        }
+    }
+    let tags: Vec<String> = job.tags.iter().map(|(name, value)| format!("{name}:{value}")).collect();
+    facts.extend([
+        ("tags", tags.join(" ")),
+        ("correlation", or_none(job.correlation_id.as_ref())),
+        ("idempotency", or_none(job.idempotency_key.as_ref())),
+        ("unique", or_none(job.unique_key.as_ref())),
+        ("concurrency", or_none(job.concurrency_key.as_ref())),
+        ("callback", or_none(job.callback_url.as_ref())),
+        ("parent", id(&job.parent)),
+        ("retry", id(&job.retry_of)),
+        ("superseded", id(&job.superseded_by)),
+    ]);
+    facts
 }
 
 /// Cuts a text to the terminal's width, of which `used` columns are taken.
@@ -147,17 +155,13 @@ fn fitted(text: &str, used: usize) -> String {
     room().map_or_else(|| text.to_owned(), |room| cut_end(text, room.saturating_sub(used).max(20)))
 }
 
-fn reasons(explained: &Value) -> String {
-    let all = explained["reasons"].as_array().map_or(&[][..], Vec::as_slice);
-    let line = |reason: &Value| {
-        format!("  {:<22} {}\n", field(&reason["code"]), escaped(&field(&reason["message"])))
-    };
-    all.iter().map(line).collect()
+fn reasons(explained: &Reasons) -> String {
+    let line = |reason: &Why| format!("  {:<22} {}\n", reason.code, escaped(&reason.message));
+    explained.reasons.iter().map(line).collect()
 }
 
-fn attempts_text(attempts: &Value, paint: Paint) -> String {
-    let all = attempts["attempts"].as_array().map_or(&[][..], Vec::as_slice);
-    if all.is_empty() {
+fn attempts_text(attempts: &[Attempt], paint: Paint) -> String {
+    if attempts.is_empty() {
         return String::new();
     }
     let mut table = Table::new(vec![
@@ -169,51 +173,51 @@ fn attempts_text(attempts: &Value, paint: Paint) -> String {
         Column::new("WORKER", 4).cut_middle(13),
         Column::new("ERROR", 3).cut(10),
     ]);
-    for attempt in all {
-        let outcome = attempt["outcome"].as_str().unwrap_or("running");
-        let colour = match outcome {
-            "completed" => Some(Colour::Good),
-            "running" => Some(Colour::Active),
-            "failed" | "timed_out" | "lost" => Some(Colour::Bad),
-            _ => None,
+    for attempt in attempts {
+        let colour = match attempt.outcome {
+            Some(AttemptOutcome::Completed) => Some(Colour::Good),
+            None => Some(Colour::Active),
+            Some(AttemptOutcome::Failed | AttemptOutcome::TimedOut | AttemptOutcome::Lost) => {
+                Some(Colour::Bad)
+            }
+            Some(_) => None,
         };
-        let took = between(&attempt["started_at"], &attempt["ended_at"]).map_or_else(String::new, short_span);
-        let error = attempt["error"]["message"].as_str().unwrap_or_default();
+        let outcome = attempt.outcome.as_ref().map_or_else(|| "running".to_owned(), word);
+        let took =
+            attempt.started_at.zip(attempt.ended_at).map(|(start, end)| short_span(end.0.since(start.0)));
         table.row(vec![
             "".into(),
-            field(&attempt["number"]).into(),
+            attempt.number.to_string().into(),
             Cell::painted(outcome, colour),
-            moment(&field(&attempt["started_at"])).into(),
-            took.into(),
-            field(&attempt["worker"]).into(),
-            error.into(),
+            or_dash(attempt.started_at.map(moment)).into(),
+            took.unwrap_or_default().into(),
+            or_dash(attempt.worker.as_ref()).into(),
+            attempt.error.as_ref().map_or("", |error| error.message.as_str()).into(),
         ]);
     }
     table.render(room(), paint)
 }
 
-fn timeline(events: &Value, paint: Paint) -> String {
-    let all = events["events"].as_array().map_or(&[][..], Vec::as_slice);
-    let left_out = all.len().saturating_sub(EVENTS_SHOWN);
+fn timeline(events: &[RecordView], paint: Paint) -> String {
+    let left_out = events.len().saturating_sub(EVENTS_SHOWN);
     let mut text = match left_out {
         0 => String::new(),
         count => format!("  … {count} earlier\n"),
     };
-    for event in &all[left_out..] {
-        let at = moment(&field(&event["at"]));
-        let name = format!("{:<22}", field(&event["event"]));
-        let by = escaped(&field(&event["actor"]["id"]));
-        let _always_fits =
-            writeln!(text, "  {}  {name}  {}", paint.faint(&at), paint.faint(&fitted(&by, 46)));
+    for event in &events[left_out..] {
+        let (at, by) = (paint.faint(&moment(event.at)), escaped(&event.actor.id));
+        let name = format!("{:<22}", escaped(&event.event));
+        let _always_fits = writeln!(text, "  {at}  {name}  {}", paint.faint(&fitted(&by, 46)));
     }
     text
 }
 
 /// Indented JSON; empty for null.
-fn pretty(value: &Value) -> String {
+fn pretty(json: Option<&Json>) -> String {
+    let value = json.map(Json::value).unwrap_or_default();
     if value.is_null() {
         return String::new();
     }
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&value).unwrap_or_default();
     text.lines().flat_map(|line| ["  ".to_owned(), escaped(line), "\n".to_owned()]).collect()
 }

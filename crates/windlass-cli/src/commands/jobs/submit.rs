@@ -1,16 +1,24 @@
 //! `windlass submit`: submits one job, and optionally waits for its result.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use base64::Engine as _;
 use clap::Args;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
-use windlass_api::time::Span;
+use serde_json::Map;
+use windlass::job::{JobState, JobType, QueueName, Tenant};
+use windlass_api::job::{Job, SubmittedJob};
+use windlass_api::json::Json;
+use windlass_api::priority::PriorityInput;
+use windlass_api::retry::{Retry, SomeTimeouts};
+use windlass_api::submission::Submission;
+use windlass_api::tags::Tags;
+use windlass_api::text::Text;
+use windlass_api::time::{Moment, Span};
 
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Answer, Call, Client};
 use crate::connection::connect::ConnectArgs;
 use crate::connection::reconnect::JobEventStream;
 use crate::error::Failure;
@@ -24,7 +32,7 @@ use crate::output::{self, escaped};
 pub(crate) struct SubmitArgs {
     /// Job type: selects the handler
     #[arg(value_name = "TYPE")]
-    job_type: String,
+    job_type: Text<JobType>,
     /// Payload: JSON, or @FILE, or - for standard input
     payload: Option<String>,
     #[command(flatten)]
@@ -44,16 +52,16 @@ pub(crate) struct SubmitArgs {
 pub(crate) struct JobOptions {
     /// Queue
     #[arg(long, value_name = "QUEUE")]
-    queue: Option<String>,
+    queue: Option<Text<QueueName>>,
     /// Priority: 0 to 100, or low, normal, high, critical
     #[arg(long, value_name = "PRIORITY")]
-    priority: Option<String>,
+    priority: Option<PriorityInput>,
     /// Run it after this time, such as 10s or 1h30m
     #[arg(long, value_name = "DURATION", conflicts_with = "at")]
     delay: Option<Span>,
     /// Run it at this time, RFC 3339
     #[arg(long, value_name = "TIME")]
-    at: Option<String>,
+    at: Option<Moment>,
     /// Create it without scheduling it, until it is submitted by id
     #[arg(long)]
     hold: bool,
@@ -104,85 +112,65 @@ pub(crate) struct JobOptions {
     callback: Option<String>,
     /// Tenant, for keys that may choose it
     #[arg(long, value_name = "TENANT")]
-    tenant: Option<String>,
+    tenant: Option<Text<Tenant>>,
 }
 
 impl JobOptions {
     /// The submission without its payload.
-    pub(crate) fn body(&self, job_type: &str) -> anyhow::Result<Map<String, Value>> {
-        let mut body = Map::from_iter([("type".to_owned(), job_type.into())]);
-        let texts = [
-            ("queue", &self.queue),
-            ("run_at", &self.at),
-            ("idempotency_key", &self.idempotency_key),
-            ("unique_key", &self.unique_key),
-            ("concurrency_key", &self.concurrency_key),
-            ("correlation_id", &self.correlation_id),
-            ("callback_url", &self.callback),
-            ("tenant", &self.tenant),
-        ];
-        for (name, text) in texts {
-            body.extend(text.iter().map(|text| (name.to_owned(), text.clone().into())));
-        }
-        let spans = [("delay", &self.delay), ("idempotency_window", &self.idempotency_window)];
-        for (name, span) in spans {
-            body.extend(span.iter().map(|span| (name.to_owned(), span.to_string().into())));
-        }
-        if let Some(priority) = &self.priority {
-            body.insert("priority".into(), urgency(priority));
-        }
-        if self.hold {
-            body.insert("hold".into(), true.into());
-        }
-        let timeouts = [
-            ("execution", &self.timeout),
-            ("lease", &self.lease),
-            ("lifetime", &self.lifetime),
-            ("start", &self.start_timeout),
-        ];
-        let timeouts =
-            timeouts.into_iter().filter_map(|(name, span)| Some((name, span.as_ref()?.to_string())));
-        let timeouts: Map<String, Value> = timeouts.map(|(name, span)| (name.into(), span.into())).collect();
-        let lists = [("after", &self.after), ("after_any", &self.after_any)];
-        for (name, ids) in lists.into_iter().filter(|(_, ids)| !ids.is_empty()) {
-            body.insert(name.into(), ids.clone().into());
-        }
-        let mut tags = Map::new();
+    fn submission(&self, job_type: &Text<JobType>) -> anyhow::Result<Submission> {
+        let list = |ids: &Vec<String>| (!ids.is_empty()).then(|| ids.clone());
+        let timeouts = SomeTimeouts {
+            execution: self.timeout,
+            lease: self.lease,
+            visibility: None,
+            lifetime: self.lifetime,
+            start: self.start_timeout,
+        };
+        let mut tags = BTreeMap::new();
         for tag in &self.tags {
             let pair = tag.split_once(':').or_else(|| tag.split_once('='));
             let (name, value) =
                 pair.ok_or_else(|| Failure::usage(format!("the tag `{tag}` is not NAME:VALUE")))?;
-            tags.insert(name.to_owned(), value.into());
+            tags.insert(name.to_owned(), value.to_owned());
         }
-        for (name, fields) in [("timeouts", timeouts), ("tags", tags)] {
-            if !fields.is_empty() {
-                body.insert(name.into(), fields.into());
-            }
-        }
-        if let Some(retry) = retry_policy(self.retry.as_deref(), self.attempts)? {
-            body.insert("retry".into(), retry);
-        }
-        Ok(body)
+        Ok(Submission {
+            queue: self.queue.clone(),
+            priority: self.priority,
+            delay: self.delay,
+            run_at: self.at,
+            hold: self.hold.then_some(true),
+            idempotency_key: self.idempotency_key.clone(),
+            idempotency_window: self.idempotency_window,
+            unique_key: self.unique_key.clone(),
+            concurrency_key: self.concurrency_key.clone(),
+            retry: retry_policy(self.retry.as_deref(), self.attempts)?,
+            timeouts: (timeouts != SomeTimeouts::default()).then_some(timeouts),
+            after: list(&self.after),
+            after_any: list(&self.after_any),
+            tags: (!tags.is_empty()).then_some(Tags(tags)),
+            correlation_id: self.correlation_id.clone(),
+            callback_url: self.callback.clone(),
+            tenant: self.tenant.clone(),
+            ..Submission::new(job_type.clone())
+        })
     }
 }
 
 /// A retry policy: a preset or an object, and the number of attempts.
-pub(crate) fn retry_policy(retry: Option<&str>, attempts: Option<u32>) -> anyhow::Result<Option<Value>> {
+pub(crate) fn retry_policy(retry: Option<&str>, attempts: Option<u32>) -> anyhow::Result<Option<Retry>> {
+    let wrong = |error| Failure::usage(format!("--retry is not a policy in JSON: {error}"));
     let mut policy = match retry {
         None => Map::new(),
-        Some(text) if text.trim_start().starts_with('{') => serde_json::from_str(text)
-            .map_err(|error| Failure::usage(format!("--retry is not a policy in JSON: {error}")))?,
+        Some(text) if text.trim_start().starts_with('{') => serde_json::from_str(text).map_err(wrong)?,
         Some(preset) => Map::from_iter([("preset".to_owned(), preset.into())]),
     };
     if let Some(attempts) = attempts {
         policy.insert("max_attempts".into(), attempts.into());
     }
-    Ok((!policy.is_empty()).then(|| policy.into()))
-}
-
-/// A priority as the API takes it: a number or a word.
-pub(crate) fn urgency(text: &str) -> Value {
-    text.parse::<i64>().map_or_else(|_| text.into(), Value::from)
+    if policy.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_value(policy.into()).map(Some).map_err(wrong)
 }
 
 /// The content of an argument: the text itself, a file, or standard input.
@@ -200,94 +188,149 @@ pub(crate) fn content(argument: &str) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// The payload fields of a body: JSON byte for byte, other content in base64.
-pub(crate) fn payload_field(bytes: &[u8], content_type: Option<&str>) -> anyhow::Result<String> {
-    if let Some(content_type) = content_type {
-        let text = base64::engine::general_purpose::STANDARD.encode(bytes);
-        return Ok(format!(r#""payload_base64":{},"content_type":{}"#, json!(text), json!(content_type)));
+/// Sets the payload of a submission: JSON byte for byte, other content in base64.
+pub(crate) fn set_payload(
+    job: &mut Submission,
+    bytes: &[u8],
+    content_type: Option<&str>,
+) -> anyhow::Result<()> {
+    (job.payload, job.payload_base64) = (None, None);
+    job.content_type = content_type.map(str::to_owned);
+    if content_type.is_some() {
+        job.payload_base64 = Some(base64::engine::general_purpose::STANDARD.encode(bytes));
+        return Ok(());
     }
-    let raw: Box<RawValue> = serde_json::from_slice(bytes).map_err(|error| {
+    let json = serde_json::from_slice(bytes).map_err(|error| {
         Failure::usage(format!(
             "the payload is not JSON ({error}); quote a JSON string as '\"like this\"', and use \
              --content-type for other content"
         ))
     })?;
-    Ok(format!(r#""payload":{}"#, raw.get()))
-}
-
-/// A body with its payload, which is not changed.
-pub(crate) fn with_payload(body: &Map<String, Value>, payload: Option<&str>) -> String {
-    let text = Value::Object(body.clone()).to_string();
-    match payload {
-        Some(payload) => format!("{},{payload}}}", &text[..text.len() - 1]),
-        None => text,
-    }
+    job.payload = Some(Json(json));
+    Ok(())
 }
 
 pub(crate) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
-    let body = args.options.body(&args.job_type)?;
-    let payload = args.payload.as_deref().map(content).transpose()?;
-    let payload = payload.map(|bytes| payload_field(&bytes, args.content_type.as_deref())).transpose()?;
+    let mut job = args.options.submission(&args.job_type)?;
+    if let Some(payload) = &args.payload {
+        set_payload(&mut job, &content(payload)?, args.content_type.as_deref())?;
+    }
     let client = args.connect.client()?;
-    let job = client.value(Call::post(&["jobs"]).raw(with_payload(&body, payload.as_deref()))).await?;
-    let id = job["id"].as_str().unwrap_or_default();
-    if job["duplicate"] == true {
-        let differs = if job["payload_differs"] == true { " with another payload" } else { "" };
-        let gone = if job["deleted"] == true { " and has been deleted" } else { "" };
+    let answer = client.send(Call::post(&["jobs"]).json(&job)).await?;
+    let submitted: SubmittedJob = answer.read()?;
+    let id = submitted.job.id.to_string();
+    if submitted.duplicate {
+        let differs = if submitted.payload_differs { " with another payload" } else { "" };
+        let gone = if submitted.deleted { " and has been deleted" } else { "" };
         output::note(&format!("it was submitted before{differs}{gone}; no new job was created"));
-        if job["deleted"] == true && args.wait {
+        if submitted.deleted && args.wait {
             return Err(Failure::usage(format!("job {id} was deleted: cannot wait for it")));
         }
     }
     if args.wait {
         output::note(&format!("submitted {id}"));
-        return wait(&client, id, args.connect.json).await;
+        return wait(&client, &id, args.connect.json).await;
     }
     if args.connect.json {
-        output::json(&job)?;
+        answer.print()?;
     } else {
-        output::line(id)?;
+        output::line(&id)?;
     }
     Ok(Exit::Done.into())
 }
 
 /// Waits until a job is final, shows its progress, and prints its result.
 async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCode> {
-    let job = ended(client, id).await?;
-    let state = job["state"].as_str().unwrap_or_default();
+    let (answer, job) = ended(client, id).await?;
+    let is_completed = job.state.0 == JobState::Completed;
     if is_json {
-        output::json(&job)?;
-    } else if state == "completed" {
-        output::json(&job["result"])?;
+        answer.print()?;
+    } else if is_completed {
+        output::json(&job.result.as_ref().map(Json::value))?;
     } else {
-        let error = job["error"]["message"].as_str().map(|error| format!(": {}", escaped(error)));
-        let state = Paint::for_talk().state(state);
+        let error = job.error.map(|error| format!(": {}", escaped(&error.message)));
+        let state = Paint::for_talk().state(job.state.0);
         output::note(&format!("{state}{}; see `windlass show {id}`", error.unwrap_or_default()));
     }
-    Ok(if state == "completed" { Exit::Done } else { Exit::No }.into())
+    Ok(if is_completed { Exit::Done } else { Exit::No }.into())
 }
 
 /// Waits until the job is final and returns it. Its events tell when to read it. The progress of a running job is polled,
 /// and only if there is a terminal to show it on.
-async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
+async fn ended(client: &Client, id: &str) -> anyhow::Result<(Answer, Job)> {
     let is_watched = std::io::stderr().is_terminal();
     let mut changes = JobEventStream::open(client, id).await?;
     let mut last = String::new();
     loop {
-        let looked = client.value(Call::get(&["jobs", id])).await;
-        let Some(job) = changes.retry_while_away(looked).await? else { continue };
-        if job["completed_at"].is_string() {
-            return Ok(job);
+        let looked = client.send(Call::get(&["jobs", id])).await;
+        let looked = looked.and_then(|answer| answer.read::<Job>().map(|job| (answer, job)));
+        let Some((answer, job)) = changes.retry_while_away(looked).await? else { continue };
+        if job.completed_at.is_some() {
+            return Ok((answer, job));
         }
-        let progress = job["progress"]["percent"].as_f64().map(|percent| format!(" {percent:.0}%"));
-        let said = job["progress"]["message"].as_str().or_else(|| job["why"]["message"].as_str());
-        let state = job["state"].as_str().unwrap_or_default();
-        let now = format!("{state}{} {}", progress.unwrap_or_default(), escaped(said.unwrap_or_default()));
+        let progress = job.progress.as_ref().map(|progress| format!(" {:.0}%", progress.percent));
+        let said = job.progress.as_ref().and_then(|progress| progress.message.as_deref());
+        let said = said.or_else(|| job.why.as_ref().map(|why| why.message.as_str())).unwrap_or_default();
+        let now = format!("{}{} {}", job.state, progress.unwrap_or_default(), escaped(said));
         if now != last {
             output::note(now.trim_end());
             last = now;
         }
-        let is_moving = is_watched && state == "running";
+        let is_moving = is_watched && job.state.0 == JobState::Running;
         changes.wait(is_moving.then_some(JOB_POLL_INTERVAL)).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        submit: SubmitArgs,
+    }
+
+    fn sent(flags: &[&str]) -> anyhow::Result<String> {
+        let args = Flags::try_parse_from([&["windlass"], flags].concat())?.submit;
+        let mut job = args.options.submission(&args.job_type)?;
+        if let Some(payload) = &args.payload {
+            set_payload(&mut job, &content(payload)?, args.content_type.as_deref())?;
+        }
+        Ok(serde_json::to_string(&job)?)
+    }
+
+    #[test]
+    fn flags_become_a_submission_and_the_payload_stays_byte_for_byte() {
+        assert_eq!(sent(&["mail"]).unwrap(), r#"{"type":"mail"}"#);
+        let payload = r#"{"b": 1.0,  "a":[]}"#;
+        let flags =
+            ["--queue", "q", "--priority", "high", "--delay", "90s", "--tag", "a:b", "--attempts", "3"];
+        assert_eq!(
+            sent(&[&["mail", payload], &flags[..]].concat()).unwrap(),
+            format!(
+                r#"{{"type":"mail","payload":{payload},"queue":"q","priority":80,"delay":"1m30s","retry":{{"max_attempts":3}},"tags":{{"a":"b"}}}}"#
+            )
+        );
+        let bytes = sent(&["mail", "<a/>", "--content-type", "text/xml"]).unwrap();
+        assert_eq!(bytes, r#"{"type":"mail","payload_base64":"PGEvPg==","content_type":"text/xml"}"#);
+    }
+
+    #[test]
+    fn what_no_server_would_take_is_refused_here() {
+        for bad in [
+            &["no type"][..],
+            &["mail", "{"],
+            &["mail", "--queue", "a b"],
+            &["mail", "--priority", "101"],
+            &["mail", "--priority", "soon"],
+            &["mail", "--at", "tomorrow"],
+            &["mail", "--tag", "alone"],
+            &["mail", "--retry", r#"{"max_attempts":"many"}"#],
+        ] {
+            assert!(sent(bad).is_err(), "{bad:?}");
+        }
     }
 }

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use windlass::job::{JobId, JobState, JobType};
+use windlass_api::job::Job;
+use windlass_api::job_details::{Children, Graph};
+use windlass_api::text::Text;
 
 use crate::connection::client::{Call, Client};
 use crate::error::Failure;
 use crate::output::color::{Colour, Paint};
-use crate::output::text::field;
 
 /// Maximum number of jobs drawn.
 const JOBS_SHOWN: usize = 40;
@@ -41,7 +43,7 @@ impl Link {
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     /// Type and state.
-    names: BTreeMap<String, (String, String)>,
+    names: BTreeMap<String, (String, JobState)>,
     /// The successors of each job, sorted.
     next: BTreeMap<String, BTreeSet<(Link, String)>>,
     /// The predecessors of each job.
@@ -52,30 +54,30 @@ pub(crate) struct Tree {
 impl Tree {
     /// Reads the related jobs: the job's parents, their dependencies and dependents, and the children of all of those, up
     /// to the limits.
-    pub(crate) async fn load(client: &Client, job: &Value) -> Result<Tree, Failure> {
+    pub(crate) async fn load(client: &Client, job: &Job) -> Result<Tree, Failure> {
         let mut tree = Tree::default();
-        tree.know(job);
-        tree.take_graph(&client.value(Call::get(&["jobs", &field(&job["id"]), "graph"])).await?);
-        let mut child = job.clone();
-        while let Some(parent) = child["parent"].as_str().filter(|_| tree.has_room()) {
-            let found = match client.value(Call::get(&["jobs", parent])).await {
+        let own = job.id.to_string();
+        tree.know(&job.id, &job.r#type, &job.state);
+        tree.take_graph(client.ask(Call::get(&["jobs", &own, "graph"])).await?);
+        let (mut child, mut next) = (own.clone(), job.parent.as_ref().map(ToString::to_string));
+        while let Some(parent) = next.take().filter(|_| tree.has_room()) {
+            let found: Job = match client.ask(Call::get(&["jobs", &parent])).await {
                 Ok(found) => found,
                 // The parent may have been deleted; its children stay.
                 Err(Failure::Refused(refusal)) if refusal.status == 404 => break,
                 Err(failure) => return Err(failure),
             };
-            tree.know(&found);
-            tree.take_graph(&client.value(Call::get(&["jobs", parent, "graph"])).await?);
-            tree.link(parent, Link::Child, &field(&child["id"]));
-            child = found;
+            tree.know(&found.id, &found.r#type, &found.state);
+            tree.take_graph(client.ask(Call::get(&["jobs", &parent, "graph"])).await?);
+            tree.link(&parent, Link::Child, &child);
+            (child, next) = (parent, found.parent.as_ref().map(ToString::to_string));
         }
         // Only the jobs known by now are read: grandchildren are shown on their parents' trees.
         let known: Vec<String> = tree.names.keys().cloned().collect();
-        let own = field(&job["id"]);
         let others = known.iter().filter(|id| **id != own);
         for id in std::iter::once(&own).chain(others).take(FAMILIES_ASKED) {
-            match client.value(Call::get(&["jobs", id, "children"])).await {
-                Ok(children) => tree.take_children(id, &children),
+            match client.ask(Call::get(&["jobs", id, "children"])).await {
+                Ok(children) => tree.take_children(id, children),
                 Err(Failure::Refused(refusal)) if refusal.status == 404 => {}
                 Err(failure) => return Err(failure),
             }
@@ -87,8 +89,8 @@ impl Tree {
         self.names.len() < JOBS_SHOWN
     }
 
-    fn know(&mut self, job: &Value) {
-        self.names.insert(field(&job["id"]), (field(&job["type"]), field(&job["state"])));
+    fn know(&mut self, id: &Text<JobId>, job_type: &Text<JobType>, state: &Text<JobState>) {
+        self.names.insert(id.to_string(), (job_type.to_string(), state.0));
     }
 
     fn link(&mut self, from: &str, link: Link, to: &str) {
@@ -96,26 +98,26 @@ impl Tree {
         self.before.entry(to.to_owned()).or_default().insert(from.to_owned());
     }
 
-    fn take_graph(&mut self, graph: &Value) {
-        for node in graph["nodes"].as_array().into_iter().flatten() {
-            self.know(node);
+    fn take_graph(&mut self, graph: Graph) {
+        for node in graph.nodes {
+            self.know(&node.id, &node.r#type, &node.state);
         }
-        for edge in graph["edges"].as_array().into_iter().flatten() {
-            let (from, to) = (field(&edge["from"]), field(&edge["to"]));
-            match edge["need"].as_str() {
+        for edge in graph.edges {
+            let (from, to) = (edge.from.to_string(), edge.to.to_string());
+            match edge.need.as_str() {
                 // A parent waits for its children, but in the tree it precedes them.
-                Some("child") => self.link(&to, Link::Child, &from),
-                Some("after_any") => self.link(&from, Link::AfterAny, &to),
+                "child" => self.link(&to, Link::Child, &from),
+                "after_any" => self.link(&from, Link::AfterAny, &to),
                 _ => self.link(&from, Link::After, &to),
             }
         }
-        self.is_cut |= graph["truncated"] == true;
+        self.is_cut |= graph.truncated;
     }
 
-    fn take_children(&mut self, parent: &str, children: &Value) {
-        for child in children["children"].as_array().into_iter().flatten() {
-            self.know(child);
-            self.link(parent, Link::Child, &field(&child["id"]));
+    fn take_children(&mut self, parent: &str, children: Children) {
+        for child in children.children {
+            self.know(&child.id, &child.r#type, &child.state);
+            self.link(parent, Link::Child, &child.id.to_string());
         }
     }
 
@@ -174,15 +176,16 @@ impl Tree {
     }
 
     fn describe(&self, id: &str, link: Option<Link>, is_own: bool, paint: Paint) -> String {
-        let unknown = (String::new(), String::new());
-        let (job_type, state) = self.names.get(id).unwrap_or(&unknown);
+        let name = self.names.get(id);
+        let job_type = name.map_or("", |(job_type, _)| job_type.as_str());
+        let state = name.map_or_else(String::new, |(_, state)| paint.state(*state));
         let link = paint.faint(link.map_or("", Link::label));
         let (shown, mark) = if is_own {
             (paint.strong(id), paint.paint("  ← this job", Some(Colour::Active)))
         } else {
             (id.to_owned(), String::new())
         };
-        format!("{shown}  {}  {}{link}{mark}", crate::output::escaped(job_type), paint.state(state))
+        format!("{shown}  {}  {}{link}{mark}", crate::output::escaped(job_type), state)
     }
 
     /// The branches of a job, the first on top of the stack.
@@ -200,67 +203,98 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use serde_json::json;
+
+    /// Ids that differ in their last digits, which stand for them here.
+    const HEAD: &str = "00000000-0000-4000-8000-000000000";
 
     fn job(id: &str, state: &str) -> Value {
-        json!({"id": id, "type": "t", "state": state})
+        json!({"id": format!("{HEAD}{id}"), "type": "t", "state": state})
+    }
+
+    fn child(id: &str, state: &str) -> Value {
+        let mut child = job(id, state);
+        for (name, value) in
+            [("group", json!(1)), ("index", json!(0)), ("redacted", json!(false)), ("omitted", json!(false))]
+        {
+            child[name] = value;
+        }
+        child
+    }
+
+    fn graph(nodes: &[Value], edges: &[(&str, &str, &str)]) -> Graph {
+        let edge = |(from, to, need): &(&str, &str, &str)| json!({"from": format!("{HEAD}{from}"), "to": format!("{HEAD}{to}"), "need": need});
+        let edges: Vec<Value> = edges.iter().map(edge).collect();
+        serde_json::from_value(json!({"nodes": nodes, "edges": edges, "truncated": false})).unwrap()
+    }
+
+    fn children(children: &[Value]) -> Children {
+        serde_json::from_value(json!({"children": children, "groups": []})).unwrap()
+    }
+
+    fn drawn(tree: &Tree, own: &str) -> String {
+        tree.drawn(&format!("{HEAD}{own}"), Paint::plain()).replace(HEAD, "")
     }
 
     #[test]
     fn a_diamond_is_drawn_once_from_where_it_begins() {
-        let edge = |from: &str, to: &str, need: &str| json!({"from": from, "to": to, "need": need});
-        let ids = ["a", "b", "c", "d", "y", "z"];
         let mut tree = Tree::default();
-        tree.take_graph(&json!({
-            "nodes": ids.map(|id| job(id, "pending")),
-            "edges": [edge("z", "a", "after"), edge("a", "b", "after"), edge("a", "c", "after"),
-                edge("b", "d", "after"), edge("c", "d", "after_any"), edge("y", "d", "after")],
-        }));
+        tree.take_graph(graph(
+            &["00a", "00b", "00c", "00d", "00e", "00f"].map(|id| job(id, "pending")),
+            &[
+                ("00f", "00a", "after"),
+                ("00a", "00b", "after"),
+                ("00a", "00c", "after"),
+                ("00b", "00d", "after"),
+                ("00c", "00d", "after_any"),
+                ("00e", "00d", "after"),
+            ],
+        ));
         let expected = [
-            "  z  t  pending",
-            "  └─ a  t  pending  ← this job",
-            "     ├─ b  t  pending",
-            "     │  └─ d  t  pending",
-            "     └─ c  t  pending",
-            "        └─ d  t  pending  after any  (above)",
-            "  y  t  pending",
-            "  └─ d  t  pending  (above)",
+            "  00f  t  pending",
+            "  └─ 00a  t  pending  ← this job",
+            "     ├─ 00b  t  pending",
+            "     │  └─ 00d  t  pending",
+            "     └─ 00c  t  pending",
+            "        └─ 00d  t  pending  after any  (above)",
+            "  00e  t  pending",
+            "  └─ 00d  t  pending  (above)",
             "",
         ]
         .join("\n");
-        assert_eq!(tree.drawn("a", Paint::plain()), expected);
+        assert_eq!(drawn(&tree, "00a"), expected);
     }
 
     #[test]
     fn a_job_alone_has_no_tree_and_children_hang_below_their_parents() {
         let mut tree = Tree::default();
-        tree.know(&job("b", "waiting"));
-        assert_eq!(tree.drawn("b", Paint::plain()), "");
-        tree.know(&job("a", "waiting"));
-        tree.link("a", Link::Child, "b");
-        tree.take_children("a", &json!({"children": [job("b", "waiting"), job("c", "running")]}));
-        let edges =
-            json!([{"from": "d", "to": "b", "need": "child"}, {"from": "b", "to": "a", "need": "child"}]);
-        tree.take_graph(&json!({"nodes": [job("d", "running")], "edges": edges}));
+        tree.take_graph(graph(&[job("00b", "waiting")], &[]));
+        assert_eq!(drawn(&tree, "00b"), "");
+        tree.take_graph(graph(&[job("00a", "waiting")], &[]));
+        tree.link(&format!("{HEAD}00a"), Link::Child, &format!("{HEAD}00b"));
+        let both = children(&[child("00b", "waiting"), child("00c", "running")]);
+        tree.take_children(&format!("{HEAD}00a"), both);
+        tree.take_graph(graph(&[job("00d", "running")], &[("00d", "00b", "child"), ("00b", "00a", "child")]));
         let expected = [
-            "  a  t  waiting",
-            "  ├─ b  t  waiting  child  ← this job",
-            "  │  └─ d  t  running  child",
-            "  └─ c  t  running  child",
+            "  00a  t  waiting",
+            "  ├─ 00b  t  waiting  child  ← this job",
+            "  │  └─ 00d  t  running  child",
+            "  └─ 00c  t  running  child",
             "",
         ]
         .join("\n");
-        assert_eq!(tree.drawn("b", Paint::plain()), expected);
+        assert_eq!(drawn(&tree, "00b"), expected);
     }
 
     #[test]
     fn more_than_fits_a_screen_is_left_out() {
         let mut tree = Tree::default();
-        tree.know(&job("p", "waiting"));
-        let children: Vec<Value> = (0..100).map(|n| job(&format!("c{n:03}"), "running")).collect();
-        tree.take_children("p", &json!({"children": children}));
-        let text = tree.drawn("p", Paint::plain());
+        tree.take_graph(graph(&[job("fff", "waiting")], &[]));
+        let many: Vec<Value> = (0..100).map(|n| child(&format!("{n:03}"), "running")).collect();
+        tree.take_children(&format!("{HEAD}fff"), children(&many));
+        let text = drawn(&tree, "fff");
         assert_eq!(text.lines().count(), JOBS_SHOWN + 1);
         assert!(text.ends_with("  …\n"), "{text}");
     }

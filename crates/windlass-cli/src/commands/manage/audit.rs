@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use windlass::audit::Seal;
 use windlass::store::verify::AuditCheck;
 use windlass::ticket::TicketPublicKey;
+use windlass_api::record::HeadView;
 
 use crate::commands::manage::audit_list::{self, AuditListArgs};
 use crate::commands::stores::verify::{Bar, report};
@@ -72,14 +73,11 @@ async fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn head(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    let found = connect.client()?.value(Call::get(&["audit", "head"])).await?;
-    if connect.json {
-        output::json(&found)?;
-        return Ok(Exit::Done.into());
-    }
-    match found["head"].as_str() {
-        Some(head) => output::line(head)?,
-        None => output::note("the audit chain has no checkpoint yet"),
+    let found = connect.client()?.show::<HeadView>(Call::get(&["audit", "head"])).await?;
+    match found.map(|found| found.head) {
+        Some(Some(head)) => output::line(&head)?,
+        Some(None) => output::note("the audit chain has no checkpoint yet"),
+        None => {}
     }
     Ok(Exit::Done.into())
 }

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
+use windlass_api::json::Json;
+use windlass_api::record::RecordView;
 use windlass_api::time::Span;
 
 use crate::connection::client::{Call, Client};
@@ -124,14 +126,13 @@ async fn kept(
     let (mut left, mut cursor, mut count, mut last) = (most, None::<String>, 0, None);
     while left > 0 {
         let page = call.clone().query("limit", left.min(AUDIT_PAGE_RECORDS).to_string());
-        let page = client.value(page.query_if("cursor", cursor.as_deref())).await?;
-        for record in page["records"].as_array().map_or(&[][..], Vec::as_slice) {
-            print(record, is_json)?;
+        let page = client.page(page.query_if("cursor", cursor.as_deref()), "records").await?;
+        for record in page.items {
+            last = print(&record, is_json)?.or(last);
             count += 1;
             left -= 1;
-            last = record["seq"].as_u64().or(last);
         }
-        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }
@@ -167,29 +168,34 @@ pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-/// Prints one record as one line.
-fn print(record: &Value, is_json: bool) -> anyhow::Result<()> {
-    if is_json { output::json(record) } else { output::line(&line(record, room(), Paint::for_data())) }
+/// Prints one record as one line, and returns its number. A record that only a newer version can read is printed as JSON.
+fn print(record: &Value, is_json: bool) -> anyhow::Result<Option<u64>> {
+    match serde_json::from_value::<RecordView>(record.clone()) {
+        Ok(read) if !is_json => {
+            output::line(&line(&read, room(), Paint::for_data()))?;
+            Ok(Some(read.seq))
+        }
+        read => {
+            output::json(record)?;
+            Ok(read.ok().map(|read| read.seq))
+        }
+    }
 }
 
-fn line(record: &Value, room: Option<usize>, paint: Paint) -> String {
-    let text = |value: &Value| output::escaped(value.as_str().unwrap_or_default());
-    let (at, event, job) = (moment(&text(&record["at"])), text(&record["event"]), text(&record["job"]));
-    let context = match &record["context"] {
-        Value::Object(fields) => {
-            let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), output::escaped);
-            let all = fields.iter().map(|(name, value)| format!("{name}={}", plain(value)));
-            all.collect::<Vec<_>>().join(" ")
-        }
-        _ => String::new(),
-    };
-    let rest = format!("{job}  {}  {context}", text(&record["actor"]["id"]));
+fn line(record: &RecordView, room: Option<usize>, paint: Paint) -> String {
+    let context = record.context.as_ref().map(Json::value).unwrap_or_default();
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), output::escaped);
+    let fields = context.as_object().into_iter().flatten();
+    let context: Vec<String> = fields.map(|(name, value)| format!("{name}={}", plain(value))).collect();
+    let job = record.job.as_ref().map_or_else(String::new, ToString::to_string);
+    let rest = format!("{job}  {}  {}", output::escaped(&record.actor.id), context.join(" "));
     let rest = room.map_or_else(|| rest.clone(), |room| cut_end(&rest, room.saturating_sub(47).max(10)));
-    let colour = match record["severity"].as_str() {
-        Some("error" | "critical") => Some(Colour::Bad),
-        Some("warning" | "warn") => Some(Colour::Warning),
+    let colour = match record.severity.as_str() {
+        "error" | "critical" => Some(Colour::Bad),
+        "warning" | "warn" => Some(Colour::Warning),
         _ => None,
     };
-    let name = format!("{event:<24}");
-    format!("{}  {}  {}", paint.faint(&at), paint.paint(&name, colour), rest.trim()).trim_end().to_owned()
+    let name = format!("{:<24}", output::escaped(&record.event));
+    let at = paint.faint(&moment(record.at));
+    format!("{at}  {}  {}", paint.paint(&name, colour), rest.trim()).trim_end().to_owned()
 }

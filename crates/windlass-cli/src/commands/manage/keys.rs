@@ -9,7 +9,8 @@ use windlass::job::Tenant;
 use windlass::key::KeySecret;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
-use windlass_api::time::Span;
+use windlass_api::key::Key;
+use windlass_api::time::{Moment, Span};
 
 use crate::commands::jobs::actions::confirmed;
 use crate::commands::manage::operations::finish;
@@ -19,7 +20,7 @@ use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output;
 use crate::output::table::{Column, Table};
-use crate::output::text::{ago_field, field};
+use crate::output::text::ago;
 
 /// Create, list and revoke API keys.
 #[derive(Subcommand)]
@@ -104,11 +105,7 @@ pub(crate) async fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
-    let answer = client.whole("keys").await?;
-    if connect.json {
-        output::json(&answer)?;
-        return Ok(Exit::Done.into());
-    }
+    let Some(keys) = client.show_all::<Key>("keys").await? else { return Ok(Exit::Done.into()) };
     let mut table = Table::new(vec![
         Column::new("ID", 0),
         Column::new("NAME", 0).cut(10),
@@ -119,24 +116,18 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("CREATED", 5),
         Column::new("BY", 6).cut(6),
     ]);
-    for key in answer["keys"].as_array().map_or(&[][..], Vec::as_slice) {
-        let now = client.now();
-        let tenant = key["tenant"].as_str().unwrap_or("all");
+    let now = client.now();
+    let when = |at: Option<Moment>| at.map_or_else(|| "never".to_owned(), |at| ago(at, now));
+    for key in keys {
         table.row(vec![
-            field(&key["id"]).into(),
-            field(&key["name"]).into(),
-            field(&key["role"]).into(),
-            tenant.into(),
-            key["last_used_at"]
-                .as_str()
-                .map_or_else(|| "never".to_owned(), |_| ago_field(&key["last_used_at"], now))
-                .into(),
-            key["expires_at"]
-                .as_str()
-                .map_or_else(|| "never".to_owned(), |_| ago_field(&key["expires_at"], now))
-                .into(),
-            ago_field(&key["created_at"], now).into(),
-            field(&key["created_by"]).into(),
+            key.id.to_string().into(),
+            key.name.into(),
+            key.role.to_string().into(),
+            key.tenant.map_or_else(|| "all".to_owned(), |tenant| tenant.to_string()).into(),
+            when(key.last_used_at).into(),
+            when(key.expires_at).into(),
+            ago(key.created_at, now).into(),
+            key.created_by.into(),
         ]);
     }
     finish(

@@ -3,10 +3,18 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
+use windlass::job::{JobType, Tenant};
+use windlass::settings::PauseMode;
+use windlass_api::actions::ReasonBody;
+use windlass_api::expires::Expiry;
+use windlass_api::pause::{ActedGate, OfflineBody, OnlineBody, PauseBody};
+use windlass_api::queue::{ActedQueue, ResumeBody};
+use windlass_api::text::Text;
 use windlass_api::time::Span;
+use windlass_api::worker::{ActedWorker, Worker};
 
-use crate::commands::manage::operations::must_be_known;
+use crate::commands::manage::named::must_be_known;
 use crate::connection::client::{Call, Client};
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
@@ -26,7 +34,7 @@ pub(crate) struct PauseArgs {
     reason: Option<String>,
     /// What happens to running jobs; for queues and workers
     #[arg(long)]
-    mode: Option<PauseMode>,
+    mode: Option<Mode>,
     /// Resume automatically after this time
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
@@ -47,7 +55,7 @@ pub(crate) enum Kind {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum PauseMode {
+enum Mode {
     /// Let running jobs finish
     Graceful,
     /// Stop running jobs and suspend them
@@ -56,23 +64,37 @@ enum PauseMode {
 
 pub(crate) async fn pause(args: &PauseArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
-    let mut body = Map::new();
-    body.extend(args.reason.clone().map(|reason| ("reason".to_owned(), reason.into())));
-    body.extend(args.expires.map(|span| ("expires".to_owned(), span.to_string().into())));
-    if let Some(mode) = args.mode {
-        if matches!(args.kind, Kind::Type | Kind::Tenant) {
-            return Err(Failure::usage("--mode is for queues and workers"));
+    let (kind, name, reason) = (args.kind, args.name.as_str(), args.reason.clone());
+    let mode = args.mode.map(|mode| match mode {
+        Mode::Graceful => PauseMode::Graceful,
+        Mode::Aggressive => PauseMode::Aggressive,
+    });
+    if mode.is_some() && matches!(kind, Kind::Type | Kind::Tenant) {
+        return Err(Failure::usage("--mode is for queues and workers"));
+    }
+    if let Some(plural) = plural(kind) {
+        must_be_known(&client, (kind_word(kind), plural), name, args.create).await?;
+    }
+    let expires = args.expires.map(Expiry::After);
+    let call = |path: &[&str]| Call::post(path).json(&PauseBody { mode, reason: reason.clone(), expires });
+    let done = match kind {
+        Kind::Queue => done::<ActedQueue>(&client, call(&["queues", name, "pause"])).await?,
+        Kind::Worker => {
+            let id = worker_id(&client, name).await?;
+            done::<ActedWorker>(&client, call(&["workers", &id, "pause"])).await?
         }
-        let word = match mode {
-            PauseMode::Graceful => "graceful",
-            PauseMode::Aggressive => "aggressive",
-        };
-        body.insert("mode".into(), word.into());
+        // Types and tenants are paused through `/gate`.
+        Kind::Type | Kind::Tenant => {
+            let (tenant, r#type) = scope(kind, name)?;
+            let body = OfflineBody { reason, tenant, r#type, expires };
+            done::<ActedGate>(&client, Call::post(&["gate", "offline"]).json(&body)).await?
+        }
+    };
+    if let Some(done) = done {
+        done.print(kind, name, "paused")?;
+        output::note(&format!("`windlass resume {} {name}` resumes it", kind_word(kind)));
     }
-    if let Some(plural) = plural(args.kind) {
-        must_be_known(&client, (kind_word(args.kind), plural), &args.name, args.create).await?;
-    }
-    act(&client, args.kind, &args.name, true, body, args.connect.json).await
+    Ok(Exit::Done.into())
 }
 
 /// Resumes a queue, worker, type or tenant.
@@ -86,51 +108,79 @@ pub(crate) async fn resume(
     if jobs && kind != Kind::Queue {
         return Err(Failure::usage("--jobs is for `resume queue NAME`"));
     }
-    let mut body: Map<String, Value> =
-        reason.map(|reason| ("reason".to_owned(), Value::from(reason))).into_iter().collect();
-    if jobs {
-        body.insert("jobs".into(), true.into());
-    }
-    act(&connect.client()?, kind, name, false, body, connect.json).await
-}
-
-async fn act(
-    client: &Client,
-    kind: Kind,
-    name: &str,
-    is_pause: bool,
-    mut body: Map<String, Value>,
-    is_json: bool,
-) -> anyhow::Result<ExitCode> {
-    let (word, gate) = if is_pause { ("pause", "offline") } else { ("resume", "online") };
-    let mut named = name.to_owned();
-    let call = match kind {
-        Kind::Queue => Call::post(&["queues", name, word]),
-        Kind::Worker => {
-            named = worker_id(client, name).await?;
-            Call::post(&["workers", &named, word])
+    let (client, reason) = (connect.client()?, reason.map(str::to_owned));
+    let done = match kind {
+        Kind::Queue => {
+            let call = Call::post(&["queues", name, "resume"]).json(&ResumeBody { reason, jobs });
+            done::<ActedQueue>(&client, call).await?
         }
-        // Types and tenants are paused through `/gate`.
+        Kind::Worker => {
+            let id = worker_id(&client, name).await?;
+            let call = Call::post(&["workers", &id, "resume"]).json(&ReasonBody { reason });
+            done::<ActedWorker>(&client, call).await?
+        }
         Kind::Type | Kind::Tenant => {
-            body.insert(kind_word(kind).to_owned(), name.into());
-            Call::post(&["gate", gate])
+            let (tenant, r#type) = scope(kind, name)?;
+            let body = OnlineBody { reason, tenant, r#type };
+            done::<ActedGate>(&client, Call::post(&["gate", "online"]).json(&body)).await?
         }
     };
-    let answer = client.value(call.json(&body)).await?;
-    if is_json {
-        output::json(&answer)?;
-    } else {
-        let already = if answer["changed"] == false { ", as before" } else { "" };
-        let state = if is_pause { "paused" } else { "not paused" };
-        output::line(&format!("{} {named}: {state}{already}", kind_word(kind)))?;
-        if let Some(count) = answer["jobs_resumed"].as_u64() {
-            output::line(&format!("{} resumed", counted(count, "job")))?;
-        }
-        if is_pause {
-            output::note(&format!("`windlass resume {} {name}` resumes it", kind_word(kind)));
-        }
+    if let Some(done) = done {
+        done.print(kind, name, "not paused")?;
     }
     Ok(Exit::Done.into())
+}
+
+/// The tenant or the type with this name.
+#[allow(clippy::type_complexity, reason = "one of two names, as the request has them")]
+fn scope(kind: Kind, name: &str) -> anyhow::Result<(Option<Text<Tenant>>, Option<Text<JobType>>)> {
+    let wrong = |problem: String| Failure::usage(format!("the {} {problem}", kind_word(kind)));
+    match kind {
+        Kind::Tenant => Ok((Some(name.parse().map_err(wrong)?), None)),
+        _ => Ok((None, Some(name.parse().map_err(wrong)?))),
+    }
+}
+
+/// The result of a pause or resume.
+struct Done {
+    is_changed: bool,
+    /// The full id of a worker.
+    id: Option<String>,
+    jobs_resumed: Option<u64>,
+}
+
+impl From<ActedQueue> for Done {
+    fn from(acted: ActedQueue) -> Done {
+        Done { is_changed: acted.changed, id: None, jobs_resumed: acted.jobs_resumed }
+    }
+}
+
+impl From<ActedWorker> for Done {
+    fn from(acted: ActedWorker) -> Done {
+        Done { is_changed: acted.changed, id: Some(acted.worker.id.to_string()), jobs_resumed: None }
+    }
+}
+
+impl From<ActedGate> for Done {
+    fn from(acted: ActedGate) -> Done {
+        Done { is_changed: acted.changed, id: None, jobs_resumed: None }
+    }
+}
+
+async fn done<T: DeserializeOwned + Into<Done>>(client: &Client, call: Call) -> anyhow::Result<Option<Done>> {
+    Ok(client.show::<T>(call).await?.map(Into::into))
+}
+
+impl Done {
+    fn print(&self, kind: Kind, name: &str, state: &str) -> anyhow::Result<()> {
+        let already = if self.is_changed { "" } else { ", as before" };
+        let name = self.id.as_deref().unwrap_or(name);
+        output::line(&format!("{} {name}: {state}{already}", kind_word(kind)))?;
+        if let Some(count) = self.jobs_resumed {
+            output::line(&format!("{} resumed", counted(count, "job")))?;
+        }
+        Ok(())
+    }
 }
 
 /// The API's path for kinds whose names exist once they are used.
@@ -154,11 +204,10 @@ fn kind_word(kind: Kind) -> &'static str {
 
 /// The full id of a worker, from its name or a prefix of its id.
 async fn worker_id(client: &Client, text: &str) -> anyhow::Result<String> {
-    let all = client.whole("workers").await?;
-    let workers = all["workers"].as_array().map_or(&[][..], Vec::as_slice);
-    let id = |worker: &Value| worker["id"].as_str().unwrap_or_default().to_owned();
-    let fits = |worker: &&Value| worker["name"] == text || (!text.is_empty() && id(worker).starts_with(text));
-    let found: Vec<String> = workers.iter().filter(fits).map(id).collect();
+    let workers: Vec<Worker> = client.all("workers").await?;
+    let ids = workers.iter().map(|worker| (&worker.name, worker.id.to_string()));
+    let fits = |name: &str, id: &str| name == text || (!text.is_empty() && id.starts_with(text));
+    let found: Vec<String> = ids.filter(|(name, id)| fits(name, id)).map(|(_, id)| id).collect();
     match found.as_slice() {
         [id] => Ok(id.clone()),
         [] => Err(Failure::NotFound(format!(

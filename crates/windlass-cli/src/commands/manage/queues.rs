@@ -1,53 +1,19 @@
 //! `windlass queues`: depth, throughput and settings of queues.
 
-use std::process::ExitCode;
-
-use clap::{Args, Subcommand};
-use serde_json::Value;
+use clap::Args;
 use windlass::clock::Timestamp;
+use windlass_api::queue::{ActedQueue, Queue};
+use windlass_api::retry::EffectiveRetry;
+use windlass_api::settings::QueueBody;
 
-use crate::commands::jobs::job_counts;
-use crate::commands::manage::operations::{held, must_be_known, told_unknown};
-use crate::commands::manage::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
-use crate::connection::client::Call;
-use crate::connection::connect::ConnectArgs;
-use crate::exit_code::Exit;
-use crate::output::color::Paint;
+use crate::commands::manage::named::{Facts, Help, Kind, depths, held};
+use crate::commands::manage::settings::{self, DefaultsArgs, default_lines, line, rate_line};
 use crate::output::table::{Cell, Column};
-use crate::output::text::{ago_field, field, short_text};
-use crate::output::{self, escaped};
+use crate::output::text::{or_dash, short_span, word};
 
-/// Arguments of `queues`; lists queues if no subcommand is given.
+/// Settings of a queue.
 #[derive(Args)]
-pub(crate) struct QueuesArgs {
-    #[command(subcommand)]
-    command: Option<QueuesCommand>,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-#[derive(Subcommand)]
-enum QueuesCommand {
-    /// List queues
-    List(ConnectArgs),
-    /// Show a queue with its settings
-    Show {
-        /// The queue
-        name: String,
-        #[command(flatten)]
-        connect: ConnectArgs,
-    },
-    /// Change a queue's settings; settings that are not given stay, `none` clears one
-    Set(Box<SetArgs>),
-}
-
-#[derive(Args)]
-struct SetArgs {
-    /// The queue
-    name: String,
-    /// Configure it even if no job, setting or worker uses this name yet
-    #[arg(long)]
-    create: bool,
+pub(crate) struct QueueFlags {
     /// Maximum number of running jobs, across all workers
     #[arg(long, alias = "concurrency", value_name = "COUNT")]
     max_running: Option<String>,
@@ -77,126 +43,101 @@ struct SetArgs {
     push: Option<String>,
     #[command(flatten)]
     defaults: DefaultsArgs,
-    #[command(flatten)]
-    connect: ConnectArgs,
 }
 
-/// The settings in display order.
-fn names() -> Vec<Named> {
-    let own = [
-        ("max_running", "max-running"),
-        ("max_running_per_key", "max-running-per-key"),
-        ("rate", "rate"),
-        ("rate_per_key", "rate-per-key"),
-        ("max_depth", "max-depth"),
-        ("fair_by", "fair-by"),
-        ("aging", "aging"),
-        ("audit", "audit"),
-        ("push", "push"),
-    ];
-    [&own[..], &DEFAULTS].concat()
-}
+impl Kind for QueueFlags {
+    const NOUN: &'static str = "queue";
+    const PLURAL: &'static str = "queues";
+    const HELP: Help = Help {
+        list: "List queues",
+        show: "Show a queue with its settings",
+        set: "Change a queue's settings; settings that are not given stay, `none` clears one",
+        name: "The queue",
+    };
+    type Object = Queue;
+    type Acted = ActedQueue;
+    type Body = QueueBody;
 
-impl SetArgs {
-    fn body(&self) -> anyhow::Result<Value> {
-        let mut changes = Changes::default();
-        changes.number("max_running", self.max_running.as_ref())?;
-        changes.number("max_running_per_key", self.max_running_per_key.as_ref())?;
-        changes.rate("rate", self.rate.as_ref())?;
-        changes.rate("rate_per_key", self.rate_per_key.as_ref())?;
-        changes.number("max_depth", self.max_depth.as_ref())?;
-        changes.word("fair_by", self.fair_by.as_ref())?;
-        changes.span("aging", self.aging.as_ref())?;
-        changes.word("audit", self.audit.as_ref())?;
-        changes.target("push", self.push.as_ref())?;
-        changes.defaults(&self.defaults)?;
-        changes.body("queues")
+    fn columns() -> Vec<Column> {
+        vec![
+            Column::new("QUEUE", 0).cut(10),
+            Column::new("READY", 1).right(),
+            Column::new("RUNNING", 2).right(),
+            Column::new("WAITING", 3).right(),
+            Column::new("DEAD", 4).right(),
+            Column::new("OLDEST", 5).right(),
+            Column::new("DONE/MIN", 6).right(),
+            Column::new("HELD", 7).cut(8),
+        ]
+    }
+
+    fn row(queue: &Queue, now: Timestamp) -> Vec<Cell> {
+        let [ready, running, waiting, dead] = depths(&queue.depth, queue.settings.max_running);
+        vec![
+            queue.name.to_string().into(),
+            ready,
+            running,
+            waiting,
+            dead,
+            or_dash(queue.oldest_age.map(|age| short_span(age.0))).into(),
+            queue.rates.last_minute.completed.to_string().into(),
+            held(queue.paused.as_ref(), now),
+        ]
+    }
+
+    fn needs_policy(&self) -> bool {
+        self.defaults.needs_policy()
+    }
+
+    fn body(&self, current: Option<EffectiveRetry>) -> anyhow::Result<QueueBody> {
+        Ok(QueueBody {
+            max_running: settings::number(self.max_running.as_ref())?,
+            max_running_per_key: settings::number(self.max_running_per_key.as_ref())?,
+            rate: settings::rate(self.rate.as_ref())?,
+            rate_per_key: settings::rate(self.rate_per_key.as_ref())?,
+            max_depth: settings::number(self.max_depth.as_ref())?,
+            fair_by: settings::choice(self.fair_by.as_ref())?,
+            aging: settings::span(self.aging.as_ref())?,
+            audit: settings::choice(self.audit.as_ref())?,
+            push: settings::target(self.push.as_ref())?,
+            retry: self.defaults.retry(current)?,
+            timeouts: self.defaults.timeouts()?,
+            priority: self.defaults.priority()?,
+            retention: self.defaults.retention()?,
+        })
     }
 }
 
-pub(crate) async fn queues(args: &QueuesArgs) -> anyhow::Result<ExitCode> {
-    match &args.command {
-        None => list(&args.connect).await,
-        Some(QueuesCommand::List(connect)) => list(connect).await,
-        Some(QueuesCommand::Show { name, connect }) => show(name, connect).await,
-        Some(QueuesCommand::Set(args)) => set(args).await,
+impl From<Queue> for Facts {
+    fn from(queue: Queue) -> Facts {
+        let set = &queue.settings;
+        let mut settings = vec![
+            line("max-running", set.max_running),
+            line("max-running-per-key", set.max_running_per_key),
+            rate_line("rate", set.rate),
+            rate_line("rate-per-key", set.rate_per_key),
+            line("max-depth", set.max_depth),
+            line("fair-by", set.fair_by.as_ref().map(word)),
+            line("aging", set.aging),
+            line("audit", set.audit.as_ref().map(word)),
+            line("push", set.push.as_ref().map(|push| format!("{}, {} at once", push.url, push.concurrency))),
+        ];
+        settings.extend(default_lines(set.priority, set.retry.as_ref(), &set.timeouts, &set.retention));
+        Facts {
+            name: queue.name.to_string(),
+            paused: queue.paused,
+            resumed: queue.resumed,
+            depth: Some(queue.depth),
+            rates: Some(queue.rates),
+            retry: queue.settings.retry,
+            settings,
+            ..Facts::default()
+        }
     }
 }
 
-async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    let columns = vec![
-        Column::new("QUEUE", 0).cut(10),
-        Column::new("READY", 1).right(),
-        Column::new("RUNNING", 2).right(),
-        Column::new("WAITING", 3).right(),
-        Column::new("DEAD", 4).right(),
-        Column::new("OLDEST", 5).right(),
-        Column::new("DONE/MIN", 6).right(),
-        Column::new("HELD", 7).cut(8),
-    ];
-    job_counts::list(connect, "queues", columns, row, "no queues yet: the first job creates one").await
-}
-
-fn row(queue: &Value, now: Timestamp) -> Vec<Cell> {
-    let [ready, running, waiting, dead] = job_counts::depths(queue);
-    vec![
-        field(&queue["name"]).into(),
-        ready,
-        running,
-        waiting,
-        dead,
-        short_text(&queue["oldest_age"]).into(),
-        field(&queue["rates"]["last_minute"]["completed"]).into(),
-        held(&queue["paused"], now),
-    ]
-}
-
-async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    let client = connect.client()?;
-    let queue = client.value(Call::get(&["queues", name])).await?;
-    told_unknown("queue", name, &queue);
-    if connect.json {
-        output::json(&queue)?;
-    } else {
-        output::text(&describe(&queue, client.now()))?;
+impl From<ActedQueue> for Facts {
+    fn from(acted: ActedQueue) -> Facts {
+        Facts { is_changed: Some(acted.changed), ..acted.queue.into() }
     }
-    Ok(Exit::Done.into())
-}
-
-async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
-    let mut body = args.body()?;
-    let client = args.connect.client()?;
-    must_be_known(&client, ("queue", "queues"), &args.name, args.create).await?;
-    Changes::keep_retry(&mut body, &args.defaults, &client, &["queues", &args.name]).await?;
-    let queue = client.value(Call::put(&["queues", &args.name]).json(&body)).await?;
-    if args.connect.json {
-        output::json(&queue)?;
-    } else {
-        crate::commands::manage::operations::told_change(&queue);
-        output::text(&describe(&queue, client.now()))?;
-    }
-    Ok(Exit::Done.into())
-}
-
-fn describe(queue: &Value, now: Timestamp) -> String {
-    let paint = Paint::for_data();
-    let head = crate::commands::manage::operations::head(
-        "queue",
-        &field(&queue["name"]),
-        &queue["paused"],
-        now,
-        paint,
-    );
-    let end = &queue["resumed"];
-    let resumed = end.as_object().map(|_| {
-        let (ago, by) = (ago_field(&end["at"], now), escaped(&field(&end["by"])));
-        format!("  {}\n", paint.faint(&format!("last resumed {ago} by {by}")))
-    });
-    let head = format!("{head}{}", resumed.unwrap_or_default());
-    let depth = settings::depth(&queue["depth"], paint);
-    let rates = settings::rates(&queue["rates"], paint);
-    format!(
-        "{head}{depth}{rates}{}",
-        crate::commands::manage::operations::settings_section(queue, &names(), paint)
-    )
 }

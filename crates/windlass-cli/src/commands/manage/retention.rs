@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use windlass_api::retention::{RetentionBody, RetentionView};
 
-use crate::commands::manage::settings::Changes;
+use crate::commands::manage::settings::{is_empty, nothing_to_set, span};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output;
-use crate::output::text::field;
+use crate::output::text::or_dash;
 
 /// Arguments of `retention`.
 #[derive(Args)]
@@ -49,33 +50,33 @@ struct SetArgs {
     connect: ConnectArgs,
 }
 
-/// Names in the API and in the output.
-const STATES: [(&str, &str); 4] = [
-    ("completed", "completed"),
-    ("failed", "failed"),
-    ("dead_letter", "dead letters"),
-    ("cancelled", "cancelled"),
-];
-
 pub(crate) async fn retention(args: &RetentionArgs) -> anyhow::Result<ExitCode> {
     let (connect, call) = match &args.command {
         None => (&args.connect, Call::get(&["retention"])),
         Some(RetentionCommand::Show(connect)) => (connect, Call::get(&["retention"])),
         Some(RetentionCommand::Set(args)) => {
-            let mut changes = Changes::default();
-            changes.span("completed", args.completed.as_ref())?;
-            changes.span("failed", args.failed.as_ref())?;
-            changes.span("dead_letter", args.dead_letter.as_ref())?;
-            changes.span("cancelled", args.cancelled.as_ref())?;
-            (&args.connect, Call::put(&["retention"]).json(&changes.body("retention")?))
+            let body = RetentionBody {
+                completed: span(args.completed.as_ref())?,
+                failed: span(args.failed.as_ref())?,
+                dead_letter: span(args.dead_letter.as_ref())?,
+                cancelled: span(args.cancelled.as_ref())?,
+            };
+            if is_empty(&body) {
+                return Err(nothing_to_set("retention"));
+            }
+            (&args.connect, Call::put(&["retention"]).json(&body))
         }
     };
-    let found = connect.client()?.value(call).await?;
-    if connect.json {
-        output::json(&found)?;
-    } else {
-        for (name, shown) in STATES {
-            output::line(&format!("{shown:<12}  {}", field(&found[name])))?;
+    if let Some(kept) = connect.client()?.show::<RetentionView>(call).await? {
+        let RetentionView { completed, failed, dead_letter, cancelled } = kept;
+        let all = [
+            ("completed", completed),
+            ("failed", failed),
+            ("dead letters", dead_letter),
+            ("cancelled", cancelled),
+        ];
+        for (name, time) in all {
+            output::line(&format!("{name:<12}  {}", or_dash(time)))?;
         }
     }
     Ok(Exit::Done.into())

@@ -4,19 +4,29 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use windlass_api::time::Span;
+use windlass::clock::Timestamp;
+use windlass::job::{JobType, QueueName, Tenant};
+use windlass::schedule::{CatchUp, Overlap};
+use windlass_api::expires::Expiry;
+use windlass_api::job::Job;
+use windlass_api::priority::PriorityInput;
+use windlass_api::schedule::{ActedSchedule, JobTemplate, ScheduleBody, SchedulePauseBody, ScheduleView};
+use windlass_api::submission::Submission;
+use windlass_api::text::Text;
+use windlass_api::time::{Moment, Span};
 
 use crate::commands::jobs::actions::confirmed;
-use crate::commands::jobs::submit::{content, payload_field, urgency};
+use crate::commands::jobs::submit::{content, set_payload};
 use crate::commands::manage::operations::finish;
-use crate::connection::client::{Call, Client};
+use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
 use crate::output::color::{Colour, Paint};
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::{ago, ago_field, field, moment};
+use crate::output::text::{ago, moment, or_dash, word};
 use crate::output::{self, escaped};
 
 /// Arguments of `schedules`; lists schedules if no subcommand is given.
@@ -69,7 +79,7 @@ struct NamedArgs {
     name: String,
     /// Of this tenant, for keys that can see several
     #[arg(long, value_name = "TENANT")]
-    tenant: Option<String>,
+    tenant: Option<Text<Tenant>>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -85,7 +95,7 @@ struct CreateArgs {
 struct PutArgs {
     /// The type of the jobs it submits
     #[arg(long = "type", value_name = "TYPE")]
-    job_type: Option<String>,
+    job_type: Option<Text<JobType>>,
     /// Their payload: JSON, or @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     payload: Option<String>,
@@ -97,22 +107,22 @@ struct PutArgs {
     every: Option<Span>,
     /// Once, at this time, RFC 3339
     #[arg(long, value_name = "TIME", group = "timing")]
-    at: Option<String>,
+    at: Option<Moment>,
     /// Time zone of --cron, such as Europe/Berlin
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
     /// What to do about missed runs: skip, once, all
-    #[arg(long, value_name = "WHAT")]
-    missed: Option<String>,
+    #[arg(long, value_name = "WHAT", value_parser = choice::<CatchUp>)]
+    missed: Option<CatchUp>,
     /// What to do if the previous run is not finished: allow, skip, cancel
-    #[arg(long, value_name = "WHAT")]
-    overlap: Option<String>,
+    #[arg(long, value_name = "WHAT", value_parser = choice::<Overlap>)]
+    overlap: Option<Overlap>,
     /// Queue of the jobs
     #[arg(long, value_name = "QUEUE")]
-    queue: Option<String>,
+    queue: Option<Text<QueueName>>,
     /// Priority of the jobs
     #[arg(long, value_name = "PRIORITY")]
-    priority: Option<String>,
+    priority: Option<PriorityInput>,
     /// Any other submission fields, as a JSON object
     #[arg(long, value_name = "JSON")]
     job: Option<String>,
@@ -120,51 +130,73 @@ struct PutArgs {
     named: NamedArgs,
 }
 
+/// One of the API's words.
+fn choice<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
 impl PutArgs {
-    /// The fields of the request: `base` with the given flags applied.
-    fn body(&self, mut base: Map<String, Value>) -> anyhow::Result<Map<String, Value>> {
-        let mut set =
-            |name: &str, value: Option<Value>| base.extend(value.map(|value| (name.to_owned(), value)));
-        set("missed", self.missed.clone().map(Value::from));
-        set("overlap", self.overlap.clone().map(Value::from));
-        let timing = [
-            ("cron", self.cron.clone()),
-            ("every", self.every.map(|span| span.to_string())),
-            ("at", self.at.clone()),
-        ];
-        if timing.iter().any(|(_, value)| value.is_some()) {
-            for name in ["cron", "every", "at"] {
-                base.remove(name);
+    /// The request: the schedule so far with the given flags applied.
+    fn body(&self, current: Option<ScheduleView>) -> anyhow::Result<ScheduleBody> {
+        let is_timed = self.cron.is_some() || self.every.is_some() || self.at.is_some();
+        let mut body = if let Some(current) = current {
+            ScheduleBody {
+                cron: current.cron,
+                timezone: current.timezone,
+                every: current.every,
+                at: current.at,
+                missed: Some(current.missed),
+                overlap: Some(current.overlap),
+                job: self.job(Some(current.job.into()))?,
             }
-            if self.cron.is_none() {
-                base.remove("timezone");
+        } else {
+            let (timezone, missed, overlap) = (None, None, None);
+            ScheduleBody {
+                cron: None,
+                timezone,
+                every: None,
+                at: None,
+                missed,
+                overlap,
+                job: self.job(None)?,
             }
-            base.extend(
-                timing.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))),
-            );
+        };
+        if is_timed {
+            (body.cron, body.every, body.at) = (self.cron.clone(), self.every, self.at);
+            body.timezone = body.timezone.filter(|_| self.cron.is_some());
         }
-        base.extend(self.timezone.clone().map(|zone| ("timezone".to_owned(), zone.into())));
-        let mut job = match base.remove("job") {
-            Some(Value::Object(job)) => job,
+        body.timezone = self.timezone.clone().or(body.timezone);
+        body.missed = self.missed.or(body.missed);
+        body.overlap = self.overlap.or(body.overlap);
+        Ok(body)
+    }
+
+    /// The job so far with the given flags applied.
+    fn job(&self, current: Option<Submission>) -> anyhow::Result<Submission> {
+        let mut fields = match current.map(serde_json::to_value).transpose()? {
+            Some(Value::Object(fields)) => fields,
             _ => Map::new(),
         };
         if let Some(text) = &self.job {
-            let fields: Map<String, Value> = serde_json::from_str(text)
+            let given: Map<String, Value> = serde_json::from_str(text)
                 .map_err(|error| Failure::usage(format!("--job is not a JSON object: {error}")))?;
-            job.extend(fields);
+            fields.extend(given);
         }
-        job.extend(self.job_type.clone().map(|name| ("type".to_owned(), name.into())));
-        job.extend(self.queue.clone().map(|queue| ("queue".to_owned(), queue.into())));
-        job.extend(self.priority.as_deref().map(|priority| ("priority".to_owned(), urgency(priority))));
+        if let Some(name) = &self.job_type {
+            fields.insert("type".to_owned(), name.to_string().into());
+        }
+        if !fields.contains_key("type") {
+            return Err(Failure::usage("which job? give --type"));
+        }
+        let mut job: Submission = serde_json::from_value(Value::Object(fields))
+            .map_err(|error| Failure::usage(format!("--job is not a submission: {error}")))?;
         if let Some(payload) = &self.payload {
-            let field = payload_field(&content(payload)?, None)?;
-            let fields: Map<String, Value> = serde_json::from_str(&format!("{{{field}}}"))?;
-            job.remove("payload_base64");
-            job.extend(fields);
+            set_payload(&mut job, &content(payload)?, None)?;
         }
-        job.extend(self.named.tenant.clone().map(|tenant| ("tenant".to_owned(), tenant.into())));
-        base.insert("job".into(), job.into());
-        Ok(base)
+        job.queue = self.queue.clone().or(job.queue);
+        job.priority = self.priority.or(job.priority);
+        job.tenant = self.named.tenant.clone().or(job.tenant);
+        Ok(job)
     }
 }
 
@@ -174,19 +206,25 @@ pub(crate) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<ExitCode> 
         Some(SchedulesCommand::List(connect)) => list(connect).await,
         Some(SchedulesCommand::Show(named)) => {
             let client = named.connect.client()?;
-            let found = client.value(at(Call::get(&["schedules", &named.name]), named)).await?;
-            print_schedule(&client, &found, named.connect.json)
+            let found = client.show(at(Call::get(&["schedules", &named.name]), named)).await?;
+            print_schedule(found.as_ref(), client.now())
         }
         Some(SchedulesCommand::Create(args)) => put(&args.put, true).await,
         Some(SchedulesCommand::Edit(args)) => put(args, false).await,
         Some(SchedulesCommand::Pause { named, reason, expires }) => {
-            let mut body = Map::new();
-            body.extend(reason.clone().map(|reason| ("reason".to_owned(), Value::from(reason))));
-            body.extend(expires.map(|span| ("expires".to_owned(), span.to_string().into())));
-            act(named, "pause", &body).await
+            let body = SchedulePauseBody { reason: reason.clone(), expires: expires.map(Expiry::After) };
+            act(named, Call::post(&["schedules", &named.name, "pause"]).json(&body)).await
         }
-        Some(SchedulesCommand::Resume(named)) => act(named, "resume", &Map::new()).await,
-        Some(SchedulesCommand::Trigger(named)) => act(named, "trigger", &Map::new()).await,
+        Some(SchedulesCommand::Resume(named)) => {
+            act(named, Call::post(&["schedules", &named.name, "resume"])).await
+        }
+        Some(SchedulesCommand::Trigger(named)) => {
+            let call = at(Call::post(&["schedules", &named.name, "trigger"]), named);
+            if let Some(job) = named.connect.client()?.show::<Job>(call).await? {
+                output::line(&job.id.to_string())?;
+            }
+            Ok(Exit::Done.into())
+        }
         Some(SchedulesCommand::Delete { named, yes }) => {
             let client = named.connect.client()?;
             if !yes && !confirmed(&format!("delete schedule {}?", escaped(&named.name)))? {
@@ -205,27 +243,19 @@ pub(crate) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<ExitCode> 
 }
 
 fn at(call: Call, named: &NamedArgs) -> Call {
-    call.query_if("tenant", named.tenant.as_deref())
+    call.query_if("tenant", named.tenant.as_ref().map(|tenant| tenant.0.as_str()))
 }
 
-async fn act(named: &NamedArgs, word: &str, body: &Map<String, Value>) -> anyhow::Result<ExitCode> {
+async fn act(named: &NamedArgs, call: Call) -> anyhow::Result<ExitCode> {
     let client = named.connect.client()?;
-    let answer = client.value(at(Call::post(&["schedules", &named.name, word]).json(body), named)).await?;
-    if word == "trigger" && !named.connect.json {
-        output::line(&field(&answer["id"]))?;
-        return Ok(Exit::Done.into());
-    }
-    if word == "trigger" {
-        output::json(&answer)?;
-        return Ok(Exit::Done.into());
-    }
-    print_schedule(&client, &answer, named.connect.json)
+    let acted = client.show::<ActedSchedule>(at(call, named)).await?;
+    print_schedule(acted.as_ref().map(|acted| &acted.schedule), client.now())
 }
 
 async fn put(args: &PutArgs, is_new: bool) -> anyhow::Result<ExitCode> {
     let (client, named) = (args.named.connect.client()?, &args.named);
-    let found = client.value(at(Call::get(&["schedules", &named.name]), named)).await;
-    let base = match found {
+    let found = client.ask::<ScheduleView>(at(Call::get(&["schedules", &named.name]), named)).await;
+    let current = match found {
         Ok(_) if is_new => {
             let message = format!(
                 "schedule {} exists already; `windlass schedules edit` changes it",
@@ -233,28 +263,19 @@ async fn put(args: &PutArgs, is_new: bool) -> anyhow::Result<ExitCode> {
             );
             return Err(Failure::usage(message));
         }
-        Ok(Value::Object(kept)) => {
-            let settable = ["cron", "timezone", "every", "at", "missed", "overlap", "job"];
-            kept.into_iter()
-                .filter(|(name, value)| settable.contains(&name.as_str()) && !value.is_null())
-                .collect()
-        }
-        Err(failure) if is_new && failure.exit() == Exit::NotFound => Map::new(),
-        Ok(_) => Map::new(),
+        Ok(current) => Some(current),
+        Err(failure) if is_new && failure.exit() == Exit::NotFound => None,
         Err(failure) => return Err(failure.into()),
     };
-    let body = args.body(base)?;
-    let answer = client.value(Call::put(&["schedules", &named.name]).json(&body)).await?;
-    print_schedule(&client, &answer, named.connect.json)
+    let call = Call::put(&["schedules", &named.name]).json(&args.body(current)?);
+    let acted = client.show::<ActedSchedule>(call).await?;
+    print_schedule(acted.as_ref().map(|acted| &acted.schedule), client.now())
 }
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
-    let answer = client.whole("schedules").await?;
-    if connect.json {
-        output::json(&answer)?;
-        return Ok(Exit::Done.into());
-    }
+    let found = client.show_all::<ScheduleView>("schedules").await?;
+    let Some(schedules) = found else { return Ok(Exit::Done.into()) };
     let mut table = Table::new(vec![
         Column::new("SCHEDULE", 0).cut(10),
         Column::new("TYPE", 3).cut(10),
@@ -264,23 +285,23 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("JOBS", 6).right(),
         Column::new("NOTE", 4).cut(8),
     ]);
-    for schedule in answer["schedules"].as_array().map_or(&[][..], Vec::as_slice) {
-        let next = &schedule["next_runs"][0];
-        let note = match (schedule["paused"].is_object(), schedule["last_refused"]["reason"].as_str()) {
-            (true, _) => Cell::painted(
-                format!("paused {}", schedule["paused"]["reason"].as_str().unwrap_or_default()),
-                Some(Colour::Warning),
-            ),
-            (false, Some(message)) => Cell::painted(format!("refused: {message}"), Some(Colour::Bad)),
-            _ => "".into(),
+    let now = client.now();
+    for schedule in schedules {
+        let note = match (&schedule.paused, &schedule.last_refused) {
+            (Some(pause), _) => {
+                let reason = pause.reason.as_deref().unwrap_or_default();
+                Cell::painted(format!("paused {reason}"), Some(Colour::Warning))
+            }
+            (None, Some(refused)) => Cell::painted(format!("refused: {}", refused.reason), Some(Colour::Bad)),
+            (None, None) => "".into(),
         };
         table.row(vec![
-            field(&schedule["name"]).into(),
-            field(&schedule["job"]["type"]).into(),
-            timing(schedule).into(),
-            ago_field(next, client.now()).into(),
-            ago_field(&schedule["last_run"], client.now()).into(),
-            field(&schedule["submitted"]).into(),
+            schedule.name.to_string().into(),
+            schedule.job.r#type.to_string().into(),
+            timing(&schedule).into(),
+            or_dash(schedule.next_runs.first().map(|next| ago(*next, now))).into(),
+            or_dash(schedule.last_run.map(|last| ago(last, now))).into(),
+            schedule.submitted.to_string().into(),
             note,
         ]);
     }
@@ -288,63 +309,115 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The schedule's timing as text.
-fn timing(schedule: &Value) -> String {
-    match (schedule["cron"].as_str(), schedule["every"].as_str(), schedule["at"].as_str()) {
-        (Some(cron), _, _) => format!("{cron} {}", field(&schedule["timezone"])),
+fn timing(schedule: &ScheduleView) -> String {
+    match (&schedule.cron, schedule.every, schedule.at) {
+        (Some(cron), _, _) => format!("{cron} {}", or_dash(schedule.timezone.as_ref())),
         (_, Some(every), _) => format!("every {every}"),
         (_, _, Some(at)) => format!("at {}", moment(at)),
         _ => String::new(),
     }
 }
 
-/// A submission without empty fields.
-fn submitted(job: &Value) -> Value {
-    let says = |(name, value): &(&String, &Value)| {
-        let is_usual = name.as_str() == "content_type" && *value == "application/json";
-        let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-        !is_usual && !is_empty
-    };
-    let fields = job.as_object().into_iter().flatten().filter(says);
-    Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
+/// The job as JSON, without empty fields.
+fn submitted(job: &JobTemplate) -> anyhow::Result<String> {
+    let mut fields = serde_json::to_value(job)?;
+    if let Value::Object(fields) = &mut fields {
+        fields.retain(|name, value| {
+            let is_usual = name == "content_type" && value == "application/json";
+            let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+            !is_usual && !is_empty
+        });
+    }
+    Ok(fields.to_string())
 }
 
-fn print_schedule(client: &Client, schedule: &Value, is_json: bool) -> anyhow::Result<ExitCode> {
-    if is_json {
-        output::json(schedule)?;
-        return Ok(Exit::Done.into());
-    }
+/// Prints a schedule; nothing if it was printed as JSON.
+fn print_schedule(schedule: Option<&ScheduleView>, now: Timestamp) -> anyhow::Result<ExitCode> {
+    let Some(schedule) = schedule else { return Ok(Exit::Done.into()) };
     let paint = Paint::for_data();
-    let mut text = format!("{}\n", paint.strong(&escaped(&field(&schedule["name"]))));
+    let mut text = format!("{}\n", paint.strong(&escaped(schedule.name.0.as_str())));
     let mut fact = |name: &str, value: String| {
         let _always_fits = writeln!(text, "{}  {}", paint.faint(&format!("{name:>10}")), escaped(&value));
     };
     fact("when", timing(schedule));
-    fact("job", submitted(&schedule["job"]).to_string());
-    fact("missed", field(&schedule["missed"]));
-    fact("overlap", field(&schedule["overlap"]));
-    fact(
-        "submitted",
-        format!("{}, last {}", field(&schedule["submitted"]), ago_field(&schedule["last_run"], client.now())),
-    );
-    if schedule["paused"].is_object() {
-        let pause = &schedule["paused"];
-        fact(
-            "paused",
-            format!(
-                "{} by {} {}",
-                ago_field(&pause["at"], client.now()),
-                field(&pause["by"]),
-                pause["reason"].as_str().unwrap_or_default()
-            ),
-        );
+    fact("job", submitted(&schedule.job)?);
+    fact("missed", word(&schedule.missed));
+    fact("overlap", word(&schedule.overlap));
+    let last = or_dash(schedule.last_run.map(|last| ago(last, now)));
+    fact("submitted", format!("{}, last {last}", schedule.submitted));
+    if let Some(pause) = &schedule.paused {
+        let reason = pause.reason.as_deref().unwrap_or_default();
+        fact("paused", format!("{} by {} {reason}", ago(pause.at, now), pause.by));
     }
-    if let Some(message) = schedule["refused"]["message"].as_str() {
-        fact("refused", message.to_owned());
+    if let Some(refused) = &schedule.last_refused {
+        fact("refused", format!("{}: {}", ago(refused.at, now), refused.reason));
     }
-    for run in schedule["next_runs"].as_array().map_or(&[][..], Vec::as_slice) {
-        let run = run.as_str().unwrap_or_default();
-        fact("runs", format!("{} UTC, {}", moment(run), ago(run, client.now())));
+    for run in &schedule.next_runs {
+        fact("runs", format!("{} UTC, {}", moment(*run), ago(*run, now)));
     }
     output::text(&text)?;
     Ok(Exit::Done.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        put: PutArgs,
+    }
+
+    fn body(flags: &[&str], current: Option<ScheduleView>) -> anyhow::Result<Value> {
+        let flags = Flags::try_parse_from([&["windlass", "nightly"], flags].concat())?;
+        Ok(serde_json::to_value(flags.put.body(current)?)?)
+    }
+
+    fn current() -> ScheduleView {
+        let retry = json!({"strategy": "fixed", "initial_delay": "1s", "max_delay": "1s", "multiplier": 1.0,
+            "jitter": 0.0, "jitter_mode": "random", "max_attempts": 2, "max_retries": 1, "retry_on": ["temporary"]});
+        let view = json!({"name": "nightly", "tenant": "default", "cron": "0 3 * * *", "timezone": "UTC",
+            "every": null, "at": null, "missed": "once", "overlap": "skip",
+            "job": {"type": "report", "queue": "slow", "payload": {"b": 1, "a": 2}, "content_type": "application/json",
+                "retry": retry, "timeouts": {"execution": "10m"}},
+            "redacted": false, "paused": null, "next_runs": [], "last_run": null, "last_job": null, "submitted": 0,
+            "overlapped": 0, "last_refused": null, "refusals": 0, "created_at": "2030-01-31T12:00:00Z",
+            "updated_at": "2030-01-31T12:00:00Z", "updated_by": "me", "added_later": 1});
+        serde_json::from_value(view).unwrap()
+    }
+
+    #[test]
+    fn an_edit_keeps_what_is_not_given() {
+        let edited = body(&["--priority", "high"], Some(current())).unwrap();
+        assert_eq!((&edited["cron"], &edited["timezone"]), (&json!("0 3 * * *"), &json!("UTC")));
+        assert_eq!((&edited["overlap"], &edited["missed"]), (&json!("skip"), &json!("once")));
+        let job = &edited["job"];
+        assert_eq!(
+            (&job["type"], &job["queue"], &job["priority"]),
+            (&json!("report"), &json!("slow"), &json!(80))
+        );
+        assert_eq!(
+            (&job["payload"], &job["timeouts"]),
+            (&json!({"b": 1, "a": 2}), &json!({"execution": "10m"}))
+        );
+        assert_eq!((&job["retry"]["max_attempts"], &job["retry"]["strategy"]), (&json!(2), &json!("fixed")));
+        let timed =
+            body(&["--every", "1h", "--payload", "7", "--job", r#"{"queue":"fast"}"#], Some(current()));
+        let timed = timed.unwrap();
+        assert_eq!((timed.get("cron"), timed.get("timezone")), (None, None));
+        assert_eq!((&timed["every"], &timed["job"]["payload"]), (&json!("1h"), &json!(7)));
+        assert_eq!(timed["job"]["queue"], "fast");
+    }
+
+    #[test]
+    fn a_new_schedule_has_a_type_and_known_words() {
+        let new = body(&["--every", "1h", "--type", "report"], None).unwrap();
+        assert_eq!(new, json!({"every": "1h", "job": {"type": "report"}}));
+        assert!(body(&["--every", "1h"], None).is_err());
+        assert!(body(&["--every", "1h", "--type", "report", "--overlap", "sometimes"], None).is_err());
+    }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass::store::caller::Caller;
-use windlass::store::query::stats::ByState;
+use windlass::store::wire::stats::counts;
+use windlass_api::stats::Stats;
 
 use crate::commands::manage::operations::{counts_table, finish};
 use crate::commands::{Missing, StoreArgs};
@@ -28,28 +29,25 @@ pub(crate) struct StatsArgs {
 pub(crate) async fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
     // A server named by a flag takes precedence over a store named by the environment.
     let store = args.store.as_ref().filter(|_| args.connect.url.is_none() && args.connect.profile.is_none());
-    let stats = match store {
-        Some(store) => stored(&StoreArgs { store: store.clone() }).await?,
-        None => args.connect.client()?.value(Call::get(&["stats"])).await?,
+    let (queues, more): (Vec<_>, _) = if let Some(store) = store {
+        let store = StoreArgs { store: store.clone() }.open(Missing::Refuse)?;
+        let totals = store.totals(&Caller::local()).await?;
+        store.close();
+        let queues = totals.queues.iter().map(|(name, by_state)| (name.to_string(), counts(by_state)));
+        if args.connect.json {
+            let (states, queues) = (counts(&totals.states), queues.collect::<BTreeMap<_, _>>());
+            output::json(&json!({"states": states, "queues": queues, "cascades": totals.cascades}))?;
+            return Ok(Exit::Done.into());
+        }
+        (queues.collect(), 0)
+    } else {
+        let asked = args.connect.client()?.show::<Stats>(Call::get(&["stats"])).await?;
+        let Some(stats) = asked else { return Ok(Exit::Done.into()) };
+        let queues = stats.queues.into_iter().map(|(name, counts)| (name.to_string(), counts));
+        (queues.collect(), stats.left_out.map_or(0, |left_out| left_out.queues))
     };
-    if args.connect.json {
-        output::json(&stats)?;
-        return Ok(Exit::Done.into());
-    }
-    if let Some(more) = stats["left_out"]["queues"].as_u64().filter(|more| *more > 0) {
+    if more > 0 {
         output::note(&format!("{more} more queues are not shown: see `windlass queues`"));
     }
-    finish(&counts_table("QUEUE", &stats["queues"]), "no jobs")
-}
-
-async fn stored(store: &StoreArgs) -> anyhow::Result<Value> {
-    let store = store.open(Missing::Refuse)?;
-    let stats = store.totals(&Caller::local()).await?;
-    store.close();
-    let words = |counts: &ByState| -> BTreeMap<&'static str, u64> {
-        counts.iter().map(|(state, count)| (state.as_str(), *count)).collect()
-    };
-    let queues: BTreeMap<&str, _> =
-        stats.queues.iter().map(|(queue, counts)| (queue.as_str(), words(counts))).collect();
-    Ok(json!({"states": words(&stats.states), "queues": queues, "cascades": stats.cascades}))
+    finish(&counts_table("QUEUE", &queues), "no jobs")
 }

@@ -4,9 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
-use windlass::clock::ClockReport;
 use windlass::store::caller::Caller;
+use windlass_api::clock::ClockView;
 use windlass_api::time::Span;
 
 use crate::commands::{Missing, StoreArgs};
@@ -15,7 +14,7 @@ use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output;
 use crate::output::color::{Colour, Paint};
-use crate::output::text::field;
+use crate::output::text::or_dash;
 
 /// Arguments of `clock`.
 #[derive(Args)]
@@ -55,57 +54,54 @@ pub(crate) async fn clock(args: &ClockArgs) -> anyhow::Result<ExitCode> {
     };
     // A server named by a flag takes precedence over a store named by the environment.
     let store = from.store.as_ref().filter(|_| from.connect.url.is_none() && from.connect.profile.is_none());
-    let clock = match store {
-        Some(store) => stored(&StoreArgs { store: store.clone() }, is_accepted).await?,
-        None if is_accepted => from.connect.client()?.value(Call::post(&["clock", "accept"])).await?,
-        None => from.connect.client()?.value(Call::get(&["clock"])).await?,
-    };
-    if from.connect.json {
-        output::json(&clock)?;
+    let clock = if let Some(store) = store {
+        let clock = stored(&StoreArgs { store: store.clone() }, is_accepted).await?;
+        if from.connect.json {
+            output::json(&serde_json::to_value(&clock)?)?;
+        }
+        clock
     } else {
+        let call = if is_accepted { Call::post(&["clock", "accept"]) } else { Call::get(&["clock"]) };
+        let answer = from.connect.client()?.send(call).await?;
+        if from.connect.json {
+            answer.print()?;
+        }
+        answer.read()?
+    };
+    if !from.connect.json {
         print(&clock)?;
     }
-    let is_believed = clock["believed"] == true;
-    Ok(if is_believed { Exit::Done.into() } else { Exit::No.into() })
+    Ok(if clock.believed { Exit::Done.into() } else { Exit::No.into() })
 }
 
-async fn stored(store: &StoreArgs, is_accepted: bool) -> anyhow::Result<Value> {
+async fn stored(store: &StoreArgs, is_accepted: bool) -> anyhow::Result<ClockView> {
     let store = store.open(Missing::Refuse)?;
     let report = if is_accepted { store.accept_clock(&Caller::local()).await? } else { store.clock() };
     store.close();
-    let ClockReport { now, wall, ahead_ms, is_believed, doubted_since, lifetimes_from } = report;
-    Ok(json!({
-        "store_time": now.to_string(),
-        "wall_clock": wall.to_string(),
-        "difference_ms": ahead_ms,
-        "believed": is_believed,
-        "not_believed_since": doubted_since.map(|at| at.to_string()),
-        "lifetimes_wait_until": lifetimes_from.map(|at| at.to_string()),
-    }))
+    Ok(ClockView::from(&report))
 }
 
-fn print(clock: &Value) -> anyhow::Result<()> {
+fn print(clock: &ClockView) -> anyhow::Result<()> {
     let paint = Paint::for_data();
-    let difference = clock["difference_ms"].as_i64().unwrap_or(0);
-    let by = Span(Duration::from_millis(difference.unsigned_abs()));
-    let stands = match difference {
+    let by = Span(Duration::from_millis(clock.difference_ms.unsigned_abs()));
+    let stands = match clock.difference_ms {
         0 => "the same".to_owned(),
         1.. => format!("{by} ahead"),
         _ => format!("{by} behind"),
     };
-    output::line(&format!("store time  {}", field(&clock["store_time"])))?;
-    output::line(&format!("wall clock  {}  {stands}", field(&clock["wall_clock"])))?;
-    if clock["believed"] == true {
+    output::line(&format!("store time  {}", clock.store_time.0))?;
+    output::line(&format!("wall clock  {}  {stands}", clock.wall_clock.0))?;
+    if clock.believed {
         output::line(&paint.paint("believed", Some(Colour::Good)))?;
     } else {
-        let since = field(&clock["not_believed_since"]);
+        let since = or_dash(clock.not_believed_since.map(|since| since.0));
         output::line(&format!("{} since {since}", paint.paint("not trusted", Some(Colour::Bad))))?;
         output::note(
             "the wall clock jumped: correct it, or run `windlass clock accept` if it is correct now",
         );
     }
-    if let Some(until) = clock["lifetimes_wait_until"].as_str() {
-        output::line(&format!("no lifetime expires and nothing is pruned until {until}"))?;
+    if let Some(until) = clock.lifetimes_wait_until {
+        output::line(&format!("no lifetime expires and nothing is pruned until {}", until.0))?;
     }
     Ok(())
 }

@@ -128,11 +128,11 @@ impl Waiting {
         serde_json::to_string(&fields).expect("raw values under text keys are JSON")
     }
 
-    /// Records that these lines were submitted, with the jobs created.
-    pub(super) fn sent(&mut self, chosen: &[usize], jobs: &[Value]) {
-        for (at, job) in chosen.iter().zip(jobs) {
-            if let (Some(name), Some(id)) = (&self.lines[*at].name, job["id"].as_str()) {
-                self.known.insert(name.clone(), id.to_owned());
+    /// Records that these lines were submitted, with the ids of their jobs.
+    pub(super) fn sent(&mut self, chosen: &[usize], ids: &[String]) {
+        for (at, id) in chosen.iter().zip(ids) {
+            if let Some(name) = &self.lines[*at].name {
+                self.known.insert(name.clone(), id.clone());
             }
         }
         let gone: HashSet<usize> = chosen.iter().copied().collect();
@@ -165,7 +165,6 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn waiting(lines: &[&str]) -> Waiting {
         let mut waiting = Waiting::default();
@@ -184,7 +183,7 @@ mod tests {
         ]);
         assert_eq!(waiting.sendable(2), [0], "the second refers to a name that is not known yet");
         assert_eq!(waiting.sendable(3), [0, 1, 2]);
-        waiting.sent(&[0], &[json!({"id": "id-x"})]);
+        waiting.sent(&[0], &["id-x".to_owned()]);
         let text = waiting.text(0);
         assert!(text.contains(r#""after":["id-x","@y","real"]"#), "{text}");
         assert!(text.contains(r#""payload":{"b": 1.0, "a":2}"#), "{text}");
