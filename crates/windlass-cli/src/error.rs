@@ -26,8 +26,8 @@ pub(crate) enum Failure {
     BadAnswer { place: String, problem: String },
     /// The response is JSON, but not what this version expects.
     #[error(
-        "cannot read the response of {place}: {problem}; the server may be newer than this program: update \
-         it, or use --json, which prints responses as they are"
+        "the request succeeded, but the response of {place} cannot be read: {problem}; the server may be newer \
+         than this program: update it, or use --json, which prints responses as they are"
     )]
     Unreadable { place: String, problem: String },
     /// The server responded with an error.

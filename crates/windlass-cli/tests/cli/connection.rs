@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixture::{Site, run_with};
 use crate::program::{Served, store_in, windlass};
@@ -103,6 +103,18 @@ async fn a_waiting_command_continues_when_the_server_is_back() {
     site.served.stop().await;
 }
 
+/// A job as a server shows it; fields that may be null are left out.
+fn job(state: &str) -> Value {
+    let at = "2026-01-01T00:00:00.000Z";
+    let retry = json!({"strategy": "constant", "initial_delay": "1s", "max_delay": "1s", "multiplier": 1.0, "jitter": 0.0,
+        "jitter_mode": "random", "max_attempts": 3, "max_retries": 2, "retry_on": []});
+    json!({"id": "01990000-0000-4000-8000-00000000abcd", "tenant": "default", "type": "slow", "queue": "default",
+        "state": state, "version": "000000000000000000000000", "priority": 50, "effective_priority": 50, "attempt": 1, "max_attempts": 3,
+        "failures": 0, "crashes": 0, "retry_count": 0, "max_retries": 2, "created_at": at, "updated_at": at, "run_at": at,
+        "expires_at": at, "retry": retry, "timeouts": {"execution": "1m", "lease": "1m", "lifetime": "1d"}, "after": [],
+        "after_any": [], "owner": "me", "tags": {}, "cost_cents": 0, "redacted": false})
+}
+
 /// A server that opens its store, or sheds load, answers 503: a command that waits for a job goes on waiting.
 #[tokio::test]
 async fn a_waiting_command_outlasts_a_temporary_refusal() {
@@ -118,7 +130,7 @@ async fn a_waiting_command_outlasts_a_temporary_refusal() {
             let length = stream.read(&mut request).await.unwrap();
             let request = String::from_utf8_lossy(&request[..length]);
             let (status, body) = match request.split(' ').take(2).collect::<Vec<_>>()[..] {
-                ["POST", _] => ("201 Created", json!({"id": "j1", "state": "scheduled"})),
+                ["POST", _] => ("201 Created", job("scheduled")),
                 [_, path] if path.contains("/events") => {
                     let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: here\n\n";
                     stream.write_all(head).await.unwrap();
@@ -131,8 +143,9 @@ async fn a_waiting_command_outlasts_a_temporary_refusal() {
                     ("503 Service Unavailable", json!({ "error": error }))
                 }
                 _ => {
-                    let at = "2026-01-01T00:00:00.000Z";
-                    ("200 OK", json!({"id": "j1", "state": "completed", "completed_at": at, "result": 7}))
+                    let mut job = job("completed");
+                    (job["completed_at"], job["result"]) = (job["created_at"].clone(), json!(7));
+                    ("200 OK", job)
                 }
             };
             let body = body.to_string();
@@ -143,6 +156,35 @@ async fn a_waiting_command_outlasts_a_temporary_refusal() {
     });
     let said = run_with(&url, &["submit", "slow", "--wait"], &[], "").await;
     assert!(said.code == 0 && said.out == "7\n", "{said:?}");
+    answering.abort();
+}
+
+/// A newer server may use words and fields that this version does not know.
+#[tokio::test]
+async fn a_list_of_a_newer_server_is_shown_as_far_as_it_is_known() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut known = job("running");
+    known["field_of_a_later_version"] = json!({"b": 1, "a": 2});
+    let page = json!({"jobs": [known, job("hibernating")], "next_cursor": null}).to_string();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answering = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _length = stream.read(&mut [0; 4096]).await.unwrap();
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", page.len());
+            stream.write_all(format!("{head}{page}").as_bytes()).await.unwrap();
+        }
+    });
+    let said = run_with(&url, &["list"], &[], "").await;
+    assert!(said.code == 0 && said.out.contains("running") && !said.out.contains("hibernating"), "{said:?}");
+    assert!(said.err.contains("1 jobs cannot be shown") && said.err.contains("may be newer"), "{said:?}");
+    let printed = run_with(&url, &["list", "--json"], &[], "").await.documents();
+    assert_eq!(printed[0]["field_of_a_later_version"], json!({"b": 1, "a": 2}));
+    assert_eq!(printed[1]["state"], "hibernating");
+    let said = run_with(&url, &["stats"], &[], "").await;
+    assert!(said.code == 1 && said.err.contains("may be newer"), "{said:?}");
     answering.abort();
 }
 

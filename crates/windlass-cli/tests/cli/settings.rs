@@ -47,7 +47,7 @@ async fn a_queue_is_set_field_by_field_and_cleared_again() {
     let again = set(&["--max-running", "11"]).await;
     assert!(again.err.contains("already in that state"), "{again:?}");
     let refused = set(&["--fair-by", "weather"]).await;
-    assert!(refused.code == 4 && refused.err.contains("fair_by"), "{refused:?}");
+    assert!(refused.code == 2 && refused.err.contains("--fair-by"), "{refused:?}");
     let shown = site.run(&["queues", "show", "mail"]).await.well();
     assert!(shown.starts_with("queue mail\n") && shown.contains("timeout  10m"), "{shown}");
     assert!(shown.contains("7 attempts"), "{shown}");

@@ -378,7 +378,7 @@ mod tests {
     }
 
     fn current() -> ScheduleView {
-        let retry = json!({"strategy": "fixed", "initial_delay": "1s", "max_delay": "1s", "multiplier": 1.0,
+        let retry = json!({"strategy": "constant", "initial_delay": "1s", "max_delay": "1s", "multiplier": 1.0,
             "jitter": 0.0, "jitter_mode": "random", "max_attempts": 2, "max_retries": 1, "retry_on": ["temporary"]});
         let view = json!({"name": "nightly", "tenant": "default", "cron": "0 3 * * *", "timezone": "UTC",
             "every": null, "at": null, "missed": "once", "overlap": "skip",
@@ -404,7 +404,10 @@ mod tests {
             (&job["payload"], &job["timeouts"]),
             (&json!({"b": 1, "a": 2}), &json!({"execution": "10m"}))
         );
-        assert_eq!((&job["retry"]["max_attempts"], &job["retry"]["strategy"]), (&json!(2), &json!("fixed")));
+        assert_eq!(
+            (&job["retry"]["max_attempts"], &job["retry"]["strategy"]),
+            (&json!(2), &json!("constant"))
+        );
         let timed =
             body(&["--every", "1h", "--payload", "7", "--job", r#"{"queue":"fast"}"#], Some(current()));
         let timed = timed.unwrap();

@@ -102,9 +102,9 @@ pub(crate) fn text(text: Option<&String>) -> anyhow::Result<Field<String>> {
 }
 
 /// One of the API's words.
-pub(crate) fn choice<T: DeserializeOwned>(text: Option<&String>) -> anyhow::Result<Field<T>> {
+pub(crate) fn choice<T: DeserializeOwned>(flag: &str, text: Option<&String>) -> anyhow::Result<Field<T>> {
     change(text, |text| {
-        serde_json::from_value(text.into()).map_err(|error| Failure::usage(error.to_string()))
+        serde_json::from_value(text.into()).map_err(|error| Failure::usage(format!("{flag}: {error}")))
     })
 }
 
@@ -280,7 +280,7 @@ mod tests {
             max_depth: number(some("none").as_ref()).unwrap(),
             max_running_per_key: number(None).unwrap(),
             aging: span(some("90s").as_ref()).unwrap(),
-            fair_by: choice(some("tenant").as_ref()).unwrap(),
+            fair_by: choice("--fair-by", some("tenant").as_ref()).unwrap(),
             push: target(some("http://a").as_ref()).unwrap(),
             ..QueueBody::default()
         };
@@ -290,6 +290,6 @@ mod tests {
         assert_eq!(sent, expected);
         assert!(is_empty(&QueueBody::default()) && !is_empty(&body));
         assert!(number::<u64>(some("many").as_ref()).is_err());
-        assert!(choice::<windlass::settings::FairBy>(some("moon").as_ref()).is_err());
+        assert!(choice::<windlass::settings::FairBy>("--fair-by", some("moon").as_ref()).is_err());
     }
 }

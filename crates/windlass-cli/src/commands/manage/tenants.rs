@@ -97,7 +97,7 @@ impl Kind for TenantFlags {
             max_depth: settings::number(self.max_depth.as_ref())?,
             weight: settings::number(self.weight.as_ref())?,
             budget_cents: settings::number(self.budget.as_ref())?,
-            budget_period: settings::choice(self.budget_period.as_ref())?,
+            budget_period: settings::choice("--budget-period", self.budget_period.as_ref())?,
             max_queues: settings::number(self.max_queues.as_ref())?,
             max_types: settings::number(self.max_types.as_ref())?,
             max_lanes: settings::number(self.max_lanes.as_ref())?,
