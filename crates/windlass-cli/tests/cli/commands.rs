@@ -1,9 +1,7 @@
 //! Every command: it works, prints JSON, and fails as documented.
 
 use windlass::key::KeySecret;
-
-use crate::fixture::{Site, run, run_with};
-use crate::program::{store_in, windlass};
+use windlass_testkit::{Site, run, run_with, store_in, windlass};
 
 /// Commands that only read, and need nothing but a server.
 pub(crate) const LOOKS: [&[&str]; 23] = [
@@ -106,7 +104,7 @@ async fn with_a_wrong_key_every_command_says_so() {
     let secret = run(&site.url, &make).await.well();
     // Another process created it: the server notices within a second.
     let is_asked_for = async { while site.run(&["list"]).await.code != 5 {} };
-    tokio::time::timeout(crate::program::PATIENCE, is_asked_for).await.expect("the server requires keys");
+    tokio::time::timeout(windlass_testkit::PATIENCE, is_asked_for).await.expect("the server requires keys");
     let wrong = KeySecret::new(7, [1, 2]);
     for command in LOOKS.iter().chain(&CHANGES) {
         let key = [("WINDLASS_KEY", wrong.reveal())];
@@ -215,7 +213,7 @@ async fn the_program_describes_itself() {
 /// The manual has every command and every exit code.
 #[tokio::test]
 async fn the_manual_has_every_command_and_exit_code() {
-    let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md")).unwrap();
+    let manual = std::fs::read_to_string(windlass_testkit::repository().join("docs/cli.md")).unwrap();
     let help = run("", &["--help"]).await.well();
     let (commands, exits) = help.split_once("Exit codes:").unwrap();
     let names = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
@@ -233,7 +231,7 @@ async fn a_quiet_server_still_says_where_it_listens() {
     let folder = tempfile::tempdir().unwrap();
     let store = store_in(folder.path());
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--store", &store, "--log-level", "warn"];
-    let served = crate::program::Served::start(windlass(&arguments)).await;
+    let served = windlass_testkit::ServerProcess::start(windlass(&arguments)).await;
     let url = format!("http://{}", served.address);
     let said = served.stop().await;
     assert!(said.contains(&format!("dashboard: {url}")), "{said}");

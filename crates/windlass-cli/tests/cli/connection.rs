@@ -3,9 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
-
-use crate::fixture::{Site, run_with};
-use crate::program::{Served, store_in, windlass};
+use windlass_testkit::{ServerProcess, Site, certificate, run_with, store_in, windlass};
 
 #[tokio::test]
 async fn a_profile_names_a_server_and_its_key() {
@@ -83,8 +81,8 @@ async fn a_waiting_command_continues_when_the_server_is_back() {
     let address = site.served.address.to_string();
     let store = store_in(site.folder.path());
     site.served.stop().await;
-    let served = Served::start(windlass(&["serve", "--listen", &address, "--store", &store])).await;
-    let site = Site { served, folder: site.folder, url: site.url };
+    let served = ServerProcess::start(windlass(&["serve", "--listen", &address, "--store", &store])).await;
+    let site = Site { served, ..site };
     site.log(&worker, &running, "still here").await;
     site.end(&worker, &running, json!({"outcome": "completed"})).await;
     let (worker, claimed) = site.claim("slow").await;
@@ -96,7 +94,7 @@ async fn a_waiting_command_continues_when_the_server_is_back() {
         printed.read_to_string(&mut out[1]).await.unwrap();
         [waiting[0].wait().await.unwrap(), waiting[1].wait().await.unwrap()]
     };
-    let ended = tokio::time::timeout(crate::program::PATIENCE, ended).await.expect("both hear of the end");
+    let ended = tokio::time::timeout(windlass_testkit::PATIENCE, ended).await.expect("both hear of the end");
     assert_eq!(ended.map(|ended| ended.code()), [Some(0), Some(0)], "{out:?}");
     assert_eq!(out[0], "\"done\"\n");
     assert!(out[1].contains("still here"), "{out:?}");
@@ -191,15 +189,14 @@ async fn a_list_of_a_newer_server_is_shown_as_far_as_it_is_known() {
 #[tokio::test]
 async fn a_server_behind_tls_is_measured_too() {
     let folder = tempfile::tempdir().unwrap();
-    let files = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/operating/tls");
-    let (certificate, key) = (files.join("certificate.pem"), files.join("key.pem"));
+    let (certificate, key) = (certificate("certificate.pem"), certificate("key.pem"));
     let store = store_in(folder.path());
     let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
     let tls = ["--tls-cert", certificate, "--tls-key", key];
     let serve = [&["serve", "--listen", "127.0.0.1:0", "--store", &store], &tls[..]].concat();
     let made = run_with("", &["bench", "--store", &store, "--quick"], &[], "").await;
     assert_eq!(made.code, 0, "{made:?}");
-    let served = Served::start(windlass(&serve)).await;
+    let served = ServerProcess::start(windlass(&serve)).await;
     let url = format!("https://localhost:{}", served.address.port());
     let trusted = [("SSL_CERT_FILE", certificate)];
     let said = run_with("", &["bench", "--server", &url], &trusted, "").await;
@@ -228,7 +225,7 @@ async fn events_are_followed_as_they_happen() {
         }
         panic!("the stream ended");
     };
-    tokio::time::timeout(crate::program::PATIENCE, found).await.expect("the pause is told of");
+    tokio::time::timeout(windlass_testkit::PATIENCE, found).await.expect("the pause is told of");
     child.kill().await.unwrap();
     site.served.stop().await;
 }

@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
-
-use crate::binary::binary;
-use crate::program::{PATIENCE, Served, windlass};
+use windlass_testkit::{PATIENCE, ServerProcess, binary, windlass};
 
 fn documents() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = windlass_testkit::repository();
     let mut all = vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("SECURITY.md")];
     for entry in std::fs::read_dir(root.join("docs")).unwrap() {
         let path = entry.unwrap().path();
@@ -103,7 +101,7 @@ fn commands(block: &Block) -> Vec<String> {
 async fn run_document(document: &Path) {
     let text = std::fs::read_to_string(document).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut served: Option<Served> = None;
+    let mut served: Option<ServerProcess> = None;
     // Background processes of a document run until its end.
     let mut background = Vec::new();
     for block in blocks(&text).iter().filter(|block| block.word == "console" && !is_excused(block)) {
@@ -146,14 +144,14 @@ async fn run_document(document: &Path) {
 }
 
 /// A server as a document starts it, but on a port of its own.
-async fn serve(arguments: &str, folder: &Path) -> Served {
+async fn serve(arguments: &str, folder: &Path) -> ServerProcess {
     let mut words: Vec<&str> = arguments.split_whitespace().collect();
     if let Some(at) = words.iter().position(|word| *word == "--listen") {
         words.drain(at..at + 2);
     }
     let mut command = windlass(&[&["serve", "--listen", "127.0.0.1:0"], &words[..]].concat());
     command.current_dir(folder);
-    Served::start(command).await
+    ServerProcess::start(command).await
 }
 
 #[tokio::test]

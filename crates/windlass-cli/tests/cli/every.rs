@@ -3,9 +3,9 @@
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use windlass_testkit::{PATIENCE, Site, run_with, store_in, windlass};
+
 use crate::commands::{LOOKS, furnished};
-use crate::fixture::{Site, run_with};
-use crate::program::{PATIENCE, store_in, windlass};
 
 /// Commands that do something and print JSON. A word in capitals stands for a new object each time: `ID` a waiting job,
 /// `FINAL` a final one, `LINES` a file of jobs, `STORE` the served store, `COPY` a store that is not served, `BACKUP` its

@@ -1,8 +1,7 @@
 //! Jobs from the command line: their whole life, alone and by the thousand.
 
 use serde_json::json;
-
-use crate::fixture::{Site, run_with};
+use windlass_testkit::{Site, run_with};
 
 #[tokio::test]
 async fn a_job_is_submitted_with_everything_that_can_be_said_of_it() {

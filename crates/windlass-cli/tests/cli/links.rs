@@ -1,8 +1,7 @@
 //! Jobs that belong together: parents and children, those that wait for each other, and lines of a batch that name others.
 
 use serde_json::json;
-
-use crate::fixture::{Site, run_with};
+use windlass_testkit::{Site, run_with};
 
 #[tokio::test]
 async fn the_whole_graph_around_a_job_is_drawn() {

@@ -1,8 +1,7 @@
 //! Settings of queues, types and tenants from the command line.
 
 use serde_json::{Value, json};
-
-use crate::fixture::Site;
+use windlass_testkit::Site;
 
 #[tokio::test]
 async fn a_queue_is_set_field_by_field_and_cleared_again() {

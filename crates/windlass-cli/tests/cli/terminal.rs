@@ -1,22 +1,6 @@
 //! What a person sees at a terminal: `script` lends one.
 
-use tokio::process::Command;
-
-use crate::binary::binary;
-use crate::fixture::{Site, run_with};
-
-/// Runs a command at a terminal, with these variables and what is typed, and gives all that was shown and its exit code.
-async fn at_terminal(site: &Site, line: &str, variables: &[(&str, &str)], typed: &str) -> (String, i32) {
-    let input = site.folder.path().join("typed");
-    std::fs::write(&input, typed).unwrap();
-    let whole = format!("{} {line}", binary().display());
-    let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--command", &whole, "/dev/null"]).env_clear();
-    command.env("WINDLASS_URL", &site.url).env("TERM", "xterm").env("PATH", "/usr/bin:/bin");
-    command.envs(variables.iter().copied()).stdin(std::fs::File::open(&input).unwrap());
-    let ended = command.output().await.unwrap();
-    (String::from_utf8_lossy(&ended.stdout).into_owned(), ended.status.code().unwrap())
-}
+use windlass_testkit::{Site, at_terminal, run_with};
 
 #[tokio::test]
 async fn colours_are_for_terminals_and_not_against_no_color() {
@@ -60,7 +44,7 @@ async fn long_work_shows_how_far_it_is_and_a_program_sees_nothing_of_it() {
     assert!(shown.contains("30,000 of 30,000 jobs cancelled") && code == 0, "{shown:?}");
     let (shown, code) = at_terminal(&site, "delete --type a --yes --json", &[], "").await;
     assert!(!shown.contains("/s") && shown.contains(r#""changed":30000"#) && code == 0, "{shown:?}");
-    let store = crate::program::store_in(site.folder.path());
+    let store = site.store.clone();
     let (shown, code) = at_terminal(&site, &format!("verify --store {store}"), &[], "").await;
     assert!(shown.contains("jobs and records, ") && shown.contains("hold") && code == 0, "{shown:?}");
     let said = site.run(&["verify", "--store", &store, "--json"]).await;

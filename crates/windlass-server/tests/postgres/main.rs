@@ -1,21 +1,19 @@
 //! The suites of the server once more, on PostgreSQL: the contract does not know which engine is behind it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-#[path = "../it/access.rs"]
+#[path = "../http/access.rs"]
 mod access;
-#[path = "../it/client.rs"]
-mod client;
-#[path = "../it/events.rs"]
+#[path = "../http/events.rs"]
 mod events;
-#[path = "../it/fixture.rs"]
+#[path = "../http/fixture.rs"]
 mod fixture;
-#[path = "../it/jobs.rs"]
+#[path = "../http/jobs.rs"]
 mod jobs;
-#[path = "../it/operations.rs"]
+#[path = "../http/operations.rs"]
 mod operations;
-#[path = "../it/schedules.rs"]
+#[path = "../http/schedules.rs"]
 mod schedules;
-#[path = "../it/work.rs"]
+#[path = "../http/work.rs"]
 mod work;
 
 /// The engine behind the servers of this run.

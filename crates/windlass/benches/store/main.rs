@@ -6,8 +6,8 @@
 //! only drains and `-- --handlers` only handles, for a profiler; `-- --pick-up` only picks up single jobs; `-- --limits` only shows what large
 //! backlogs and blocked jobs cost others, `-- --blocked` the latter alone.
 
-#[path = "../../tests/it/fixture/cluster.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../../../windlass-testkit/src/cluster.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use more of it")]
 mod cluster;
 mod fleet;
 mod place;

@@ -1,7 +1,14 @@
 //! What every test of a store starts from: the suite's fixture on each engine of this repository, and what only they need:
 //! servers, poolers, false clocks, workers that live through outages.
 
+#[allow(
+    unreachable_pub,
+    reason = "the tests of the server share it as a crate, which would have to be built for these"
+)]
+#[path = "../../../windlass-testkit/src/cluster.rs"]
 pub(crate) mod cluster;
+#[allow(unreachable_pub, reason = "as above")]
+#[path = "../../../windlass-testkit/src/faketime.rs"]
 pub(crate) mod faketime;
 pub(crate) mod observed;
 pub(crate) mod pooler;

@@ -51,11 +51,12 @@ impl SourceFile {
             || self.text.starts_with("#!/")
     }
 
-    /// Whether it is compiled only for tests. The conformance suite is tests in the form of a library.
+    /// Whether it is compiled only for tests. The conformance suite and the testkit are tests in the form of libraries.
     pub(super) fn is_test(&self) -> bool {
         self.path.contains("/tests/")
             || self.name() == "tests.rs"
             || self.path.starts_with("crates/windlass-conformance/src/")
+            || self.path.starts_with("crates/windlass-testkit/src/")
     }
 
     /// Whether it is part of what ships, rather than a test, a benchmark or an example.
@@ -96,6 +97,7 @@ fn a_path_says_what_a_file_is_for() {
     assert!(of("crates/windlass-core/src/job/retry/tests.rs").is_test());
     assert!(of("crates/windlass-core/src/job/tests/graph.rs").is_test());
     assert!(of("crates/windlass-conformance/src/claims/claim.rs").is_test());
+    assert!(of("crates/windlass-testkit/src/cluster.rs").is_test());
     assert!(!of("crates/windlass/src/testing.rs").is_test());
     assert!(!of("crates/windlass/benches/claim.rs").is_shipped());
     assert!(of("crates/windlass/src/clock.rs").is_shipped());

@@ -1,8 +1,8 @@
 //! Two builds on one schema: the previous one keeps working after the next has migrated, however they race, and is
 //! refused only where the next says so. The next build is this one with one more step.
 
-#[allow(dead_code, reason = "the tests of the whole store use more of it")]
-#[path = "../../../../../tests/it/fixture/cluster.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests of the whole store use more of it")]
+#[path = "../../../../../../windlass-testkit/src/cluster.rs"]
 pub(in crate::store::engines::postgres) mod cluster;
 
 use std::sync::Barrier;

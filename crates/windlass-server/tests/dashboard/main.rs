@@ -1,0 +1,17 @@
+//! The dashboard in a real browser: headless Chromium, driven over its debugging pipe. A missing browser is a failure.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod access;
+mod actions;
+mod auth;
+mod bulk;
+mod fixture;
+mod job;
+mod markup;
+mod overview;
+mod pages;
+mod refresh;
+mod roles;
+mod scale;
+mod settings;

@@ -1,0 +1,244 @@
+//! Looking: every page opens in light and dark, narrow and wide, without script and by keyboard.
+
+use serde_json::json;
+use windlass::job::{
+    Dependency, Failure, GroupStrategy, JobType, NewJob, Payload, RetryPolicy, ScheduleName,
+};
+use windlass::schedule::ScheduleSpec;
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::attempt_writes::LeaseRef;
+use windlass::store::command::children::NewGroup;
+use windlass::store::command::pause::{Pause, Target};
+use windlass::store::documents::schedules::NewSchedule;
+use windlass_testkit::browser::Browser;
+
+use crate::auth::sign_in;
+use crate::fixture::{Site, new, queue};
+
+/// A store with something of everything; the ids of a parent, a dependent and a dead letter.
+pub(super) async fn furnish(site: &Site) -> [String; 3] {
+    let mut parent = new("album.publish");
+    parent.priority = Some(windlass::job::Priority::HIGH);
+    let parent = site.submit(parent).await.id;
+    let claimed = site.claim().await;
+    claimed.log("spawning").await;
+    let hand = LeaseRef { job: parent, fence: claimed.job.fence, worker: None };
+    let jobs = (0..3).map(|_| new("image.resize")).collect();
+    let group = NewGroup { name: "photos".into(), strategy: GroupStrategy::CollectAll, jobs };
+    site.store.spawn(&Caller::local(), hand, group).await.unwrap();
+    let mut dead = new("mail");
+    dead.priority = Some(windlass::job::Priority::CRITICAL);
+    dead.retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
+    dead.labels.tags.insert("team".into(), "blue".into());
+    let dead = site.submit(dead).await.id;
+    site.claim().await.fail(Failure::temporary("no route to host").with_code("no_route")).await;
+    let mut dependent = new("etl.load");
+    dependent.after = vec![Dependency::Job(parent)];
+    let dependent = site.submit(dependent).await.id;
+    let pause = Pause { reason: Some("until the disk is replaced".into()), ..Pause::default() };
+    site.store.pause(&Caller::local(), Target::Queue(queue("exports")), pause).await.unwrap();
+    let job = NewJob::new(JobType::new("report").unwrap(), Payload::json("{}"));
+    let timing =
+        ScheduleSpec::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "Europe/Berlin".parse().unwrap() };
+    let name = ScheduleName::new("nightly").unwrap();
+    site.store.put_schedule(&Caller::local(), name, NewSchedule::new(timing, job)).await.unwrap();
+    [parent, dependent, dead].map(|id| id.to_string())
+}
+
+pub(super) const PAGES: [&str; 12] = [
+    "/",
+    "/jobs",
+    "/queues",
+    "/queues/default",
+    "/types",
+    "/types/mail",
+    "/workers",
+    "/schedules",
+    "/dead",
+    "/audit",
+    "/tenants",
+    "/settings",
+];
+
+#[tokio::test]
+async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk() {
+    let site = Site::start().await;
+    let ids = furnish(&site).await;
+    let secret = site.key("ada", Role::Admin).await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/sign-in")).await;
+    assert_eq!(window.errors().await, Vec::<String>::new());
+    sign_in(&site, &window, &secret).await;
+    let jobs = ids.iter().map(|id| format!("/jobs/{id}"));
+    let pages: Vec<String> = PAGES.iter().map(|path| (*path).to_owned()).chain(jobs).collect();
+    for (theme, width) in [("light", 1440), ("dark", 390)] {
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
+        window.send("Emulation.setEmulatedMedia", media).await;
+        let screen = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
+        window.send("Emulation.setDeviceMetricsOverride", screen).await;
+        for path in &pages {
+            window.open(&site.at(path)).await;
+            window.until("document.querySelector('.pulse.on')").await;
+            let missing = window.eval(include_str!("access_check.js")).await;
+            assert_eq!(missing, json!([]), "{path} in {theme} at {width}: {missing:#}");
+            assert_eq!(window.errors().await, Vec::<String>::new(), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_typed_is_not_lost_when_the_page_refreshes() {
+    let site = Site::start().await;
+    site.job("mail").await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/queues/default")).await;
+    window.until("document.querySelector('.pulse.on')").await;
+    window.fill("#q-reason", "half a sentence").await;
+    site.job("mail").await;
+    window.until("document.querySelector('#depths').innerText.includes('2')").await;
+    assert_eq!(window.text("document.querySelector('#q-reason').value").await, "half a sentence");
+}
+
+#[tokio::test]
+async fn the_check_of_fitness_finds_what_is_planted() {
+    let site = Site::start().await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/")).await;
+    let plant = "(() => { const field = document.createElement('input'); const button = document.createElement('button'); \
+                 const text = document.createElement('p'); text.textContent = 'pale'; text.className = 'pale'; \
+                 const sheet = new CSSStyleSheet(); sheet.replaceSync('.pale { color: #ccc; background: #fff }'); \
+                 document.adoptedStyleSheets = [sheet]; document.querySelector('main').append(field, button, text); })()";
+    window.eval(plant).await;
+    let found = window.eval(include_str!("access_check.js")).await.to_string();
+    for problem in ["no label", "no name", "contrast"] {
+        assert!(found.contains(problem), "{problem} in {found}");
+    }
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_chips_search_and_shared_addresses() {
+    let site = Site::start().await;
+    let [parent, _, dead] = furnish(&site).await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/jobs")).await;
+    window.click("a[data-state=dead_letter]").await;
+    window.until("location.search === '?state=dead_letter'").await;
+    window.until("document.querySelectorAll('tbody tr').length === 1").await;
+    assert_eq!(window.text("document.querySelector('.chip b').innerText").await, "dead_letter");
+    window.click(".chip a").await;
+    window.until("location.search === ''").await;
+    window.unfold("#filters").await;
+    window.fill("#f-tag", "team:blue").await;
+    window.click("#filters button[type=submit]").await;
+    window.until("location.search.includes('tag=team%3Ablue')").await;
+    window.until(&format!("document.querySelector('tbody tr').dataset.job === '{dead}'")).await;
+    for (text, place) in [
+        (parent.as_str(), format!("/jobs/{parent}")),
+        ("image.resize", "/jobs?type=image.resize".into()),
+        ("resi", "/jobs?type=image.resize".into()),
+        ("exports", "/queues/exports".into()),
+        ("nobody.knows", "/jobs?q=nobody.knows".into()),
+        ("team:blue", "/jobs?tag=team%3Ablue".into()),
+    ] {
+        window.fill("#search", text).await;
+        window.eval("document.querySelector('.search').submit()").await;
+        window.until(&format!("location.pathname + location.search === {place:?}")).await;
+    }
+    let part: String = parent.chars().take(12).collect();
+    window.open(&site.at(&format!("/jobs?id={part}"))).await;
+    window.until(&format!("document.querySelector('[data-job=\"{parent}\"]')")).await;
+}
+
+#[tokio::test]
+async fn a_graph_and_children_are_drawn_and_can_be_clicked_through() {
+    let site = Site::start().await;
+    let [parent, dependent, _] = furnish(&site).await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at(&format!("/jobs/{parent}"))).await;
+    window.until("document.querySelectorAll('.graph .node').length === 5").await;
+    assert!(window.text("document.querySelector('#children').innerText").await.contains("0 of 3 completed"));
+    let link = format!(".graph a[href='/jobs/{dependent}']");
+    window
+        .eval(&format!(
+            "document.querySelector({link:?}).dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
+        ))
+        .await;
+    window.until(&format!("location.pathname === '/jobs/{dependent}'")).await;
+    window.until("document.querySelector('#why').innerText.includes('dependencies_unmet')").await;
+}
+
+#[tokio::test]
+async fn everything_can_be_reached_by_keyboard() {
+    let site = Site::start().await;
+    furnish(&site).await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/")).await;
+    window.press(&["/"]).await;
+    window.until("document.activeElement.id === 'search'").await;
+    window.press(&["Escape"]).await;
+    window.until("document.activeElement.id !== 'search'").await;
+    window.press(&["?"]).await;
+    window.until("document.querySelector('#help').open").await;
+    window.eval("document.querySelector('#help').close()").await;
+    for (key, path) in [("j", "/jobs"), ("q", "/queues"), ("d", "/dead"), ("o", "/")] {
+        window.press(&["g", key]).await;
+        window.until(&format!("location.pathname === {path:?} && document.readyState === 'complete'")).await;
+    }
+    window.press(&["g", "j"]).await;
+    window.until("location.pathname === '/jobs' && document.querySelector('.pulse.on')").await;
+    window.press(&["j", "j", "x"]).await;
+    window.until("document.querySelector('tbody tr:nth-child(2) input').checked").await;
+    window.click("#theme").await;
+    window.until("document.documentElement.dataset.theme").await;
+    let theme = window.text("document.documentElement.dataset.theme").await;
+    window.reload().await;
+    window.until(&format!("document.documentElement.dataset.theme === '{theme}'")).await;
+}
+
+#[tokio::test]
+async fn schedules_are_triggered_paused_and_removed() {
+    let site = Site::start().await;
+    furnish(&site).await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/schedules")).await;
+    window.until("document.querySelectorAll('.day').length === 7").await;
+    assert!(window.text("document.querySelector('.calendar').innerText").await.contains("nightly"));
+    window.click("button[aria-label='Run nightly now']").await;
+    window
+        .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was triggered.')")
+        .await;
+    window.click("button[aria-label='Pause nightly']").await;
+    window.fill(".pop:popover-open [name=reason]", "month end").await;
+    window.click(".pop:popover-open [name=action]").await;
+    window.until("document.querySelector('#schedules .badge.warn')").await;
+    assert!(window.text("document.querySelector('#schedules').innerText").await.contains("month end"));
+    window.eval("window.confirm = () => true").await;
+    window.click("button[aria-label='Delete nightly']").await;
+    window.until("document.querySelector('main').innerText.includes('No schedules yet')").await;
+}
+
+#[tokio::test]
+async fn pages_can_be_read_without_a_script() {
+    let site = Site::start().await;
+    let [parent, ..] = furnish(&site).await;
+    let job = format!("/jobs/{parent}");
+    let wanted = [
+        ("/", "Throughput"),
+        ("/jobs", "album.publish"),
+        ("/dead", "no route to host"),
+        ("/schedules", "nightly"),
+        (job.as_str(), "waits for its children"),
+        (job.as_str(), "image.resize"),
+    ];
+    for (path, text) in wanted {
+        let page = site.ask("GET", path, &[], "").await.body;
+        assert!(page.contains(text), "{path} lacks {text}");
+    }
+}

@@ -1,0 +1,18 @@
+//! The server from outside: every route over a real connection, on a store of its own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod access;
+mod description;
+mod events;
+mod fixture;
+mod jobs;
+mod operations;
+mod payload;
+mod permission_matrix;
+mod requests;
+mod schedules;
+mod slow;
+mod work;
+
+/// The engine behind the servers of this run.
+const ENGINE: fixture::Engine = fixture::Engine::Sqlite;

@@ -1,0 +1,165 @@
+//! No route and no page shows a job's data to a key without `payload:read`. Routes are taken from the OpenAPI document, so
+//! that new ones are covered.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass::store::caller::Role;
+use windlass_testkit::client::{Answer, Request};
+
+use crate::access::{ask, key};
+use crate::description::{description, operations};
+use crate::fixture::{Fixture, assert_refused};
+
+/// In every payload, result, checkpoint, log line, signal and URL query.
+const MARK: &str = "confidential";
+
+struct Scene {
+    t: Fixture,
+    owner: String,
+    operator: String,
+    worker: String,
+    /// A completed job, a job that the worker runs, and that job's child.
+    done: String,
+    running: String,
+}
+
+fn url(name: &str) -> String {
+    format!("https://example.com/{name}?token={MARK}")
+}
+
+impl Scene {
+    async fn new() -> Scene {
+        let t = Fixture::new().await;
+        let owner = key(&t, "owner", Role::Submitter, Some("acme")).await;
+        let operator = key(&t, "operator", Role::Operator, Some("acme")).await;
+        let worker = key(&t, "worker", Role::Worker, Some("acme")).await;
+        let mut ids = Vec::new();
+        for name in ["done", "running"] {
+            let job = json!({"type": name, "payload": {"mark": MARK}, "callback_url": url("job"), "idempotency_key": name});
+            ids.push(ok(&ask(&t, &owner, "POST", "/jobs", job).await)["id"].as_str().unwrap().to_owned());
+        }
+        let schedule = json!({"cron": "0 0 * * *", "job": {"type": "s", "payload": {"mark": MARK}, "callback_url": url("s")}});
+        ok(&ask(&t, &operator, "PUT", "/schedules/nightly", schedule).await);
+        let push = json!({"push": {"url": url("push")}});
+        ok(&ask(&t, &operator, "PUT", "/queues/pushed", push).await);
+        let id = ok(&ask(&t, &worker, "POST", "/workers", json!({})).await)["worker_id"].clone();
+        let claims = json!({"worker_id": id, "limit": 2, "types": ["done", "running"]});
+        let claimed = ok(&ask(&t, &worker, "POST", "/claims", claims).await);
+        for job in claimed["jobs"].as_array().unwrap() {
+            let (path, fence) = (format!("/jobs/{}", job["id"].as_str().unwrap()), &job["fence"]);
+            let step = json!({"fence": fence, "worker_id": id, "value": {"mark": MARK}});
+            assert_eq!(ask(&t, &worker, "PUT", &format!("{path}/checkpoints/one"), step).await.status, 204);
+            let beat = json!({"worker_id": id, "jobs": [{"id": job["id"], "fence": fence, "logs": [MARK]}]});
+            ok(&ask(&t, &worker, "POST", "/heartbeats", beat).await);
+            let signal = json!({"value": {"mark": MARK}});
+            let sent = ask(&t, &owner, "POST", &format!("{path}/signals/go"), signal).await;
+            assert_eq!(sent.status, 202);
+            if job["type"] == "done" {
+                let outcome = json!({"id": job["id"], "fence": fence, "outcome": "completed", "result": {"mark": MARK}});
+                ok(&ask(&t, &worker, "POST", "/outcomes", json!({"worker_id": id, "outcomes": [outcome]}))
+                    .await);
+            }
+        }
+        let [done, running] = <[String; 2]>::try_from(ids).unwrap();
+        Scene { t, owner, operator, worker, done, running }
+    }
+
+    /// Every `GET` route of the description with every parameter that may show more, about both jobs.
+    async fn paths(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (path, method, operation) in operations(&description(&self.t).await) {
+            if method != "GET" || operation["x-permission"] == "open" || path == "/api/v1/events" {
+                continue;
+            }
+            let path = path.replace("{schedule}", "nightly").replace("{queue}", "pushed");
+            let path = path.replace("{tenant}", "acme").replace("{type}", "done");
+            let parameters = operation["parameters"].as_array().unwrap();
+            let has_payload = parameters.iter().any(|one| one["name"] == "payload");
+            for id in [&self.done, &self.running] {
+                let path = path.replace("{id}", id);
+                found.extend(has_payload.then(|| format!("{path}?payload=true")));
+                found.push(path);
+            }
+        }
+        found.sort();
+        found.dedup();
+        assert!(found.len() > 30, "{found:?}");
+        found
+    }
+}
+
+fn ok(answer: &Answer) -> Value {
+    assert!(answer.status < 300, "{} {}", answer.status, String::from_utf8_lossy(&answer.body));
+    answer.json()
+}
+
+fn shows(answer: &Answer) -> bool {
+    String::from_utf8_lossy(&answer.body).contains(MARK)
+}
+
+async fn look(t: &Fixture, secret: &str, path: &str) -> Answer {
+    let request = Request::new(t.address, "GET", path);
+    request.header("Authorization", &format!("Bearer {secret}")).send().await
+}
+
+#[tokio::test]
+async fn no_route_shows_a_payload_to_a_key_that_does_not_read_it() {
+    let scene = Scene::new().await;
+    let t = &scene.t;
+    let mut strangers = Vec::new();
+    for role in [Role::Submitter, Role::Worker, Role::Viewer] {
+        strangers.push(key(t, &format!("stranger-{}", role.as_str()), role, Some("acme")).await);
+    }
+    let (mut to_operator, mut to_owner) = (0, 0);
+    for path in scene.paths().await {
+        for stranger in &strangers {
+            let answer = look(t, stranger, &path).await;
+            assert!(!shows(&answer), "{path}: {}", String::from_utf8_lossy(&answer.body));
+            assert!(matches!(answer.status, 200 | 403), "{path}: {}", answer.status);
+        }
+        // The worker reads what it runs, also in lists of jobs, and nothing else.
+        let is_for_worker = path.starts_with("/api/v1/jobs") && !path.contains(&scene.done);
+        assert!(!shows(&look(t, &scene.worker, &path).await) || is_for_worker, "{path}");
+        to_operator += usize::from(shows(&look(t, &scene.operator, &path).await));
+        to_owner += usize::from(shows(&look(t, &scene.owner, &path).await));
+    }
+    // Both jobs: with payload, plain (its address), result, checkpoints and logs; the lists; then queues and schedules.
+    assert!(to_operator >= 15 && to_owner >= 10 && to_operator > to_owner, "{to_operator} {to_owner}");
+    for part in ["result", "checkpoints", "logs"] {
+        for stranger in &strangers {
+            let path = format!("/api/v1/jobs/{}/{part}", scene.done);
+            assert_refused(&look(t, stranger, &path).await, 403, "forbidden", None);
+        }
+        assert!(
+            part == "result"
+                || shows(&look(t, &scene.worker, &format!("/api/v1/jobs/{}/{part}", scene.running)).await)
+        );
+    }
+}
+
+/// A response for another owner is not returned to a caller who knows its idempotency key.
+#[tokio::test]
+async fn a_duplicate_submission_shows_another_owner_no_result() {
+    let scene = Scene::new().await;
+    let other = key(&scene.t, "other", Role::Submitter, Some("acme")).await;
+    let repeat = json!({"type": "done", "idempotency_key": "done"});
+    let answer = ask(&scene.t, &other, "POST", "/jobs", repeat.clone()).await;
+    assert_eq!((answer.status, shows(&answer)), (200, false));
+    assert_eq!((&answer.json()["duplicate"], &answer.json()["redacted"]), (&json!(true), &json!(true)));
+    let batch = ask(&scene.t, &other, "POST", "/jobs/batch", json!({"jobs": [repeat.clone()]})).await;
+    assert_eq!((batch.status, shows(&batch)), (201, false));
+    let own = ask(&scene.t, &scene.owner, "POST", "/jobs", repeat).await.json();
+    assert_eq!((&own["result"], &own["redacted"]), (&json!({"mark": MARK}), &json!(false)));
+}
+
+/// The event stream has the same content as the audit trail, and no payloads either.
+#[tokio::test]
+async fn no_event_carries_a_payload() {
+    let scene = Scene::new().await;
+    let path = "/api/v1/audit?limit=1000";
+    let records = look(&scene.t, &scene.operator, path).await;
+    assert!(!shows(&records), "not even an operator finds it in the trail");
+    assert!(records.json()["records"].as_array().unwrap().len() > 5);
+    scene.t.advance(Duration::from_secs(1)).await;
+}
