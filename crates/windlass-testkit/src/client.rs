@@ -30,6 +30,7 @@ impl Answer {
 }
 
 /// A request that is being put together.
+#[must_use = "it is sent by `send` or `start`"]
 pub struct Request {
     address: SocketAddr,
     method: String,

@@ -41,6 +41,7 @@ pub fn schema_of(address: &str) -> &str {
 }
 
 /// A server of its own.
+#[must_use = "it ends when it is dropped"]
 pub struct Cluster {
     folder: PathBuf,
     options: String,
