@@ -84,7 +84,10 @@ const ALONE: &[(&str, &str)] = &[
     ("prefetch.rs", "only a question to a server takes a while, so that it pays to ask before it is needed"),
     ("busy.rs", "a server's locks wait by themselves"),
     ("head_marker.rs", "a server's commits are known to have been there by what it says when asked"),
-    ("tables/key_counts/tests.rs", "only a server keeps the plan of a statement for as long as it is connected"),
+    (
+        "tables/key_counts/tests.rs",
+        "only a server keeps the plan of a statement for as long as it is connected",
+    ),
     ("transactional_submit/sqlx.rs", "two copies of SQLite in one process must not open the same file"),
     ("migrate/tests.rs", "only a server is shared by builds of different age for any length of time"),
     ("filesystem.rs", "only a file can be on a network file system"),
