@@ -115,8 +115,8 @@ impl HttpClient {
     /// Calls until a response arrives, as long as repeating is safe and the server is not unreachable for too long. Any
     /// status but success is an error.
     pub async fn send(&self, call: &Call) -> Result<Reply, ClientError> {
-        let patience = tokio::time::sleep(self.options.away_max.unwrap_or_default());
-        tokio::pin!(patience);
+        let wait_limit = tokio::time::sleep(self.options.away_max.unwrap_or_default());
+        tokio::pin!(wait_limit);
         let mut pause = PAUSES.0;
         loop {
             let answered = tokio::select! {
@@ -131,7 +131,7 @@ impl HttpClient {
             let is_unsent = matches!(lost, ClientError::NoServer { .. });
             let may_repeat =
                 self.options.away_max.is_some() && call.is_patient && (call.is_repeatable || is_unsent);
-            if !may_repeat || has_elapsed(patience.as_mut()).await {
+            if !may_repeat || has_elapsed(wait_limit.as_mut()).await {
                 return Err(lost);
             }
             tracing::debug!(server = self.url, error = %lost, "no response from the server, retrying");

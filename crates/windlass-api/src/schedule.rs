@@ -280,9 +280,9 @@ impl JobTemplate {
                 lifetime: job.lifetime.map(Span),
                 start: job.start_timeout.map(Span),
             },
-            tags: job.labels.tags.clone(),
-            correlation_id: job.labels.correlation_id.clone(),
-            callback_url: job.labels.callback_url.clone(),
+            tags: job.metadata.tags.clone(),
+            correlation_id: job.metadata.correlation_id.clone(),
+            callback_url: job.metadata.callback_url.clone(),
         }
     }
 }
@@ -325,7 +325,7 @@ impl From<JobTemplate> for NewJob {
             lease_timeout: shown.timeouts.lease.map(|span| span.0),
             lifetime: shown.timeouts.lifetime.map(|span| span.0),
             start_timeout: shown.timeouts.start.map(|span| span.0),
-            labels: JobMetadata {
+            metadata: JobMetadata {
                 tags: shown.tags,
                 correlation_id: shown.correlation_id,
                 callback_url: shown.callback_url,

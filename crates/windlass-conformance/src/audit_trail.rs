@@ -6,7 +6,7 @@ use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::TypeSettings;
 use windlass::store::engine::RecordQuery;
-use windlass::store::query::trail::RecordPage;
+use windlass::store::query::audit::RecordPage;
 
 use crate::fixture::{Fixture, new_job, queue, secs};
 

@@ -173,7 +173,7 @@ pub fn tenant(name: &str) -> Tenant {
     Tenant::new(name).unwrap()
 }
 
-pub fn hand(claimed: &Claimed) -> LeaseRef {
+pub fn lease_ref(claimed: &Claimed) -> LeaseRef {
     let worker = claimed.job.lease.map(|lease| lease.worker);
     LeaseRef { job: claimed.job.id, fence: claimed.job.fence, worker }
 }

@@ -91,9 +91,9 @@ async fn cancelling_a_running_job_fences_its_worker_off(t: &Fixture) {
     let job = t.act(id, cancel()).await.job;
     assert!(job.fence > claimed.job.fence);
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);
-    let pulse =
+    let reply =
         t.store.heartbeat(&t.me, worker, vec![HeartbeatItem::new(id, claimed.job.fence)]).await.unwrap();
-    assert_eq!(pulse.directives, [(id, Directive::Cancel)]);
+    assert_eq!(reply.directives, [(id, Directive::Cancel)]);
     assert_eq!(t.attempts(id).await[0].record.as_ref().unwrap().outcome, AttemptOutcome::Cancelled);
 }
 
@@ -134,7 +134,7 @@ async fn a_priority_counts_for_the_next_claim_and_the_same_one_is_no_change(t: &
 /// Model: writable-fields
 async fn labels_can_be_changed_until_the_end(t: &Fixture) {
     let mut job = new_job("report");
-    job.labels.tags.insert("team".into(), "blue".into());
+    job.metadata.tags.insert("team".into(), "blue".into());
     let id = t.submit(job).await.id;
     let tags = BTreeMap::from([("team".to_owned(), "red".to_owned())]);
     let patch = Patch {
@@ -145,16 +145,16 @@ async fn labels_can_be_changed_until_the_end(t: &Fixture) {
     };
     assert!(t.act(id, ActionRequest::Patch(patch.clone())).await.is_changed);
     let found = t.get(id).await;
-    assert_eq!((found.spec.labels.tags, found.job.priority), (tags, Priority::LOW));
-    assert_eq!(found.spec.labels.correlation_id.as_deref(), Some("order-7"));
+    assert_eq!((found.spec.metadata.tags, found.job.priority), (tags, Priority::LOW));
+    assert_eq!(found.spec.metadata.correlation_id.as_deref(), Some("order-7"));
     assert!(found.job.has.callback);
     assert_eq!(t.events_of(id).await, [AuditEvent::Patched, AuditEvent::PriorityUpdated]);
     is_unchanged(t, id, ActionRequest::Patch(patch.clone())).await;
     is_unchanged(t, id, ActionRequest::Patch(Patch::default())).await;
     // What is not named stays; what is named as nothing is cleared.
     t.act(id, ActionRequest::Patch(Patch { callback_url: Some(None), ..Patch::default() })).await;
-    let labels = t.get(id).await.spec.labels;
-    assert_eq!((labels.callback_url, labels.correlation_id.as_deref()), (None, Some("order-7")));
+    let metadata = t.get(id).await.spec.metadata;
+    assert_eq!((metadata.callback_url, metadata.correlation_id.as_deref()), (None, Some("order-7")));
     let with_tag = async |value: &str| {
         let filter = Filter { tag: Some(("team".into(), value.into())), ..Filter::default() };
         t.store.list(&t.me, ListRequest { filter, ..ListRequest::default() }).await.unwrap().jobs.len()

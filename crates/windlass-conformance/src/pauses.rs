@@ -71,12 +71,12 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     assert!(t.claim(worker, 10).await.is_empty());
     let other = t.worker().await;
     assert!(t.claim(other, 10).await.is_empty());
-    let pulse = t
+    let reply = t
         .store
         .heartbeat(&t.me, worker, vec![HeartbeatItem::new(claimed.job.id, claimed.job.fence)])
         .await
         .unwrap();
-    assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
+    assert_eq!(reply.directives, [(claimed.job.id, Directive::Continue)]);
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     assert_eq!(t.submit(new_job("email.send")).await.state, JobState::Scheduled, "submissions are taken");
     assert!(resume(t, Target::Gate).await);
@@ -325,13 +325,13 @@ async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
     pause(t, Target::Worker(worker), Pause::default()).await;
     let answer = t.store.claim(&t.me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
     assert!(answer.jobs.is_empty() && answer.is_paused);
-    let pulse = t
+    let reply = t
         .store
         .heartbeat(&t.me, worker, vec![HeartbeatItem::new(claimed.job.id, claimed.job.fence)])
         .await
         .unwrap();
-    assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
-    assert_eq!(pulse.paused, Some(PauseMode::Graceful));
+    assert_eq!(reply.directives, [(claimed.job.id, Directive::Continue)]);
+    assert_eq!(reply.paused, Some(PauseMode::Graceful));
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     assert_eq!(t.claim_ids(other, 1).await, [waiting], "others are not concerned");
     resume(t, Target::Worker(worker)).await;
@@ -346,13 +346,13 @@ async fn an_aggressive_worker_pause_releases_what_it_has(t: &Fixture) {
     pause(t, Target::Worker(worker), aggressive()).await;
     let job = t.get(claimed.job.id).await.job;
     assert_eq!((job.state, job.failures, job.crashes), (JobState::Retrying, 0, 0));
-    let pulse = t
+    let reply = t
         .store
         .heartbeat(&t.me, worker, vec![HeartbeatItem::new(claimed.job.id, claimed.job.fence)])
         .await
         .unwrap();
-    assert_eq!(pulse.directives, [(claimed.job.id, Directive::Lost)]);
-    assert_eq!(pulse.paused, Some(PauseMode::Aggressive));
+    assert_eq!(reply.directives, [(claimed.job.id, Directive::Lost)]);
+    assert_eq!(reply.paused, Some(PauseMode::Aggressive));
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);
     let again = t.claim_one(other).await;
     assert_eq!((again.job.id, again.job.attempt), (claimed.job.id, 2), "at once, without a backoff");

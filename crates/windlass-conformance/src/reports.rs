@@ -19,8 +19,8 @@ tests!(
 );
 
 async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
-    let labels = JobMetadata { correlation_id: Some("c".into()), ..JobMetadata::default() };
-    let first = NewJob { name: Some("first".into()), labels, ..new_job("email.send") };
+    let metadata = JobMetadata { correlation_id: Some("c".into()), ..JobMetadata::default() };
+    let first = NewJob { name: Some("first".into()), metadata, ..new_job("email.send") };
     let second = NewJob { after: vec![Dependency::Named("first".into())], ..new_job("email.send") };
     let keyed = NewJob { idempotency_key: Some("k".into()), ..new_job("email.send") };
     let jobs = vec![first, second, keyed.clone(), keyed];
@@ -56,11 +56,11 @@ async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     let patch = Patch { correlation_id: Some(Some("new".into())), ..Patch::default() };
     let patched =
         t.store.act_shown(&t.me, id, ActionRequest::Patch(patch), ActOptions::default()).await.unwrap();
-    assert_eq!(patched.snapshot.spec.labels.correlation_id.as_deref(), Some("new"));
+    assert_eq!(patched.snapshot.spec.metadata.correlation_id.as_deref(), Some("new"));
     t.cancel(id).await;
     let again = t.store.redrive_shown(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();
     assert_eq!((again.job.details.retry_of, again.job.state), (Some(id), JobState::Scheduled));
-    assert_eq!(again.spec.labels.correlation_id.as_deref(), Some("new"));
+    assert_eq!(again.spec.metadata.correlation_id.as_deref(), Some("new"));
 }
 
 async fn a_claim_of_somebody_who_is_gone_stops_waiting(t: &Fixture) {

@@ -359,7 +359,7 @@ async fn a_job_of_a_schedule_is_what_was_asked_for(t: &Fixture) {
         execution_timeout: Some(secs(7)),
         ..new_job("report")
     };
-    job.labels.tags.insert("team".into(), "data".into());
+    job.metadata.tags.insert("team".into(), "data".into());
     put(t, "binary", NewSchedule { job, ..every(60) }).await;
     let spaced = Payload::json("{ \"kept\" :  1e0 }");
     put(t, "text", NewSchedule { job: NewJob { payload: spaced.clone(), ..new_job("text") }, ..every(61) })
@@ -372,7 +372,7 @@ async fn a_job_of_a_schedule_is_what_was_asked_for(t: &Fixture) {
     assert_eq!((binary.job.priority.value(), binary.job.lane.queue.as_str()), (77, "slow"));
     assert_eq!((binary.job.state, binary.job.run_at), (JobState::Delayed, t.now().plus(secs(4))));
     assert_eq!(binary.job.policy.timeouts.execution, secs(7));
-    assert_eq!(binary.spec.labels.tags.get("team").map(String::as_str), Some("data"));
+    assert_eq!(binary.spec.metadata.tags.get("team").map(String::as_str), Some("data"));
 }
 
 /// Model: timer-precision. Maintenance learns when to come back.

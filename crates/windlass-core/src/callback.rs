@@ -65,10 +65,10 @@ struct Data<'a> {
 
 /// The internal job that delivers a finished job's callback; `None` if the job has no callback URL.
 pub fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<NewJob> {
-    let url = spec.labels.callback_url.clone()?;
-    let mut labels = JobMetadata { callback_url: Some(url.clone()), ..JobMetadata::default() };
-    labels.tags.insert(TAG.to_owned(), job.id.to_string());
-    labels.correlation_id.clone_from(&spec.labels.correlation_id);
+    let url = spec.metadata.callback_url.clone()?;
+    let mut metadata = JobMetadata { callback_url: Some(url.clone()), ..JobMetadata::default() };
+    metadata.tags.insert(TAG.to_owned(), job.id.to_string());
+    metadata.correlation_id.clone_from(&spec.metadata.correlation_id);
     let body = serde_json::to_vec(&report(job, spec, result)).expect("plain data is always valid JSON");
     Some(NewJob {
         // A receiver that never responds delays only its own callbacks.
@@ -85,7 +85,7 @@ pub fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<N
         }),
         execution_timeout: Some(ATTEMPT_MAX),
         lifetime: Some(LIFETIME),
-        labels,
+        metadata,
         tenant: Some(job.lane.tenant.clone()),
         traceparent: spec.traceparent.clone(),
         ..NewJob::new(JobType::new(TYPE).expect("it is a name"), Payload::json(body))
@@ -115,8 +115,8 @@ fn report<'a>(job: &'a JobRecord, spec: &'a Spec, result: Option<&[u8]>) -> Repo
             attempt: job.attempt,
             created_at: job.created_at.to_string(),
             completed_at: job.completed_at.map(|at| at.to_string()),
-            correlation_id: spec.labels.correlation_id.as_deref(),
-            tags: &spec.labels.tags,
+            correlation_id: spec.metadata.correlation_id.as_deref(),
+            tags: &spec.metadata.tags,
             error,
             result,
         },

@@ -145,15 +145,15 @@ impl Ticket {
         expires: Timestamp,
     ) -> Ticket {
         let Subject { id, lane, spec } = subject;
-        let tags = &spec.labels.tags;
+        let tags = &spec.metadata.tags;
         let tags_sha256 = || sha256(&serde_json::to_vec(tags).expect("texts are always valid JSON"));
         Ticket {
             actor: spec.owner.clone(),
-            callback_url: spec.labels.callback_url.clone(),
+            callback_url: spec.metadata.callback_url.clone(),
             concurrency_key: spec.concurrency_key.clone(),
             content_type: spec.payload.content_type.to_string(),
             context: CONTEXT.to_owned(),
-            correlation_id: spec.labels.correlation_id.clone(),
+            correlation_id: spec.metadata.correlation_id.clone(),
             expires,
             id: id.to_string(),
             idempotency_key: spec.idempotency_key.clone(),

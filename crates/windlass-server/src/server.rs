@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use windlass::Store;
 
 pub(crate) use self::peer::Peer;
-use crate::http::request::places::ConnectionSlots;
+use crate::http::request::connection_slots::ConnectionSlots;
 use crate::http::{self, App, StorePlace};
 use crate::limits;
 

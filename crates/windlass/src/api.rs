@@ -42,13 +42,13 @@ use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule
 use crate::store::engine::RecordQuery;
 use crate::store::environment::Environment;
 use crate::store::filter::Filter;
+use crate::store::query::audit::RecordPage;
 use crate::store::query::explain::Reason;
 use crate::store::query::job_details::{Attempt, Group, JobResult, Neighbours};
 use crate::store::query::list::{ListRequest, Page};
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::snapshot::Snapshot;
 use crate::store::query::stats::Stats;
-use crate::store::query::trail::RecordPage;
 
 /// An answer that is waited for.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

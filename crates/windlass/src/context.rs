@@ -206,7 +206,7 @@ impl Cx {
 
     /// The job's tags, correlation id and callback URL at the time of the claim.
     pub fn metadata(&self) -> &JobMetadata {
-        &self.0.claimed.spec.labels
+        &self.0.claimed.spec.metadata
     }
 
     /// The attempt number, from 1.
@@ -322,8 +322,8 @@ impl Cx {
     pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
         let beat = HeartbeatItem { timeout: Some(limit), ..HeartbeatItem::new(self.job_id(), self.fence()) };
         let client = &self.0.client;
-        let pulse = client.api().heartbeat(client.caller(), self.worker(), vec![beat]).await?;
-        match pulse.directives[..] {
+        let reply = client.api().heartbeat(client.caller(), self.worker(), vec![beat]).await?;
+        match reply.directives[..] {
             [(_, Directive::Continue)] => Ok(()),
             _ => Err(WorkError::Stale(self.job_id())),
         }
@@ -456,7 +456,7 @@ impl Cx {
         self.0.claimed.job.lease.expect("a claimed job has a lease").worker
     }
 
-    fn hand(&self) -> LeaseRef {
+    fn lease_ref(&self) -> LeaseRef {
         LeaseRef::new(self.job_id(), self.fence(), self.worker())
     }
 

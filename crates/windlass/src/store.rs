@@ -2,7 +2,6 @@
 //! wakes the waiters of whatever changed. The embedded client, workers, the server and the command line all use it.
 
 pub mod api;
-pub mod asker;
 pub mod claim_order;
 pub mod command;
 pub mod documents;
@@ -14,6 +13,7 @@ pub mod metrics;
 pub mod move_store;
 pub mod notify;
 pub mod query;
+pub mod read_source;
 pub mod schema;
 pub mod tx;
 pub mod verify;
@@ -34,7 +34,6 @@ use crate::clock::{Deadline, WaitLimit};
 use crate::error::{ActError, OpenError, StoreError, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob};
 use crate::limits;
-use asker::ReadSource;
 use caller::Caller;
 use command::actions::{self, ActionReport, ActionRequest};
 use command::precondition::{ActOptions, IfMatch};
@@ -45,6 +44,7 @@ use environment::{Environment, StoreOptions};
 use metrics::Fallback;
 use notify::wakeup::Listener;
 use query::snapshot::{self, Snapshot};
+use read_source::ReadSource;
 use tx::read_tx::ReadTx;
 use tx::request::{Command, IsStoreError, Kind, Query};
 use tx::write_tx::WriteTx;
@@ -268,7 +268,7 @@ impl Store {
         id: JobId,
         timeout: Duration,
     ) -> Result<Option<Snapshot>, StoreError> {
-        let patience = WaitLimit::for_duration(timeout);
+        let wait_limit = WaitLimit::for_duration(timeout);
         // The subscription of the last wait, if it timed out without a notification.
         let mut timed_out: Option<Listener> = None;
         let mut has_read = false;
@@ -278,24 +278,24 @@ impl Store {
             let query = move |view: &mut ReadTx<'_>| snapshot::get_or_expect(view, &asking, id);
             let (found, is_expected) = match self.read::<_, StoreError>("wait", query).await {
                 // A caller that waits for thousands of jobs reads all of them on every notification.
-                Err(StoreError::TooManyReads { .. }) if has_read && !patience.is_over() => {
-                    patience.wait_for(ends.notified(), self.env.timing.backstop_every).await;
+                Err(StoreError::TooManyReads { .. }) if has_read && !wait_limit.is_over() => {
+                    wait_limit.wait_for(ends.notified(), self.env.timing.backstop_every).await;
                     continue;
                 }
                 found => found?,
             };
             has_read = true;
             let is_settled = found.as_ref().map_or(!is_expected, |found| found.job.state.is_final());
-            if patience.is_over() || is_settled {
+            if wait_limit.is_over() || is_settled {
                 let ended_at = found.as_ref().and_then(|found| found.job.completed_at);
                 if timed_out.is_some_and(|ends| !ends.is_notified())
                     && ended_at.is_some_and(|at| self.env.clock.now().since(at) >= limits::NOTICE_MAX)
                 {
-                    self.env.meters.fell_back(Fallback::End);
+                    self.env.metrics.fell_back(Fallback::End);
                 }
                 return Ok(found);
             }
-            let is_notified = patience.wait_for(ends.notified(), self.env.timing.backstop_every).await;
+            let is_notified = wait_limit.wait_for(ends.notified(), self.env.timing.backstop_every).await;
             timed_out = (!is_notified).then_some(ends);
         }
     }
@@ -340,9 +340,9 @@ impl Store {
         let is_long = verb.starts_with("verify");
         let deadline = (!is_long).then(|| Deadline::for_call(self.env.timing.request_max));
         // Cancelled when the caller stops waiting, which drops the guard.
-        let asker = CancellationToken::new();
-        let _leaves = asker.clone().drop_guard();
-        let (task, answer) = Query::with_answer(deadline, asker, ReadSource::current(), work);
+        let cancellation = CancellationToken::new();
+        let _leaves = cancellation.clone().drop_guard();
+        let (task, answer) = Query::with_answer(deadline, cancellation, ReadSource::current(), work);
         if URGENT_READS.contains(&verb) {
             self.engine.read_urgent(task);
         } else {

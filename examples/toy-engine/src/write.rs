@@ -56,8 +56,10 @@ impl JobTableMut for Tables {
         jobs.iter().try_for_each(|job| self.row(job.seq).map(|row| row.job = job.clone()))
     }
 
-    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
-        labels.iter().try_for_each(|(seq, labels)| self.row(*seq).map(|row| row.spec.labels = labels.clone()))
+    fn set_metadata(&mut self, metadata: &[(Seq, JobMetadata)]) -> EngineResult<()> {
+        metadata
+            .iter()
+            .try_for_each(|(seq, metadata)| self.row(*seq).map(|row| row.spec.metadata = metadata.clone()))
     }
 
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {

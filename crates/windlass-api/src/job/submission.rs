@@ -156,7 +156,7 @@ impl Submission {
             after: dependencies("after", self.after)?,
             after_any: dependencies("after_any", self.after_any)?,
             name: self.name,
-            labels: JobMetadata {
+            metadata: JobMetadata {
                 tags: self.tags.unwrap_or_default().0,
                 correlation_id: self.correlation_id,
                 callback_url: self.callback_url,
@@ -200,9 +200,9 @@ impl From<&NewJob> for Submission {
             after: names(&new.after),
             after_any: names(&new.after_any),
             name: new.name.clone(),
-            tags: (!new.labels.tags.is_empty()).then(|| Tags(new.labels.tags.clone())),
-            correlation_id: new.labels.correlation_id.clone(),
-            callback_url: new.labels.callback_url.clone(),
+            tags: (!new.metadata.tags.is_empty()).then(|| Tags(new.metadata.tags.clone())),
+            correlation_id: new.metadata.correlation_id.clone(),
+            callback_url: new.metadata.callback_url.clone(),
             tenant: new.tenant.clone().map(Text),
             traceparent: new.traceparent.clone(),
             ..Submission::new(Text(new.job_type.clone()))

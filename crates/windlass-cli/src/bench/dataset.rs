@@ -64,11 +64,11 @@ fn job(number: usize) -> anyhow::Result<NewJob> {
         job.job_type = JobType::new("rare.kind")?;
         job.queue = QueueName::new("rare-queue")?;
     }
-    let tags = &mut job.labels.tags;
+    let tags = &mut job.metadata.tags;
     tags.insert("region".to_owned(), ["north", "south", "east", "west"][number % 4].to_owned());
     if number.is_multiple_of(10) {
         tags.insert("customer".to_owned(), format!("c{}", number / 10 % 1_000));
-        job.labels.correlation_id = Some(format!("order-{}", number / 20));
+        job.metadata.correlation_id = Some(format!("order-{}", number / 20));
     }
     match of_hundred {
         // These are processed: before all others, and some of them have a single attempt.

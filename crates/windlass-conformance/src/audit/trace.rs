@@ -11,7 +11,7 @@ use windlass::store::command::redrive::Redrive;
 use windlass::store::documents::config::QueueSettings;
 use windlass::store::documents::schedules::NewSchedule;
 
-use crate::fixture::{Fixture, after, hand, new_job, queue, secs};
+use crate::fixture::{Fixture, after, lease_ref, new_job, queue, secs};
 
 tests!(
     audit_trace, audit::trace:
@@ -174,7 +174,7 @@ async fn children_and_redrives_stay_in_the_trace(t: &Fixture) {
         strategy: GroupStrategy::CollectAll,
         jobs: vec![new_job("child"), own],
     };
-    let spawned = t.store.spawn(&t.me, hand(&parent), group).await.unwrap();
+    let spawned = t.store.spawn(&t.me, lease_ref(&parent), group).await.unwrap();
     let traces: Vec<String> = spawned.children.iter().map(|child| child.trace.unwrap().to_string()).collect();
     assert_eq!(traces, [TRACE.to_owned(), "bb".repeat(16)]);
     let spec = t.get(spawned.children[0].id).await.spec;

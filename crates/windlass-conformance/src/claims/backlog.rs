@@ -12,7 +12,7 @@ use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::{QueueSettings, TenantSettings};
 use windlass::store::filter::Filter;
 
-use crate::fixture::{Fixture, hand, new_job, queue, tenant};
+use crate::fixture::{Fixture, lease_ref, new_job, queue, tenant};
 
 tests!(
     claims_backlog, claims::backlog:
@@ -152,10 +152,10 @@ async fn children_over_the_depth_are_refused_and_their_parent_goes_on(t: &Fixtur
         strategy: GroupStrategy::CollectAll,
         jobs: vec![new_job("step"); count],
     };
-    let refused = t.store.spawn(&t.me, hand(&parent), group(3)).await;
+    let refused = t.store.spawn(&t.me, lease_ref(&parent), group(3)).await;
     let Err(WorkError::Children(error)) = refused else { panic!("{refused:?}") };
     assert_eq!(too_deep(*error), ("queue default".into(), 1, 3));
     assert_eq!(t.state(parent.job.id).await, JobState::Running);
-    t.store.spawn(&t.me, hand(&parent), group(2)).await.unwrap();
+    t.store.spawn(&t.me, lease_ref(&parent), group(2)).await.unwrap();
     assert_eq!(t.claim(worker, 9).await.len(), 2);
 }

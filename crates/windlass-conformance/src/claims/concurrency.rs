@@ -11,7 +11,7 @@ use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::pause::{Pause, Target};
 use windlass::store::documents::config::{PauseMode, QueueSettings, TenantSettings, TypeSettings};
 
-use crate::fixture::{Fixture, hand, new_job, priority, queue, tenant};
+use crate::fixture::{Fixture, lease_ref, new_job, priority, queue, tenant};
 
 tests!(
     claims_concurrency, claims::concurrency:
@@ -201,7 +201,7 @@ async fn stop_from_outside(t: &Fixture, way: &str, worker: WorkerId, claimed: &C
         "spawn" => {
             let jobs = vec![NewJob { delay: Some(HOUR), ..new_job("child") }];
             let group = NewGroup { name: "g".into(), strategy: GroupStrategy::CollectAll, jobs };
-            t.store.spawn(&t.me, hand(claimed), group).await.unwrap();
+            t.store.spawn(&t.me, lease_ref(claimed), group).await.unwrap();
         }
         "suspend" => {
             let how = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };

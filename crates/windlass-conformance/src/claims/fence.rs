@@ -17,7 +17,7 @@ use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::worker::NewWorker;
 
-use crate::fixture::{Fixture, hand, new_job, tenant};
+use crate::fixture::{Fixture, lease_ref, new_job, tenant};
 
 tests!(
     claims_fence, claims::fence:
@@ -77,13 +77,13 @@ async fn nothing_is_written(t: &Fixture, worker: WorkerId, job: JobId, fence: Fe
         timeout: Some(Duration::from_millis(1)),
         ..HeartbeatItem::new(job, fence)
     };
-    let pulse = t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap();
-    assert_ne!(pulse.directives[0].1, Directive::Continue);
-    let hand = LeaseRef { job, fence, worker: Some(worker) };
+    let reply = t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap();
+    assert_ne!(reply.directives[0].1, Directive::Continue);
+    let lease = LeaseRef { job, fence, worker: Some(worker) };
     for note in notes() {
-        assert_eq!(t.store.note(&t.me, hand, vec![note]).await.unwrap_err(), WorkError::Stale(job));
+        assert_eq!(t.store.note(&t.me, lease, vec![note]).await.unwrap_err(), WorkError::Stale(job));
     }
-    assert_eq!(t.store.spawn(&t.me, hand, group()).await.unwrap_err(), WorkError::Stale(job));
+    assert_eq!(t.store.spawn(&t.me, lease, group()).await.unwrap_err(), WorkError::Stale(job));
     assert_eq!(t.everything().await, before);
     assert!(t.store.checkpoints(&t.me, job).await.unwrap().unwrap().is_empty());
     assert!(t.store.logs(&t.me, job, 0).await.unwrap().unwrap().is_empty());
@@ -197,16 +197,16 @@ mod futures {
     use std::future::Future;
     use std::pin::Pin;
 
-    use super::{Claimed, Fixture, WorkError, group, hand, notes};
+    use super::{Claimed, Fixture, WorkError, group, lease_ref, notes};
 
     pub(super) type Call<'a> = Pin<Box<dyn Future<Output = Option<WorkError>> + 'a>>;
 
     pub(super) fn note(t: &Fixture, claimed: Claimed) -> Call<'_> {
-        Box::pin(async move { t.store.note(&t.me, hand(&claimed), notes()).await.err() })
+        Box::pin(async move { t.store.note(&t.me, lease_ref(&claimed), notes()).await.err() })
     }
 
     pub(super) fn spawn(t: &Fixture, claimed: Claimed) -> Call<'_> {
-        Box::pin(async move { t.store.spawn(&t.me, hand(&claimed), group()).await.err() })
+        Box::pin(async move { t.store.spawn(&t.me, lease_ref(&claimed), group()).await.err() })
     }
 }
 
@@ -239,12 +239,12 @@ async fn another_tenants_worker_writes_nothing(t: &Fixture) {
     let before = t.everything().await;
     let report = Report::new(id, fence, Outcome::Completed { result: None });
     assert_eq!(t.store.finish(&acme, theirs, vec![report]).await.unwrap(), [Finish::Stale]);
-    let pulse = t.store.heartbeat(&acme, theirs, vec![HeartbeatItem::new(id, fence)]).await.unwrap();
-    assert_eq!(pulse.directives, [(id, Directive::Lost)]);
+    let reply = t.store.heartbeat(&acme, theirs, vec![HeartbeatItem::new(id, fence)]).await.unwrap();
+    assert_eq!(reply.directives, [(id, Directive::Lost)]);
     for worker in [None, Some(theirs)] {
-        let hand = LeaseRef { job: id, fence, worker };
-        assert_eq!(t.store.note(&acme, hand, notes()).await.unwrap_err(), WorkError::NoSuchJob(id));
-        assert_eq!(t.store.spawn(&acme, hand, group()).await.unwrap_err(), WorkError::NoSuchJob(id));
+        let lease = LeaseRef { job: id, fence, worker };
+        assert_eq!(t.store.note(&acme, lease, notes()).await.unwrap_err(), WorkError::NoSuchJob(id));
+        assert_eq!(t.store.spawn(&acme, lease, group()).await.unwrap_err(), WorkError::NoSuchJob(id));
     }
     assert_eq!(t.everything().await, before);
 }
@@ -255,10 +255,10 @@ async fn a_write_is_all_or_nothing(t: &Fixture) {
     let mut bad = notes();
     bad.push(AttemptWrite::Progress(Progress { percent: 101.0, message: None }));
     let before = t.everything().await;
-    let error = t.store.note(&t.me, hand(&claimed), bad).await.unwrap_err();
+    let error = t.store.note(&t.me, lease_ref(&claimed), bad).await.unwrap_err();
     assert!(matches!(error, WorkError::Invalid(_)), "{error}");
     assert_eq!(t.everything().await, before);
-    let nobody = LeaseRef { worker: None, ..hand(&claimed) };
+    let nobody = LeaseRef { worker: None, ..lease_ref(&claimed) };
     t.store.note(&t.me, nobody, notes()).await.unwrap();
     let job = t.get(claimed.job.id).await.job;
     assert_eq!(job.details.progress, Some(progress()));

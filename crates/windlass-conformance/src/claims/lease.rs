@@ -171,10 +171,10 @@ async fn a_worker_that_comes_back_finds_its_leases_gone(t: &Fixture) {
 /// Model: leases-and-heartbeats
 async fn every_sign_of_life_counts(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
-    let hand = crate::fixture::hand(&claimed);
+    let lease = crate::fixture::lease_ref(&claimed);
     for _ in 0..3 {
         t.advance(SECOND * 29);
-        t.store.note(&t.me, hand, Vec::new()).await.unwrap();
+        t.store.note(&t.me, lease, Vec::new()).await.unwrap();
         t.advance(SECOND * 29);
         t.claim(worker, 1).await;
     }
@@ -338,7 +338,7 @@ async fn a_heartbeat_says_what_to_do(t: &Fixture) {
     };
     let mut asked = beats();
     asked.push(HeartbeatItem::new(JobId::new(t.now(), 7), claimed[0].job.fence));
-    let pulse = t.store.heartbeat(&t.me, worker, asked).await.unwrap();
+    let reply = t.store.heartbeat(&t.me, worker, asked).await.unwrap();
     let expected = [
         Directive::Continue,
         Directive::Continue,
@@ -348,12 +348,12 @@ async fn a_heartbeat_says_what_to_do(t: &Fixture) {
         Directive::Continue,
         Directive::Lost,
     ];
-    assert_eq!(pulse.directives.iter().map(|(_, directive)| *directive).collect::<Vec<_>>(), expected);
-    assert_eq!(pulse.directives[5].0, id(5), "in the order asked");
-    assert_eq!(pulse.paused, None);
+    assert_eq!(reply.directives.iter().map(|(_, directive)| *directive).collect::<Vec<_>>(), expected);
+    assert_eq!(reply.directives[5].0, id(5), "in the order asked");
+    assert_eq!(reply.paused, None);
     t.advance(SECOND * 20);
-    let pulse = t.store.heartbeat(&t.me, worker, beats()).await.unwrap();
-    assert_eq!((pulse.directives[0].1, pulse.directives[2].1), (Directive::Timeout, Directive::Suspend));
+    let reply = t.store.heartbeat(&t.me, worker, beats()).await.unwrap();
+    assert_eq!((reply.directives[0].1, reply.directives[2].1), (Directive::Timeout, Directive::Suspend));
 }
 
 /// Model: crashes-and-poison, attempt-records

@@ -43,7 +43,7 @@ const URL: &str = "https://example.com/hook";
 
 fn with_callback() -> NewJob {
     let mut job = new_job("email.send");
-    job.labels.callback_url = Some(URL.into());
+    job.metadata.callback_url = Some(URL.into());
     job
 }
 
@@ -107,8 +107,8 @@ async fn every_end_is_reported_once(t: &Fixture) {
 /// Model: callbacks
 async fn a_report_says_what_became_of_the_job(t: &Fixture) {
     let mut job = with_callback();
-    job.labels.correlation_id = Some("order-7".into());
-    job.labels.tags.insert("team".into(), "mail".into());
+    job.metadata.correlation_id = Some("order-7".into());
+    job.metadata.tags.insert("team".into(), "mail".into());
     let (worker, claimed) = t.running(job).await;
     t.advance(secs(5));
     t.fail(worker, &claimed, Failure::permanent("no_such_user", "a@b.c is unknown")).await;
@@ -125,8 +125,8 @@ async fn a_report_says_what_became_of_the_job(t: &Fixture) {
     });
     assert_eq!(body(report), expected);
     assert_eq!(report.job.state, JobState::Scheduled);
-    assert_eq!(report.spec.labels.callback_url.as_deref(), Some(URL));
-    assert_eq!(report.spec.labels.correlation_id.as_deref(), Some("order-7"));
+    assert_eq!(report.spec.metadata.callback_url.as_deref(), Some(URL));
+    assert_eq!(report.spec.metadata.correlation_id.as_deref(), Some("order-7"));
 }
 
 /// Model: result-cost-and-progress, callbacks. Byte for byte, as the worker wrote it.
@@ -168,7 +168,7 @@ async fn a_report_is_retried_over_days(t: &Fixture) {
     let report = reports(t).await.remove(0);
     let again = t.store.redrive(&t.me, report.job.id, Redrive::default()).await.unwrap();
     assert_eq!(t.get(again.id).await.spec.payload, report.spec.payload);
-    assert_eq!(t.get(again.id).await.spec.labels.callback_url.as_deref(), Some(URL));
+    assert_eq!(t.get(again.id).await.spec.metadata.callback_url.as_deref(), Some(URL));
 }
 
 /// Model: callbacks
@@ -177,7 +177,7 @@ async fn the_end_of_a_report_is_not_reported(t: &Fixture) {
     t.cancel(id).await;
     let worker = t.worker_for(&[], &[callback::TYPE]).await;
     let claimed = t.claim_one(worker).await;
-    assert_eq!(claimed.spec.labels.callback_url.as_deref(), Some(URL));
+    assert_eq!(claimed.spec.metadata.callback_url.as_deref(), Some(URL));
     t.complete(worker, &claimed).await;
     assert_eq!(reports(t).await.len(), 1);
 }
@@ -199,7 +199,7 @@ async fn a_report_goes_where_the_job_said_last(t: &Fixture) {
         t.cancel(id).await;
     }
     let urls: Vec<Option<String>> =
-        reports(t).await.into_iter().map(|report| report.spec.labels.callback_url).collect();
+        reports(t).await.into_iter().map(|report| report.spec.metadata.callback_url).collect();
     assert_eq!(urls, [Some("https://example.com/other".into()), Some(URL.into())]);
 }
 
@@ -290,7 +290,7 @@ async fn nothing_else_is_put_among_reports(t: &Fixture) {
 async fn a_slow_receiver_holds_up_its_own_reports_only(t: &Fixture) {
     let end = async |url: &str| {
         let mut job = new_job("email.send");
-        job.labels.callback_url = Some(url.into());
+        job.metadata.callback_url = Some(url.into());
         let id = t.submit(job).await.id;
         t.cancel(id).await;
     };

@@ -12,7 +12,7 @@ use windlass::store::command::finish::Outcome;
 use windlass::store::environment::StoreOptions;
 use windlass::store::query::explain::Reason;
 
-use crate::fixture::{Fixture, after, after_any, hand, new_job, priority};
+use crate::fixture::{Fixture, after, after_any, lease_ref, new_job, priority};
 
 tests!(
     jobs_cascade, jobs::cascade:
@@ -225,7 +225,7 @@ async fn children_are_cancelled_in_bounded_commits(t: &Fixture) {
         strategy: windlass::job::GroupStrategy::CollectAll,
         jobs: (0..3 * BOUND).map(|_| new_job("part")).collect(),
     };
-    let spawned = t.store.spawn(&t.me, hand(&parent), group).await.expect("the job is held");
+    let spawned = t.store.spawn(&t.me, lease_ref(&parent), group).await.expect("the job is held");
     let children: Vec<JobId> = spawned.children.iter().map(|child| child.id).collect();
     t.cancel(parent.job.id).await;
     assert_eq!(count_in(&t, &children, JobState::Cancelled).await, BOUND);

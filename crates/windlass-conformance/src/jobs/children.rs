@@ -12,7 +12,7 @@ use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::query::job_details::Group;
 
-use crate::fixture::{Fixture, hand, new_job, queue};
+use crate::fixture::{Fixture, lease_ref, new_job, queue};
 
 tests!(
     jobs_children, jobs::children:
@@ -65,7 +65,7 @@ impl Family {
 }
 
 async fn spawn(t: &Fixture, parent: &Claimed, group: NewGroup) -> Spawned {
-    t.store.spawn(&t.me, hand(parent), group).await.expect("the lease is held")
+    t.store.spawn(&t.me, lease_ref(parent), group).await.expect("the lease is held")
 }
 
 async fn groups(t: &Fixture, parent: JobId) -> Vec<Group> {

@@ -14,7 +14,7 @@ use windlass::store::documents::schedules::NewSchedule;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::filter::Filter;
 
-use crate::fixture::{Fixture, hand, new_job, secs, tenant};
+use crate::fixture::{Fixture, lease_ref, new_job, secs, tenant};
 use crate::schedule::{get, named, put};
 
 tests!(
@@ -221,11 +221,11 @@ async fn children_with_too_many_keys_are_refused_together(t: &Fixture) {
         strategy: GroupStrategy::CollectAll,
         jobs: keys.iter().map(|key| child(key)).collect(),
     };
-    let refused = t.store.spawn(&t.me, hand(&parent), group(&["a", "b"])).await;
+    let refused = t.store.spawn(&t.me, lease_ref(&parent), group(&["a", "b"])).await;
     let expected = SubmitError::Invalid { index: 1, invalid: beyond(2, "b") };
     assert_eq!(refused.err(), Some(WorkError::Children(Box::new(expected))));
     assert_eq!(t.state(parent.job.id).await, JobState::Running);
-    t.store.spawn(&t.me, hand(&parent), group(&["a", "a", "parent"])).await.unwrap();
+    t.store.spawn(&t.me, lease_ref(&parent), group(&["a", "a", "parent"])).await.unwrap();
     assert_eq!(t.claim(worker, 9).await.len(), 2, "one of each key");
     t.verify().await;
 }
@@ -255,7 +255,7 @@ async fn a_run_that_finds_no_free_key_is_tried_again(t: &Fixture) {
 async fn keys_of_callbacks_do_not_count(t: &Fixture) {
     limit_keys(t, 1).await;
     let mut reported = job("acme", "a");
-    reported.labels.callback_url = Some("https://example.com/hook".into());
+    reported.metadata.callback_url = Some("https://example.com/hook".into());
     for _ in 0..2 {
         let id = t.submit(reported.clone()).await.id;
         t.cancel(id).await;

@@ -1,4 +1,4 @@
-//! What a job carries: identity, names, payload, labels, and the facts that are shown beside it.
+//! What a job carries: identity, names, payload, metadata, and the facts that are shown beside it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -129,8 +129,8 @@ fn too_large() -> Vec<(&'static str, JobMetadata)> {
 
 /// Model: writable-fields
 async fn labels_are_kept_up_to_their_limits(t: &Fixture) {
-    let job = t.submit(NewJob { labels: largest(), ..new_job("email.send") }).await;
-    assert_eq!(t.get(job.id).await.spec.labels, largest());
+    let job = t.submit(NewJob { metadata: largest(), ..new_job("email.send") }).await;
+    assert_eq!(t.get(job.id).await.spec.metadata, largest());
     let plain = t.submit(new_job("email.send")).await;
     let JobMetadata { tags, correlation_id, callback_url } = largest();
     let patch = Patch {
@@ -140,13 +140,14 @@ async fn labels_are_kept_up_to_their_limits(t: &Fixture) {
         ..Patch::default()
     };
     assert!(t.act(plain.id, ActionRequest::Patch(patch)).await.is_changed);
-    assert_eq!(t.get(plain.id).await.spec.labels, largest());
+    assert_eq!(t.get(plain.id).await.spec.metadata, largest());
 }
 
 /// Model: writable-fields
 async fn labels_past_their_limits_are_refused(t: &Fixture) {
-    for (field, labels) in too_large() {
-        let error = t.refused(vec![new_job("email.send"), NewJob { labels, ..new_job("email.send") }]).await;
+    for (field, metadata) in too_large() {
+        let error =
+            t.refused(vec![new_job("email.send"), NewJob { metadata, ..new_job("email.send") }]).await;
         let SubmitError::Invalid { index, invalid } = error else { panic!("{error}") };
         assert_eq!((index, invalid.field.as_str()), (1, field));
     }
@@ -155,10 +156,10 @@ async fn labels_past_their_limits_are_refused(t: &Fixture) {
 /// Model: writable-fields, changing-priority
 async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
     let tags = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
-    let labels = JobMetadata { tags, correlation_id: Some("order-7".into()), callback_url: None };
-    let job = t.submit(NewJob { labels: labels.clone(), ..new_job("email.send") }).await;
+    let metadata = JobMetadata { tags, correlation_id: Some("order-7".into()), callback_url: None };
+    let job = t.submit(NewJob { metadata: metadata.clone(), ..new_job("email.send") }).await;
     t.advance(Duration::from_secs(1));
-    let same = Patch { tags: Some(labels.tags.clone()), priority: Some(job.priority), ..Patch::default() };
+    let same = Patch { tags: Some(metadata.tags.clone()), priority: Some(job.priority), ..Patch::default() };
     let before = t.everything().await;
     assert!(
         !t.act(job.id, ActionRequest::Patch(same)).await.is_changed,
@@ -169,7 +170,7 @@ async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
     let acted = t.act(job.id, ActionRequest::Patch(patch)).await;
     assert!(acted.is_changed);
     assert_eq!(acted.job.updated_at, t.now());
-    assert_eq!(t.get(job.id).await.spec.labels, JobMetadata { correlation_id: None, ..labels });
+    assert_eq!(t.get(job.id).await.spec.metadata, JobMetadata { correlation_id: None, ..metadata });
     assert_eq!(t.get(job.id).await.spec.payload, new_job("email.send").payload);
 }
 
@@ -180,8 +181,8 @@ async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
     for url in
         ["http://127.0.0.1/", "https://[::ffff:10.0.0.1]/", "https://2852039166/", "ftp://a.b/", "hook"]
     {
-        let labels = JobMetadata { callback_url: Some(url.into()), ..JobMetadata::default() };
-        let error = t.refused(vec![NewJob { labels, ..new_job("email.send") }]).await;
+        let metadata = JobMetadata { callback_url: Some(url.into()), ..JobMetadata::default() };
+        let error = t.refused(vec![NewJob { metadata, ..new_job("email.send") }]).await;
         let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
         assert_eq!(invalid.field, "callback_url", "{url}");
         let patch = Patch { callback_url: Some(Some(url.into())), ..Patch::default() };
@@ -190,8 +191,8 @@ async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
     }
     assert_eq!(t.everything().await, before);
     // Where a name leads is not known before it is resolved, at delivery.
-    let labels = JobMetadata { callback_url: Some("https://localhost/".into()), ..JobMetadata::default() };
-    t.submit(NewJob { labels, ..new_job("email.send") }).await;
+    let metadata = JobMetadata { callback_url: Some("https://localhost/".into()), ..JobMetadata::default() };
+    t.submit(NewJob { metadata, ..new_job("email.send") }).await;
 }
 
 /// Model: callbacks
@@ -200,8 +201,8 @@ async fn a_callback_to_an_allowed_network_is_taken(t: &Fixture) {
     let targets = TargetPolicy { networks, allows_http: true, ports: None };
     let t = t.another(StoreOptions { targets, ..StoreOptions::default() });
     let to = |url: &str| JobMetadata { callback_url: Some(url.into()), ..JobMetadata::default() };
-    t.submit(NewJob { labels: to("http://127.0.0.1:1234/hook"), ..new_job("email.send") }).await;
-    t.refused(vec![NewJob { labels: to("http://10.0.0.1/"), ..new_job("email.send") }]).await;
+    t.submit(NewJob { metadata: to("http://127.0.0.1:1234/hook"), ..new_job("email.send") }).await;
+    t.refused(vec![NewJob { metadata: to("http://10.0.0.1/"), ..new_job("email.send") }]).await;
 }
 
 /// Model: refused-changes, writable-fields

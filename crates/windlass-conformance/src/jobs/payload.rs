@@ -33,10 +33,10 @@ fn bearer(digit: char, role: Role) -> Caller {
 
 fn secret_job() -> NewJob {
     let url = format!("https://example.com/hook?token={MARK}#{MARK}");
-    let labels = JobMetadata { callback_url: Some(url), ..JobMetadata::default() };
+    let metadata = JobMetadata { callback_url: Some(url), ..JobMetadata::default() };
     NewJob {
         payload: Payload::json(format!("{MARK:?}")),
-        labels,
+        metadata,
         idempotency_key: Some("order-1".into()),
         ..new_job("email.send")
     }
@@ -55,7 +55,7 @@ async fn reads(t: &Fixture, caller: &Caller, id: JobId) -> bool {
     let is_shown = !looked.is_redacted;
     for snapshot in [looked, listed, waited] {
         let text = String::from_utf8_lossy(&snapshot.spec.payload.bytes).into_owned();
-        let url = snapshot.spec.labels.callback_url.clone().unwrap();
+        let url = snapshot.spec.metadata.callback_url.clone().unwrap();
         assert_eq!(snapshot.is_redacted, !is_shown);
         assert_eq!((text.contains(MARK), url.contains(MARK)), (is_shown, is_shown), "{text} {url}");
         assert!(url.starts_with("https://example.com/hook"));
@@ -84,10 +84,10 @@ async fn payloads_are_for_operators_owners_and_the_worker_that_runs_the_job(t: &
     assert!(!reads(t, &worker, id).await, "before it has the lease");
     let request = ClaimRequest::new(works, 1);
     let claimed = t.store.claim(&worker, &request, Duration::ZERO).await.unwrap().jobs.remove(0);
-    let (hand, value) = (LeaseRef::new(id, claimed.job.fence, works), format!("{MARK:?}").into_bytes());
+    let (lease, value) = (LeaseRef::new(id, claimed.job.fence, works), format!("{MARK:?}").into_bytes());
     let notes =
         vec![AttemptWrite::Checkpoint { step: "s".into(), value }, AttemptWrite::Logs(vec![MARK.into()])];
-    t.store.note(&worker, hand, notes).await.unwrap();
+    t.store.note(&worker, lease, notes).await.unwrap();
     assert!(reads(t, &worker, id).await, "while it has the lease");
     for other in &others {
         assert!(!reads(t, other, id).await, "{other:?}");
@@ -113,7 +113,7 @@ async fn a_duplicate_shows_another_owner_nothing_of_the_job(t: &Fixture) {
         let receipt = repeat.unwrap().remove(0);
         assert!(receipt.is_duplicate && receipt.snapshot.job.id == id);
         assert_eq!(receipt.snapshot.is_redacted, is_redacted);
-        let text = format!("{:?}", receipt.snapshot.spec.labels.callback_url);
+        let text = format!("{:?}", receipt.snapshot.spec.metadata.callback_url);
         assert_eq!(text.contains(MARK), !is_redacted);
     }
 }
@@ -129,8 +129,8 @@ async fn results_of_children_are_for_those_who_read_the_parent(t: &Fixture) {
     let claimed = claim().await;
     let group =
         NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: vec![new_job("child")] };
-    let hand = LeaseRef::new(parent, claimed.job.fence, works);
-    let child = t.store.spawn(&worker, hand, group).await.unwrap().children[0].id;
+    let lease = LeaseRef::new(parent, claimed.job.fence, works);
+    let child = t.store.spawn(&worker, lease, group).await.unwrap().children[0].id;
     let claimed = claim().await;
     let result = Some(format!("{MARK:?}").into_bytes());
     let done = vec![Report::new(child, claimed.job.fence, Outcome::Completed { result })];

@@ -65,7 +65,7 @@ async fn an_action_on_a_version_that_is_gone_is_refused_and_changes_nothing(t: &
 /// Whatever happens to a job, also twice within one millisecond.
 async fn every_change_of_a_job_gives_it_another_version(t: &Fixture) {
     let mut versions = Vec::new();
-    let job = NewJob { hold: true, labels: JobMetadata::default(), ..new_job("email.send") };
+    let job = NewJob { hold: true, metadata: JobMetadata::default(), ..new_job("email.send") };
     let id = t.submit(job).await.id;
     let worker = t.worker().await;
     versions.push(t.get(id).await.version());

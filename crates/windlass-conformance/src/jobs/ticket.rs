@@ -117,9 +117,9 @@ async fn a_changed_job_is_refused(t: &Fixture) {
         |_, spec| spec.idempotency_key = Some("other".into()),
         |job, spec| (job.has.unique_key, spec.unique_key) = (true, Some("other".into())),
         |_, spec| spec.concurrency_key = Some("other".into()),
-        |_, spec| spec.labels.callback_url = Some("https://example.com/mallory".into()),
-        |_, spec| spec.labels.correlation_id = Some("other".into()),
-        |_, spec| spec.labels.tags = [("plan".to_owned(), "pro".to_owned())].into(),
+        |_, spec| spec.metadata.callback_url = Some("https://example.com/mallory".into()),
+        |_, spec| spec.metadata.correlation_id = Some("other".into()),
+        |_, spec| spec.metadata.tags = [("plan".to_owned(), "pro".to_owned())].into(),
         |_, spec| spec.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
         |job, _| flip(&mut ticket_of(job).context),
         |job, _| job.lane = Arc::new(Lane { job_type: job_type("email.spam"), ..Lane::clone(&job.lane) }),
@@ -206,14 +206,14 @@ async fn a_resume_issues_a_new_ticket(t: &Fixture) {
 /// Model: tickets. What an operator changes is signed again, unless it had been tampered with before.
 async fn a_change_of_labels_issues_a_new_ticket(t: &Fixture) {
     let t = ticketed(t);
-    let relabel = || {
+    let set_metadata = || {
         let callback_url = Some(Some("https://example.com/new".to_owned()));
         ActionRequest::Patch(Patch { callback_url, ..Patch::default() })
     };
     let (good, bad) = (t.submit(new_job("email.send")).await.id, t.submit(new_job("email.send")).await.id);
     tamper(&t.store, bad, |_, spec| spec.owner = "mallory".into()).await;
-    t.act(good, relabel()).await;
-    t.act(bad, relabel()).await;
+    t.act(good, set_metadata()).await;
+    t.act(bad, set_metadata()).await;
     let worker = t.worker().await;
     assert_eq!(t.claim_ids(worker, 10).await, [good]);
     assert_eq!(code_of(&t, bad).await.as_deref(), Some("ticket_invalid"));
@@ -228,7 +228,7 @@ async fn a_debounced_submission_does_not_make_good_what_was_tampered_with(t: &Fi
         NewJob { debounce, ..new_job("email.send") }
     };
     let (good, bad) = (t.submit(save("one")).await.id, t.submit(save("two")).await.id);
-    tamper(&t.store, bad, |_, spec| spec.labels.callback_url = Some("https://example.com/x".into())).await;
+    tamper(&t.store, bad, |_, spec| spec.metadata.callback_url = Some("https://example.com/x".into())).await;
     for key in ["one", "two"] {
         assert!(t.submit_all(vec![save(key)]).await[0].is_debounced);
     }

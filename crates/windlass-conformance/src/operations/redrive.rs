@@ -50,14 +50,14 @@ async fn a_job_that_is_not_final_is_not_redriven(t: &Fixture) {
 
 /// Model: final-states
 async fn a_redriven_job_is_the_same_work_with_a_new_life(t: &Fixture) {
-    let labels = JobMetadata { correlation_id: Some("order-7".into()), ..JobMetadata::default() };
+    let metadata = JobMetadata { correlation_id: Some("order-7".into()), ..JobMetadata::default() };
     let job = NewJob {
         priority: Some(Priority::HIGH),
         retry: Some(RetryPolicy::fixed()),
         lifetime: Some(secs(600)),
         delay: Some(secs(5)),
         concurrency_key: Some("one".into()),
-        labels,
+        metadata,
         ..new_job("report")
     };
     let old = t.submit(job).await;
@@ -72,7 +72,7 @@ async fn a_redriven_job_is_the_same_work_with_a_new_life(t: &Fixture) {
     assert_eq!((new.created_at, new.expires_at), (t.now(), t.now().plus(secs(600))));
     assert_eq!(new.concurrency, old.concurrency);
     let (before, after) = (t.get(old.id).await.spec, t.get(new.id).await.spec);
-    assert_eq!(before, after, "payload, labels and owner are the same");
+    assert_eq!(before, after, "payload, metadata and owner are the same");
     assert_eq!(t.claim_one(worker).await.job.id, new.id);
 }
 

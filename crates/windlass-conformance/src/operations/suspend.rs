@@ -11,7 +11,7 @@ use windlass::store::command::finish::{Finish, Outcome, Park};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 
 use super::{is_refused, is_unchanged};
-use crate::fixture::{Fixture, MOMENT, hand, just_under, new_job, secs};
+use crate::fixture::{Fixture, MOMENT, just_under, lease_ref, new_job, secs};
 
 tests!(
     operations_suspend, operations::suspend:
@@ -91,8 +91,8 @@ async fn a_graceful_suspension_lets_the_attempt_end_by_itself(t: &Fixture) {
         is_unchanged(t, placed.id, suspend(SuspendMode::Graceful)).await;
         // The worker goes on undisturbed.
         let beat = HeartbeatItem::new(placed.id, claimed.job.fence);
-        let pulse = t.store.heartbeat(&t.me, placed.worker, vec![beat]).await.unwrap();
-        assert_eq!(pulse.directives, [(placed.id, Directive::Continue)]);
+        let reply = t.store.heartbeat(&t.me, placed.worker, vec![beat]).await.unwrap();
+        assert_eq!(reply.directives, [(placed.id, Directive::Continue)]);
         let answer = t.finish(placed.worker, placed.id, claimed.job.fence, outcome.clone()).await;
         assert_eq!(answer, Finish::Applied(state), "{outcome:?}");
         let details = t.get(placed.id).await.job.details.clone();
@@ -127,12 +127,12 @@ async fn an_aggressive_suspension_cuts_the_attempt_off(t: &Fixture) {
     assert!(job.fence > claimed.job.fence);
     assert_eq!((job.failures, job.crashes, job.attempt), (0, 0, 1));
     assert_eq!(t.complete(placed.worker, &claimed).await, Finish::Stale);
-    let pulse = t
+    let reply = t
         .store
         .heartbeat(&t.me, placed.worker, vec![HeartbeatItem::new(placed.id, claimed.job.fence)])
         .await
         .unwrap();
-    assert_eq!(pulse.directives, [(placed.id, Directive::Suspend)]);
+    assert_eq!(reply.directives, [(placed.id, Directive::Suspend)]);
     let attempt = t.attempts(placed.id).await.remove(0).record.unwrap();
     assert_eq!((attempt.outcome, attempt.error), (AttemptOutcome::Suspended, None));
     t.resume(placed.id).await;
@@ -261,7 +261,7 @@ async fn a_checkpoint_and_an_aggressive_suspension_do_not_mix(t: &Fixture) {
         let placed = t.placed(JobState::Running).await;
         let claimed = placed.claimed.unwrap();
         let note = vec![AttemptWrite::Checkpoint { step: "one".into(), value: b"1".to_vec() }];
-        let write = t.store.note(&t.me, hand(&claimed), note);
+        let write = t.store.note(&t.me, lease_ref(&claimed), note);
         let cut = t.store.act(&t.me, placed.id, suspend(SuspendMode::Aggressive));
         let written = if round % 2 == 0 {
             let (written, cut) = tokio::join!(write, cut);

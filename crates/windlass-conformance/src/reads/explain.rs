@@ -10,7 +10,7 @@ use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::query::explain::Reason;
 
-use crate::fixture::{Fixture, hand, new_job, queue, secs, tenant};
+use crate::fixture::{Fixture, lease_ref, new_job, queue, secs, tenant};
 
 tests!(
     reads_explain, reads::explain:
@@ -96,7 +96,7 @@ async fn a_parked_job_says_what_it_waits_for(t: &Fixture) {
     let (_, claimed) = t.running(new_job("parent")).await;
     let jobs = vec![new_job("child")];
     let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs };
-    t.store.spawn(&t.me, hand(&claimed), group).await.unwrap();
+    t.store.spawn(&t.me, lease_ref(&claimed), group).await.unwrap();
     let reason = only(t, claimed.job.id).await;
     assert_eq!((reason.code, reason.details), ("waiting", json!({"group": 1})));
 }

@@ -14,7 +14,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{Cursor, ListRequest};
 
-use crate::fixture::{Fixture, caller, hand, new_job, queue, secs, tenant};
+use crate::fixture::{Fixture, caller, lease_ref, new_job, queue, secs, tenant};
 
 tests!(
     reads_list, reads::list:
@@ -42,9 +42,9 @@ async fn ids(t: &Fixture, filter: Filter, order: Order) -> Vec<JobId> {
 async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
     let ann = caller("ann", windlass::store::caller::Role::Submitter, "blue");
     let mut tagged = new_job("tagged");
-    tagged.labels.tags.insert("team".into(), "red".into());
-    tagged.labels.tags.insert("size".into(), "big".into());
-    tagged.labels.correlation_id = Some("order-7".into());
+    tagged.metadata.tags.insert("team".into(), "red".into());
+    tagged.metadata.tags.insert("size".into(), "big".into());
+    tagged.metadata.correlation_id = Some("order-7".into());
     let mut jobs = vec![t.submit(tagged).await.id];
     jobs.push(
         t.store.submit(&ann, vec![new_job("owned")], SubmitOptions::default()).await.unwrap()[0].job.id,
@@ -55,7 +55,7 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
     let parent = t.claim_one(worker).await;
     let children = vec![NewJob { concurrency_key: Some("one".into()), ..new_job("child") }];
     let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: children };
-    let child = t.store.spawn(&t.me, hand(&parent), group).await.unwrap().children.remove(0);
+    let child = t.store.spawn(&t.me, lease_ref(&parent), group).await.unwrap().children.remove(0);
     jobs.push(child.id);
     jobs.push(t.submit(NewJob { queue: queue("own"), ..new_job("run") }).await.id);
     t.claim_one(worker).await;

@@ -162,15 +162,15 @@ async fn more_jobs_than_one_commit_takes_are_all_removed(t: &Fixture) {
 
 /// A completed job that has everything a job can have.
 pub async fn rich(t: &Fixture) -> JobId {
-    let labels = JobMetadata { correlation_id: Some("order-7".into()), ..JobMetadata::default() };
+    let metadata = JobMetadata { correlation_id: Some("order-7".into()), ..JobMetadata::default() };
     let mut job = NewJob {
         idempotency_key: Some("once".into()),
         unique_key: Some("only".into()),
         concurrency_key: Some("one".into()),
-        labels,
+        metadata,
         ..new_job("report")
     };
-    job.labels.tags.insert("team".into(), "red".into());
+    job.metadata.tags.insert("team".into(), "red".into());
     let (worker, claimed) = t.running(job).await;
     t.checkpoint(&claimed, "one", "1").await;
     t.store.signal(&t.me, claimed.job.id, "go", b"1".to_vec()).await.unwrap();

@@ -19,7 +19,7 @@ use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 
-use crate::fixture::{Fixture, Placed, caller, hand, new_job, tenant};
+use crate::fixture::{Fixture, Placed, caller, lease_ref, new_job, tenant};
 
 tests!(reads_roles, reads::roles: each_role_may_do_what_the_table_says, every_role_may_look);
 
@@ -106,7 +106,7 @@ async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
     let work = |error: &WorkError| matches!(error, WorkError::Forbidden(_));
     let store = &t.store;
     let worker = running.worker;
-    let by_hand = || hand(running.claimed.as_ref().unwrap());
+    let by_hand = || lease_ref(running.claimed.as_ref().unwrap());
     let job_type = || JobType::new("quiet").unwrap();
     let pause =
         async |target| store.pause(who, target, Pause::default()).await.err().is_some_and(|e| act(&e));

@@ -22,7 +22,7 @@ use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::stats::Stats;
 
-use crate::fixture::{Fixture, caller, hand, new_job, queue, secs, tenant};
+use crate::fixture::{Fixture, caller, lease_ref, new_job, queue, secs, tenant};
 
 tests!(
     reads_tenants, reads::tenants:
@@ -125,11 +125,11 @@ async fn no_worker_touches_another_tenants_job(t: &Fixture) {
     assert_eq!(t.store.finish(&robot, own, reports()).await.unwrap(), [Finish::Stale]);
     assert_eq!(t.store.finish(&robot, theirs, reports()).await, Err(WorkError::NoSuchWorker(theirs)));
     let beats = || vec![HeartbeatItem::new(placed.id, claimed.job.fence)];
-    let pulse = t.store.heartbeat(&robot, own, beats()).await.unwrap();
-    assert_eq!(pulse.directives, [(placed.id, Directive::Lost)]);
+    let reply = t.store.heartbeat(&robot, own, beats()).await.unwrap();
+    assert_eq!(reply.directives, [(placed.id, Directive::Lost)]);
     assert_eq!(t.store.heartbeat(&robot, theirs, beats()).await, Err(WorkError::NoSuchWorker(theirs)));
     let note = vec![AttemptWrite::Logs(vec!["hello".into()])];
-    let refused = t.store.note(&robot, hand(&claimed), note).await;
+    let refused = t.store.note(&robot, lease_ref(&claimed), note).await;
     assert_eq!(refused, Err(WorkError::NoSuchJob(placed.id)));
     assert_eq!(t.store.deregister(&robot, theirs).await, Err(WorkError::NoSuchWorker(theirs)));
     assert_eq!(t.picture(placed.id).await, before);

@@ -117,7 +117,7 @@ pub struct Spec {
     /// Concurrency key: limits how many jobs with it run at once.
     pub concurrency_key: Option<String>,
     /// The data that may be changed later.
-    pub labels: JobMetadata,
+    pub metadata: JobMetadata,
     /// The caller that submitted it.
     pub owner: String,
     /// W3C trace context.
@@ -136,7 +136,7 @@ impl Spec {
             idempotency_key: None,
             unique_key: None,
             concurrency_key: None,
-            labels: JobMetadata::default(),
+            metadata: JobMetadata::default(),
             owner: String::new(),
             traceparent: None,
             after: Vec::new(),
@@ -209,8 +209,9 @@ pub struct NewJob {
     pub after_any: Vec<Dependency>,
     /// Local name, for dependencies within the same batch.
     pub name: Option<String>,
-    /// Tags, correlation id and callback URL.
-    pub labels: JobMetadata,
+    /// Tags, correlation id and callback URL. Stored schedules may have it under its former name.
+    #[serde(alias = "labels")]
+    pub metadata: JobMetadata,
     /// The tenant; the caller's own tenant unless set.
     pub tenant: Option<Tenant>,
     /// W3C trace context.
@@ -241,7 +242,7 @@ impl NewJob {
             after: Vec::new(),
             after_any: Vec::new(),
             name: None,
-            labels: JobMetadata::default(),
+            metadata: JobMetadata::default(),
             tenant: None,
             traceparent: None,
         }
@@ -285,7 +286,7 @@ impl NewJob {
             retry.check()?;
         }
         self.timeouts_over(Timeouts::default()).check()?;
-        self.labels.check()
+        self.metadata.check()
     }
 
     /// Earliest start if the job is submitted now.

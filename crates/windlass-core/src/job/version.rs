@@ -36,12 +36,12 @@ struct Covered<'a> {
     deadline_at: Option<Timestamp>,
     cost_cents: i64,
     details: &'a RareFields,
-    labels: &'a JobMetadata,
+    metadata: &'a JobMetadata,
 }
 
 impl Version {
     /// The version of a job with this metadata.
-    pub fn of(job: &JobRecord, labels: &JobMetadata) -> Version {
+    pub fn of(job: &JobRecord, metadata: &JobMetadata) -> Version {
         // These counters grow with log lines, signals and steps, which do not count as changes of the job.
         let details = RareFields {
             progress: None,
@@ -69,7 +69,7 @@ impl Version {
             deadline_at: job.lease.map(|lease| lease.deadline_at),
             cost_cents: job.cost_cents,
             details: &details,
-            labels,
+            metadata,
         };
         let bytes = serde_json::to_vec(&covered).expect("a job's record is plain data");
         let digest = Sha256::digest(&bytes);

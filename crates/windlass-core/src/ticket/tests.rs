@@ -23,7 +23,7 @@ impl Submitted {
             queue: QueueName::default(),
             job_type: JobType::new("email.send").unwrap(),
         };
-        let labels = JobMetadata {
+        let metadata = JobMetadata {
             tags: [("plan".to_owned(), "pro".to_owned())].into(),
             correlation_id: Some("order-7".into()),
             callback_url: Some("https://example.com/hook".into()),
@@ -35,7 +35,7 @@ impl Submitted {
             concurrency_key: Some("c".into()),
             owner: "so \"quoted\"".into(),
             traceparent: Some("00-1-2-01".into()),
-            labels,
+            metadata,
             ..Spec::unknown()
         };
         Submitted { id: JobId::new(Timestamp::from_millis(NOW), 7), lane, spec }
@@ -157,13 +157,13 @@ fn a_ticket_is_good_for_no_other_job() {
         ("queue", |job| job.lane.queue = QueueName::new("other").unwrap()),
         ("actor", |job| job.spec.owner = "mallory".into()),
         ("content type", |job| job.spec.payload.content_type = "text/plain".into()),
-        ("callback URL", |job| job.spec.labels.callback_url = None),
+        ("callback URL", |job| job.spec.metadata.callback_url = None),
         ("idempotency key", |job| job.spec.idempotency_key = None),
         ("unique key", |job| job.spec.unique_key = Some("v".into())),
         ("concurrency key", |job| job.spec.concurrency_key = None),
-        ("correlation id", |job| job.spec.labels.correlation_id = Some("order-8".into())),
+        ("correlation id", |job| job.spec.metadata.correlation_id = Some("order-8".into())),
         ("trace", |job| job.spec.traceparent = None),
-        ("set of tags", |job| drop(job.spec.labels.tags.insert("plan".into(), "free".into()))),
+        ("set of tags", |job| drop(job.spec.metadata.tags.insert("plan".into(), "free".into()))),
     ];
     for (what, change) in changes {
         let mut other = Submitted::new(b"{}");

@@ -11,8 +11,8 @@ use windlass::clock::Timestamp;
 
 use super::reply::encoded::EncodedEvents;
 use super::request::body_budget::BodyBudget;
-use super::request::guesses::Guesses;
-use super::request::places::ConnectionSlots;
+use super::request::connection_slots::ConnectionSlots;
+use super::request::key_guess_limit::Guesses;
 use super::request::rate_limit::RequestRates;
 use super::routes::metrics::RouteCounter;
 use crate::limits;

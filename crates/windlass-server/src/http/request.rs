@@ -3,14 +3,14 @@
 pub(in crate::http) mod access;
 pub(crate) mod auth;
 pub(in crate::http) mod body_budget;
+pub(crate) mod connection_slots;
 pub(in crate::http) mod drain_body;
-pub(crate) mod guesses;
-pub(crate) mod held;
 pub(in crate::http) mod json;
+pub(crate) mod key_guess_limit;
 pub(in crate::http) mod middleware;
 pub(in crate::http) mod objects;
 pub(in crate::http) mod path;
-pub(crate) mod places;
 pub(in crate::http) mod query;
 pub(in crate::http) mod rate_limit;
+pub(crate) mod response_budget;
 pub(in crate::http) mod strict;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::http::request::places::{ConnectionSlot, ConnectionSlots};
+use crate::http::request::connection_slots::{ConnectionSlot, ConnectionSlots};
 
 /// The peer of a connection. Stored with every request on it.
 #[derive(Clone)]

@@ -10,18 +10,18 @@ use tokio::time::Sleep;
 
 use crate::limits::WRITE_BYTES_MIN;
 
-/// Writes to `inner`, and fails if it does not take [`WRITE_BYTES_MIN`], or everything, within `patience`.
+/// Writes to `inner`, and fails if it does not take [`WRITE_BYTES_MIN`], or everything, within `wait_limit`.
 pub(super) struct WriteTimeout<S> {
     inner: S,
-    patience: Duration,
+    wait_limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
     /// Bytes taken since the timeout was last reset.
     taken: usize,
 }
 
 impl<S> WriteTimeout<S> {
-    pub(super) fn new(inner: S, patience: Duration) -> WriteTimeout<S> {
-        WriteTimeout { inner, patience, stalled: None, taken: 0 }
+    pub(super) fn new(inner: S, wait_limit: Duration) -> WriteTimeout<S> {
+        WriteTimeout { inner, wait_limit, stalled: None, taken: 0 }
     }
 
     /// The result of a write: a few bytes do not reset the timeout.
@@ -57,8 +57,8 @@ impl<S> WriteTimeout<S> {
         if self.stalled.is_none() {
             self.taken = 0;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let wait_limit = self.wait_limit;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait_limit)));
         match stalled.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

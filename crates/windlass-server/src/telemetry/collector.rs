@@ -109,7 +109,7 @@ impl Sending {
 }
 
 /// Waits for a first span, then a while for others; the spans stay in the batch if this is dropped.
-async fn collect_batch(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>, patience: Duration) {
+async fn collect_batch(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>, wait_limit: Duration) {
     if spans.recv_many(batch, 1).await == 0 {
         // There are no more spans; wait for the end.
         std::future::pending::<()>().await;
@@ -122,5 +122,5 @@ async fn collect_batch(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>, 
             }
         }
     };
-    let _time_is_up = tokio::time::timeout(patience, more).await;
+    let _time_is_up = tokio::time::timeout(wait_limit, more).await;
 }

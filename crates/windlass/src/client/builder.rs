@@ -151,15 +151,15 @@ options! {
     };
     /// Adds a tag, to find the job by.
     fn tag(self, name: &str, value: &str) => |builder, name, value| {
-        builder.with(|new| drop(new.labels.tags.insert(name.to_owned(), value.to_owned())))
+        builder.with(|new| drop(new.metadata.tags.insert(name.to_owned(), value.to_owned())))
     };
     /// Your own id for the request or process that the job belongs to.
     fn correlation_id(self, id: &str) => |builder, id| {
-        builder.with(|new| new.labels.correlation_id = Some(id.to_owned()))
+        builder.with(|new| new.metadata.correlation_id = Some(id.to_owned()))
     };
     /// URL that receives a callback when the job finishes.
     fn callback_url(self, url: &str) => |builder, url| {
-        builder.with(|new| new.labels.callback_url = Some(url.to_owned()))
+        builder.with(|new| new.metadata.callback_url = Some(url.to_owned()))
     };
     /// Runs only after this job completed.
     fn after(self, other: &dyn IntoDependency) => |builder, other| builder.with(|new| new.after.push(other.dependency()));

@@ -131,7 +131,7 @@ impl Cx {
         let _storing = self.0.order.storing();
         let client = self.client();
         let group = NewGroup { name: key.clone(), strategy, jobs };
-        let spawned = client.api().spawn_beside(client.caller(), self.hand(), group, beside).await;
+        let spawned = client.api().spawn_beside(client.caller(), self.lease_ref(), group, beside).await;
         let spawned = spawned.map_err(failed)?;
         self.crash_at(&CrashPoint::AfterSpawn).await;
         if spawned.parent.is_held_with(self.fence())

@@ -15,7 +15,7 @@ impl Cx {
     pub(super) async fn note_all(&self, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         let client = &self.0.client;
         let _storing = self.0.order.storing();
-        client.api().note(client.caller(), self.hand(), notes).await
+        client.api().note(client.caller(), self.lease_ref(), notes).await
     }
 
     /// Saves a checkpoint, in this context and in the store.

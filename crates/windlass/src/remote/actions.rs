@@ -186,7 +186,7 @@ fn bulk_body(action: BulkAction, filter: JobFilter) -> Result<BulkBody, ActError
         BulkAction::Delete => body(JobAction::Delete),
         BulkAction::Act(ActionRequest::Suspend(_)) => return unknown("suspending for a time"),
         BulkAction::Act(ActionRequest::Submit) => return unknown("submitting held jobs"),
-        BulkAction::Act(ActionRequest::Patch(_)) => return unknown("changing labels"),
+        BulkAction::Act(ActionRequest::Patch(_)) => return unknown("changing metadata"),
         BulkAction::Redrive(_) => return unknown("redriving from the first step, or only once"),
     })
 }

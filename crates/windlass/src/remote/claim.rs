@@ -75,15 +75,15 @@ impl Remote {
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
         let wait = wait.min(limits::CLAIM_WAIT_MAX);
-        let patience = WaitLimit::for_duration(wait);
+        let wait_limit = WaitLimit::for_duration(wait);
         let first = self.claim_once(request, Duration::ZERO).await?;
         if !first.jobs.is_empty() || wait.is_zero() {
             return Ok(first);
         }
         let waiting = async {
             loop {
-                let answer = self.claim_once(request, patience.left().min(limits::SERVER_WAIT_MAX)).await?;
-                if !answer.jobs.is_empty() || patience.is_over() {
+                let answer = self.claim_once(request, wait_limit.left().min(limits::SERVER_WAIT_MAX)).await?;
+                if !answer.jobs.is_empty() || wait_limit.is_over() {
                     return Ok(answer);
                 }
             }

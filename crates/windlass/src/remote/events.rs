@@ -43,7 +43,7 @@ impl EventStream {
         if let Some(refused) = &self.refused {
             return Err(refused.clone());
         }
-        let patience = WaitLimit::for_duration(limits::SERVER_AWAY_MAX);
+        let wait_limit = WaitLimit::for_duration(limits::SERVER_AWAY_MAX);
         loop {
             if let Some(stream) = &mut self.stream {
                 match stream.next().await {
@@ -63,7 +63,7 @@ impl EventStream {
             }
             match self.open().await {
                 Ok(stream) => self.stream = Some(stream),
-                Err(RemoteError::Store(StoreError::Unreachable(_))) if !patience.is_over() => {
+                Err(RemoteError::Store(StoreError::Unreachable(_))) if !wait_limit.is_over() => {
                     tokio::time::sleep(PAUSE).await;
                 }
                 Err(error) => return Err(error.into()),

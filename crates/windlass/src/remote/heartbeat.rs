@@ -125,8 +125,8 @@ impl Remote {
         let Some(worker) = lease.worker else { return Err(WorkError::Stale(lease.job)) };
         // Repeating progress is harmless; a log line would be there twice.
         let is_repeatable = beat.logs.is_empty();
-        let pulse = self.beat(worker, &[beat], Duration::ZERO, |call| call.repeatable(is_repeatable)).await?;
-        match pulse.directives[..] {
+        let reply = self.beat(worker, &[beat], Duration::ZERO, |call| call.repeatable(is_repeatable)).await?;
+        match reply.directives[..] {
             [(_, Directive::Continue)] => Ok(()),
             _ => Err(WorkError::Stale(lease.job)),
         }

@@ -21,11 +21,11 @@ use crate::limits;
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::command::claim::Checkpoint;
 use crate::store::engine::RecordQuery;
+use crate::store::query::audit::RecordPage;
 use crate::store::query::explain::Reason;
 use crate::store::query::job_details::{Attempt, Group, JobResult, Neighbours};
 use crate::store::query::list::{ListRequest, Page};
 use crate::store::query::snapshot::Snapshot;
-use crate::store::query::trail::RecordPage;
 use crate::store::wire::job::{bytes, sketch};
 use crate::store::wire::job_details::{stored_attempt, stored_log_line};
 
@@ -37,13 +37,13 @@ impl Remote {
 
     /// Waits at the server, for as long as one request may, repeatedly.
     pub(crate) async fn wait(&self, id: JobId, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
-        let patience = WaitLimit::for_duration(timeout);
+        let wait_limit = WaitLimit::for_duration(timeout);
         loop {
-            let wait = patience.left().min(limits::SERVER_WAIT_MAX);
+            let wait = wait_limit.left().min(limits::SERVER_WAIT_MAX);
             let call = Call::get(format!("/jobs/{id}")).query("payload", "true").waiting(wait);
             let call = if wait.is_zero() { call } else { call.query("wait", Span(wait).to_string()) };
             let found = self.client.find::<Job>(call).await?.map(Snapshot::from);
-            if patience.is_over() || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
+            if wait_limit.is_over() || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
                 return Ok(found);
             }
         }

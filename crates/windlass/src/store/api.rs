@@ -4,10 +4,10 @@ pub mod auth;
 pub(in crate::store) mod operations;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod own_transaction;
-pub(in crate::store) mod proof;
 pub(in crate::store) mod pruning;
-pub mod reports;
 #[cfg(feature = "sqlite")]
 pub mod restore;
+pub mod snapshots;
 pub(in crate::store) mod strict;
+pub(in crate::store) mod verify;
 pub(crate) mod work;

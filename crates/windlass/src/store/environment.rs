@@ -155,7 +155,7 @@ pub struct Environment {
     /// This process's cache of the API keys.
     pub keys: KeyCache,
     /// This process's metrics of the store.
-    pub meters: Metrics,
+    pub metrics: Metrics,
     /// This process's cache of the statistics of past minutes.
     pub(crate) minutes: Minutes,
     /// When this process must look for final jobs to remove.
@@ -183,7 +183,7 @@ impl Environment {
             wakeups: Notifier::default(),
             feed: Feed::default(),
             keys: KeyCache::default(),
-            meters: Metrics::default(),
+            metrics: Metrics::default(),
             minutes: Minutes::default(),
             pruning: Pruning::default(),
             node,

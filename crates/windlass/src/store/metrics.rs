@@ -199,36 +199,36 @@ mod tests {
 
     #[test]
     fn a_number_on_an_edge_counts_below_it() {
-        let meters = Metrics::default();
+        let metrics = Metrics::default();
         for requests in [1, 2, 3, 5000] {
-            meters.committed(requests, Duration::from_micros(100));
+            metrics.committed(requests, Duration::from_micros(100));
         }
-        let read = meters.group_requests.read();
+        let read = metrics.group_requests.read();
         assert_eq!((read.count, read.sum), (4, 5006));
         assert_eq!(read.up_to[..3], [(1, 1), (2, 2), (4, 3)]);
-        assert_eq!(meters.commit_micros.read().up_to[0], (100, 4));
+        assert_eq!(metrics.commit_micros.read().up_to[0], (100, 4));
     }
 
     #[test]
     fn types_are_counted_by_themselves_up_to_a_bound() {
-        let meters = Metrics::default();
+        let metrics = Metrics::default();
         // More lanes of one queue than are counted separately: the queue counts all of them.
         let rates: Vec<_> = (0..5_000).map(|number| submitted(&format!("t{number}"), 1)).collect();
-        meters.counted(&rates);
-        assert_eq!(meters.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX);
-        let total: u64 = meters.totals_by_queue().values().map(|total| total.submitted).sum();
+        metrics.counted(&rates);
+        assert_eq!(metrics.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX);
+        let total: u64 = metrics.totals_by_queue().values().map(|total| total.submitted).sum();
         assert_eq!(total, 5_000);
     }
 
     #[test]
     fn totals_are_the_sum_of_what_was_counted() {
-        let meters = Metrics::default();
-        meters.counted(&[submitted("a", 2), submitted("b", 10)]);
-        meters.counted(&[submitted("a", 3)]);
-        meters.counted(&[]);
-        let by_queue: Vec<u64> = meters.totals_by_queue().values().map(|total| total.submitted).collect();
+        let metrics = Metrics::default();
+        metrics.counted(&[submitted("a", 2), submitted("b", 10)]);
+        metrics.counted(&[submitted("a", 3)]);
+        metrics.counted(&[]);
+        let by_queue: Vec<u64> = metrics.totals_by_queue().values().map(|total| total.submitted).collect();
         assert_eq!(by_queue, [15]);
-        let by_type: Vec<u64> = meters.totals_by_type().values().map(|total| total.submitted).collect();
+        let by_type: Vec<u64> = metrics.totals_by_type().values().map(|total| total.submitted).collect();
         assert_eq!(by_type, [5, 10]);
     }
 }

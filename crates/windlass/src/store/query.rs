@@ -1,5 +1,6 @@
 //! Queries of the store, each written once over a [`ReadTx`](super::tx::read_tx::ReadTx). They change nothing.
 
+pub mod audit;
 pub mod explain;
 pub mod job_details;
 pub mod job_types;
@@ -10,4 +11,3 @@ pub mod queues;
 pub(crate) mod schedules;
 pub mod snapshot;
 pub mod stats;
-pub mod trail;

@@ -94,12 +94,12 @@ pub(crate) struct VerifyCounts {
 
 /// Checks every invariant that can be seen in stored data.
 pub(crate) fn verify(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     tell: &mut dyn FnMut(Checked),
 ) -> Result<Vec<VerifyReport>, StoreError> {
-    let counted: u64 = view.db.counts()?.lanes.values().flatten().sum();
+    let counted: u64 = tx.db.counts()?.lanes.values().flatten().sum();
     // Every record is read twice: for its content, and in the chain.
-    let expected = counted + 2 * newest_record(view)?;
+    let expected = counted + 2 * newest_record(tx)?;
     let mut progress = VerifyFinding { checked: Checked { done: 0, expected }, tell };
     let mut life = life::reports();
     let mut graph = graph::Graph::default();
@@ -108,58 +108,58 @@ pub(crate) fn verify(
     let mut jobs = 0;
     let mut after = None;
     loop {
-        view.is_wanted()?;
+        tx.is_wanted()?;
         let limit = limits::VERIFY_PAGE;
         let scan = Scan { filter: Filter::default(), order: Order::Oldest, after, limit };
-        let page = view.db.scan(&scan)?;
+        let page = tx.db.scan(&scan)?;
         let Some(last) = page.last() else { break };
         after = Some(ClaimOrder::of(last));
         progress.more(page.len());
-        let page = facts(view, page)?;
-        let mut near = graph::Near::load(view, &page)?;
+        let page = facts(tx, page)?;
+        let mut near = graph::Near::load(tx, &page)?;
         for facts in page {
             jobs += 1;
             *recount.entry((facts.job.lane.clone(), facts.job.state)).or_default() += 1;
             keys::recount(&mut key_counts, &facts.job);
-            life::check(&mut life, &facts, view.now);
-            graph.check(view, &facts, &mut near)?;
+            life::check(&mut life, &facts, tx.now);
+            graph.check(tx, &facts, &mut near)?;
         }
     }
     let mut reports = life;
     reports.extend(graph.reports());
-    reports.push(counters(view, &recount, jobs)?);
-    reports.push(keys::report(view, &key_counts)?);
-    reports.extend(audit::records(view, &mut progress)?);
-    let check = audit::own_check(view);
-    reports.push(audit::chain(view, &mut progress, &check)?);
-    reports.push(storage(view)?);
+    reports.push(counters(tx, &recount, jobs)?);
+    reports.push(keys::report(tx, &key_counts)?);
+    reports.extend(audit::records(tx, &mut progress)?);
+    let check = audit::own_check(tx);
+    reports.push(audit::chain(tx, &mut progress, &check)?);
+    reports.push(storage(tx)?);
     Ok(reports)
 }
 
 /// Checks that the audit trail is as it was sealed.
 pub(crate) fn verify_audit(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     check: &AuditCheck,
     tell: &mut dyn FnMut(Checked),
 ) -> Result<VerifyReport, StoreError> {
-    let expected = newest_record(view)?;
+    let expected = newest_record(tx)?;
     let mut check = check.clone();
-    check.trusted.extend(audit::own_check(view).trusted);
-    audit::chain(view, &mut VerifyFinding { checked: Checked { done: 0, expected }, tell }, &check)
+    check.trusted.extend(audit::own_check(tx).trusted);
+    audit::chain(tx, &mut VerifyFinding { checked: Checked { done: 0, expected }, tell }, &check)
 }
 
-fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts>, StoreError> {
+fn facts(tx: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts>, StoreError> {
     let seqs: Vec<Seq> = page.iter().map(|job| job.seq).collect();
-    let specs = view.db.specs(&seqs)?;
+    let specs = tx.db.specs(&seqs)?;
     let mut found = Vec::with_capacity(page.len());
     for (job, spec) in page.into_iter().zip(specs) {
         let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         let spec = spec.ok_or_else(lost)?;
-        let attempts = attempt::ended(view.db, &job)?;
+        let attempts = attempt::ended(tx.db, &job)?;
         let limit = limits::CHECKPOINTS_MAX + 1;
         let kind = JobDataKind::Checkpoint;
         let query = JobDataQuery { seq: job.seq, kind, name: None, above: None, limit };
-        let stored = if job.has.checkpoints { view.db.job_data(query)? } else { Vec::new() };
+        let stored = if job.has.checkpoints { tx.db.job_data(query)? } else { Vec::new() };
         let bytes: usize = stored.iter().map(|data| data.body.len()).sum();
         let checkpoints = (stored.len() as u64, bytes as u64);
         found.push(VerifyCounts { job, spec, attempts, checkpoints });
@@ -168,13 +168,13 @@ fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts
 }
 
 /// Problems that no query about jobs would show.
-fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
+fn storage(tx: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
     let mut report = VerifyReport::new(
         "storage",
         "the storage is intact: indexes match the stored rows, and rows match their checksums",
     );
     report.count_finding(None);
-    for finding in view.db.damage()? {
+    for finding in tx.db.damage()? {
         report.count_finding(Some(finding));
     }
     Ok(report)
@@ -182,12 +182,12 @@ fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
 
 /// The counters match the actual counts.
 fn counters(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     recount: &BTreeMap<(Arc<Lane>, JobState), u64>,
     jobs: u64,
 ) -> Result<VerifyReport, StoreError> {
     let mut report = VerifyReport::new("counters", "counters by lane and state equal a recount of all jobs");
-    let counts = view.db.counts()?;
+    let counts = tx.db.counts()?;
     for (lane, counted) in &counts.lanes {
         for state in JobState::ALL {
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);

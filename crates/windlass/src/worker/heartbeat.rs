@@ -33,7 +33,7 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
             Ok(is_interrupted) => {
                 deadline = asked;
                 if is_interrupted && missed.take().is_some_and(|interrupts| !interrupts.is_notified()) {
-                    shared.client.api().environment().meters.fell_back(Fallback::Interrupt);
+                    shared.client.api().environment().metrics.fell_back(Fallback::Interrupt);
                 }
             }
             Err(WorkError::NoSuchWorker(forgotten)) => {
@@ -94,8 +94,8 @@ pub(crate) async fn beat(shared: &WorkerShared) -> Result<bool, WorkError> {
 async fn beat_some(shared: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<bool, WorkError> {
     let mut is_interrupted = false;
     let fences: Vec<_> = beats.iter().map(|beat| (beat.job, beat.fence)).collect();
-    let pulse = shared.client.api().heartbeat(shared.client.caller(), shared.id(), beats).await?;
-    for ((id, directive), (_, fence)) in pulse.directives.into_iter().zip(fences) {
+    let reply = shared.client.api().heartbeat(shared.client.caller(), shared.id(), beats).await?;
+    for ((id, directive), (_, fence)) in reply.directives.into_iter().zip(fences) {
         let Some(why) = CancelReason::of(directive) else { continue };
         // Ignore directives for attempts that have finished in the meantime.
         if let Some(cx) = shared.running.get(id).filter(|cx| cx.fence() == fence) {
@@ -104,6 +104,6 @@ async fn beat_some(shared: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<b
             is_interrupted = true;
         }
     }
-    shared.control.on_heartbeat(pulse.paused);
+    shared.control.on_heartbeat(reply.paused);
     Ok(is_interrupted)
 }

@@ -69,10 +69,10 @@ async fn many_dependents_stop_nobody(t: &Fixture) {
     // The root itself, and as many as one commit may.
     assert!(before <= limits::CASCADE_JOBS_PER_COMMIT + 1, "{before}");
     loop {
-        let pulse =
+        let reply =
             t.store.heartbeat(&t.me, worker, vec![HeartbeatItem::new(running.job.id, running.job.fence)]);
-        let pulse = pulse.await.expect("the worker is known");
-        assert_eq!(pulse.directives, [(running.job.id, Directive::Continue)]);
+        let reply = reply.await.expect("the worker is known");
+        assert_eq!(reply.directives, [(running.job.id, Directive::Continue)]);
         let has_more = t.store.tick().await.unwrap().has_more;
         let now = cancelled(t).await;
         assert!(now - before <= limits::CASCADE_JOBS_PER_COMMIT, "{now} after {before}");

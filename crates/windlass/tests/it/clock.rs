@@ -1,5 +1,5 @@
 //! Store time when clocks are wrong, and what a gap of the store means for its workers, on every engine. Every clock is moved
-//! by hand, each apart from the others.
+//! by lease, each apart from the others.
 
 mod gap;
 mod jump;
@@ -89,8 +89,8 @@ impl Node {
     async fn beat(&self, worker: WorkerId, claimed: &[Claimed]) -> Vec<Directive> {
         let beats =
             claimed.iter().map(|claimed| HeartbeatItem::new(claimed.job.id, claimed.job.fence)).collect();
-        let pulse = self.store.heartbeat(&self.me, worker, beats).await.unwrap();
-        pulse.directives.into_iter().map(|(_, directive)| directive).collect()
+        let reply = self.store.heartbeat(&self.me, worker, beats).await.unwrap();
+        reply.directives.into_iter().map(|(_, directive)| directive).collect()
     }
 
     async fn job(&self, id: JobId) -> JobRecord {

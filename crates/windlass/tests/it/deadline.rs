@@ -80,7 +80,7 @@ async fn a_submission_is_picked_up_in_another_process_without_polling_for_jobs()
         assert_eq!(claim.await.unwrap().unwrap().jobs.len(), 1, "it was woken");
     }
     for what in Fallback::ALL {
-        assert_eq!(there.environment().meters.fallbacks(what), 0, "{what:?}");
+        assert_eq!(there.environment().metrics.fallbacks(what), 0, "{what:?}");
     }
     here.close();
     there.close();

@@ -52,16 +52,16 @@ async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &Claimed) {
     let (me, job, fence) = (Caller::local(), claimed.job.id, claimed.job.fence);
     assert!(matches!(finish(store, worker, claimed).await, Finish::Stale));
     for worker in [Some(worker), None] {
-        let hand = LeaseRef { job, fence, worker };
+        let lease = LeaseRef { job, fence, worker };
         let note = AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
-        assert_eq!(store.note(&me, hand, vec![note]).await, Err(WorkError::Stale(job)));
+        assert_eq!(store.note(&me, lease, vec![note]).await, Err(WorkError::Stale(job)));
         let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: Vec::new() };
-        assert_eq!(store.spawn(&me, hand, group).await.err(), Some(WorkError::Stale(job)));
+        assert_eq!(store.spawn(&me, lease, group).await.err(), Some(WorkError::Stale(job)));
     }
     assert!(store.checkpoints(&me, job).await.unwrap().unwrap().is_empty());
 }
 
-/// Model: store-generation, one-lease-at-a-time. A file that was put in place by hand begins a new generation with its first commit; looking at it does not.
+/// Model: store-generation, one-lease-at-a-time. A file that was put in place by lease begins a new generation with its first commit; looking at it does not.
 #[tokio::test]
 async fn a_file_that_was_put_in_place_by_hand_begins_a_new_generation() {
     let folder = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ fn full(payload: Payload) -> NewJob {
         after: vec![Dependency::Job(JobId::from_bytes([1; 16])), Dependency::Named("first".to_owned())],
         after_any: vec![Dependency::Named("second".to_owned())],
         name: Some("third".to_owned()),
-        labels: JobMetadata {
+        metadata: JobMetadata {
             tags: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
             correlation_id: Some("e".to_owned()),
             callback_url: Some("https://example.com/done".to_owned()),

@@ -8,7 +8,7 @@ use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::{Outcome, Report};
 
 use super::{Family, child, family, group, groups, spawn, states};
-use crate::fixture::{Fixture, hand, secs};
+use crate::fixture::{Fixture, lease_ref, secs};
 
 tests!(
     jobs_children_ending, jobs::children::ending:
@@ -147,7 +147,7 @@ async fn cancelling_a_parent_cancels_the_subtree(t: &Fixture) {
     t.complete(family.children, &claimed[0]).await;
     let inner = spawn(t, &claimed[1], group("inner", GroupStrategy::CollectAll, 2)).await;
     let running = t.claim_one(family.children).await;
-    let hand_before: LeaseRef = hand(&running);
+    let hand_before: LeaseRef = lease_ref(&running);
     t.cancel(family.id()).await;
     for (job, state) in
         [(&spawned.children[0], JobState::Completed), (&spawned.children[1], JobState::Cancelled)]

@@ -10,7 +10,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
 use super::{child, family, group};
-use crate::fixture::{Fixture, caller, hand, new_job, secs, tenant};
+use crate::fixture::{Fixture, caller, lease_ref, new_job, secs, tenant};
 
 tests!(
     jobs_children_refusal, jobs::children::refusal:
@@ -24,11 +24,11 @@ tests!(
 /// Model: counters-and-fences, child-groups
 async fn a_stale_hand_spawns_nothing(t: &Fixture) {
     let family = family(t).await;
-    let old = hand(&family.parent);
+    let old = lease_ref(&family.parent);
     t.advance(family.parent.job.policy.timeouts.lease);
     t.tick().await;
     t.advance(secs(5));
-    let current = hand(&t.claim_one(family.worker).await);
+    let current = lease_ref(&t.claim_one(family.worker).await);
     let before = t.picture(family.id()).await;
     let nobody = JobId::from_bytes([7; 16]);
     for (stale, expected) in [
@@ -50,7 +50,7 @@ async fn a_threshold_is_between_one_and_the_number_of_children(t: &Fixture) {
     for (threshold, count) in [(0, 2), (3, 2), (1, 0)] {
         let refused = t
             .store
-            .spawn(&t.me, hand(&family.parent), group("all", GroupStrategy::Threshold(threshold), count))
+            .spawn(&t.me, lease_ref(&family.parent), group("all", GroupStrategy::Threshold(threshold), count))
             .await;
         let Err(WorkError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
         assert_eq!(invalid.field, "strategy.threshold");
@@ -58,7 +58,7 @@ async fn a_threshold_is_between_one_and_the_number_of_children(t: &Fixture) {
     assert_eq!(t.picture(family.id()).await, before);
     for name in [String::new(), "n".repeat(limits::STEP_NAME_CHARS_MAX + 1)] {
         let refused =
-            t.store.spawn(&t.me, hand(&family.parent), group(&name, GroupStrategy::CollectAll, 1)).await;
+            t.store.spawn(&t.me, lease_ref(&family.parent), group(&name, GroupStrategy::CollectAll, 1)).await;
         assert!(
             matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == "group"),
             "{refused:?}"
@@ -84,7 +84,7 @@ async fn children_that_are_not_allowed_are_refused_together(t: &Fixture) {
     for bad in bad {
         let jobs = vec![child(), bad];
         let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };
-        let refused = t.store.spawn(&t.me, hand(&family.parent), new).await;
+        let refused = t.store.spawn(&t.me, lease_ref(&family.parent), new).await;
         assert!(matches!(refused, Err(WorkError::Invalid(_) | WorkError::Children(_))), "{refused:?}");
     }
     assert_eq!(t.picture(family.id()).await, before);
@@ -98,12 +98,12 @@ async fn children_belong_to_their_parents_tenant(t: &Fixture) {
     // Not even an admin's worker may spawn across tenants.
     let jobs = vec![child(), NewJob { tenant: Some(tenant("red")), ..child() }];
     let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };
-    let refused = t.store.spawn(&t.me, hand(&claimed), new).await;
+    let refused = t.store.spawn(&t.me, lease_ref(&claimed), new).await;
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(t.picture(claimed.job.id).await, before);
     let jobs = vec![child(), NewJob { tenant: Some(tenant("blue")), ..child() }];
     let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };
-    let spawned = t.store.spawn(&t.me, hand(&claimed), new).await.unwrap();
+    let spawned = t.store.spawn(&t.me, lease_ref(&claimed), new).await.unwrap();
     assert!(spawned.children.iter().all(|child| child.lane.tenant == tenant("blue")));
 }
 
@@ -115,7 +115,10 @@ async fn a_worker_may_spawn_though_it_may_not_submit(t: &Fixture) {
     let claimed = t.claim_one(registered).await;
     let refused = t.store.submit(&worker, vec![new_job("child")], SubmitOptions::default()).await;
     assert!(refused.is_err());
-    let spawned =
-        t.store.spawn(&worker, hand(&claimed), group("all", GroupStrategy::CollectAll, 1)).await.unwrap();
+    let spawned = t
+        .store
+        .spawn(&worker, lease_ref(&claimed), group("all", GroupStrategy::CollectAll, 1))
+        .await
+        .unwrap();
     assert_eq!((spawned.parent.id, spawned.parent.state), (parent.id, JobState::Waiting));
 }

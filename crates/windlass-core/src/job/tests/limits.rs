@@ -41,8 +41,8 @@ fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
         ("concurrency_key", 256, |new, text| new.concurrency_key = Some(text)),
         ("name", 255, |new, text| new.name = Some(text)),
         ("traceparent", 256, |new, text| new.traceparent = Some(text)),
-        ("correlation_id", 256, |new, text| new.labels.correlation_id = Some(text)),
-        ("callback_url", 2048, |new, text| new.labels.callback_url = Some(text)),
+        ("correlation_id", 256, |new, text| new.metadata.correlation_id = Some(text)),
+        ("callback_url", 2048, |new, text| new.metadata.callback_url = Some(text)),
     ];
     for (field, limit, set) in texts {
         for letter in ["x", "ü"] {
@@ -61,7 +61,7 @@ fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
 /// Model: writable-fields. 64 tags, names of 1 to 64 characters, values of up to 256.
 #[test]
 fn tags_have_three_limits() {
-    let tags = |tags: Vec<(String, String)>| check_with(|new| new.labels.tags = tags.into_iter().collect());
+    let tags = |tags: Vec<(String, String)>| check_with(|new| new.metadata.tags = tags.into_iter().collect());
     let many = |count| tags((0..count).map(|n| (format!("tag{n}"), String::new())).collect());
     assert_eq!(many(64), Ok(()));
     assert_eq!(many(65), too_long("tags", 65, 64));

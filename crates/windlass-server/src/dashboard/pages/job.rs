@@ -206,7 +206,7 @@ fn tags(snapshot: &Snapshot) -> Vec<(String, String, String)> {
     let link = |name: &str, value: &str| {
         crate::dashboard::requests::form::address("/jobs", [("tag", format!("{name}:{value}"))])
     };
-    let tags = snapshot.spec.labels.tags.iter();
+    let tags = snapshot.spec.metadata.tags.iter();
     tags.map(|(name, value)| (name.clone(), value.clone(), link(name, value))).collect()
 }
 

@@ -78,11 +78,11 @@ pub(in crate::dashboard) fn facts(snapshot: &Snapshot, config: &Config, now: Tim
     if job.cost_cents != 0 {
         facts.text("Cost", cents(job.cost_cents));
     }
-    facts.code("Correlation", spec.labels.correlation_id.as_ref());
+    facts.code("Correlation", spec.metadata.correlation_id.as_ref());
     facts.code("Idempotency key", spec.idempotency_key.as_ref());
     facts.code("Unique key", spec.unique_key.as_ref());
     facts.code("Concurrency key", spec.concurrency_key.as_ref());
-    facts.code("Callback", spec.labels.callback_url.as_ref());
+    facts.code("Callback", spec.metadata.callback_url.as_ref());
     facts.code("Trace", spec.traceparent.as_ref());
     add_relations(&mut facts, snapshot);
     facts.found

@@ -7,14 +7,14 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::StoreError;
-use windlass::store::asker::ReadSource;
 use windlass::store::caller::{Caller, Permission, Role};
+use windlass::store::read_source::ReadSource;
 
 use crate::dashboard::page::{self, PageError};
 use crate::dashboard::pages::sign_in::within;
 use crate::dashboard::{Dashboard, requests::flash, requests::session};
 use crate::http::request::auth::names_this_machine;
-use crate::http::request::held::held;
+use crate::http::request::response_budget::held;
 use crate::http::trace_of;
 use crate::server::Peer;
 
@@ -67,9 +67,9 @@ pub(in crate::dashboard) async fn guard(
             }
             request.extensions_mut().insert(visitor.clone());
             let is_action = *request.method() == Method::POST && !is_open(request.uri().path());
-            let (asker, is_safe) = (ReadSource::of(&visitor.caller), request.method().is_safe());
-            let room = board.0.app.bodies().room(Some(&asker));
-            let mut response = asker.scope(next.run(request)).await;
+            let (source, is_safe) = (ReadSource::of(&visitor.caller), request.method().is_safe());
+            let room = board.0.app.bodies().room(Some(&source));
+            let mut response = source.scope(next.run(request)).await;
             if is_action {
                 seal_what_was_done(response.headers_mut(), &visitor);
             }

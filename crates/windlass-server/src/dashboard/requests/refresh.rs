@@ -181,9 +181,9 @@ async fn send_event(
         is_owed |= heard.is_ok() && announcement.change.concerns(&visitor.caller);
         // A job's page also polls the job: log lines and progress are not events. Changes of other objects show there too.
         let now = looks(board, visitor, job).await;
-        let patience = if job.is_some() { limits::LIVE_AROUND_EVERY } else { Duration::ZERO };
+        let wait_limit = if job.is_some() { limits::LIVE_AROUND_EVERY } else { Duration::ZERO };
         let is_due = now != last
-            || (is_owed && since_sent.elapsed() >= patience)
+            || (is_owed && since_sent.elapsed() >= wait_limit)
             || since_sent.elapsed() >= limits::LIVE_IDLE_EVERY;
         if !is_due {
             continue;

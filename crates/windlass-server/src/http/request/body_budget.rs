@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass::job::Tenant;
-use windlass::store::asker::ReadSource;
+use windlass::store::read_source::ReadSource;
 
 use crate::http::reply::error::ApiError;
 use crate::limits;
@@ -41,9 +41,9 @@ fn give_back<K: Hash + Eq>(held: &mut HashMap<K, usize>, holder: &K, kib: usize)
 impl BodyBudget {
     /// A reservation for the body and the response of one request, empty at first; without a holder if the caller is not
     /// known.
-    pub(crate) fn room(&self, asker: Option<&ReadSource>) -> BodyReservation {
-        let holder = asker.map(ReadSource::holder).unwrap_or_default().to_owned();
-        let tenant = asker.and_then(ReadSource::tenant).cloned();
+    pub(crate) fn room(&self, source: Option<&ReadSource>) -> BodyReservation {
+        let holder = source.map(ReadSource::holder).unwrap_or_default().to_owned();
+        let tenant = source.and_then(ReadSource::tenant).cloned();
         BodyReservation(Arc::new(Taken { memory: self.clone(), holder, tenant, kib: Mutex::new(0) }))
     }
 

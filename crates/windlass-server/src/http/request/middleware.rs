@@ -13,16 +13,16 @@ use windlass::clock::{Deadline, Stopwatch};
 use windlass::job::{JobId, Traceparent};
 use windlass::limits::{KEY_CACHE_TTL, REQUEST_MAX};
 use windlass::similar::similar;
-use windlass::store::asker::ReadSource;
 use windlass::store::caller::Caller;
+use windlass::store::read_source::ReadSource;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::trace::{TRACEPARENT, start_trace, trace_of};
 use crate::http::request::access::Access;
 use crate::http::request::auth::{Credentials, CurrentCaller};
-use crate::http::request::held::held;
 use crate::http::request::path::shown;
+use crate::http::request::response_budget::held;
 use crate::http::request::strict;
 use crate::http::routes::metrics::RouteCounter;
 use crate::limits;
@@ -61,13 +61,13 @@ pub(crate) async fn guard(State(gate): State<RouteGuard>, mut request: Request, 
             Err(problem) => problem.into_response(),
             Ok(pass) => {
                 // The body's memory is released when the request is finished, the response's when it is sent.
-                let asker = request.extensions().get::<CurrentCaller>().map(|who| ReadSource::of(&who.0));
-                let room = gate.app.bodies().room(asker.as_ref());
+                let source = request.extensions().get::<CurrentCaller>().map(|who| ReadSource::of(&who.0));
+                let room = gate.app.bodies().room(source.as_ref());
                 request.extensions_mut().insert(room.clone());
                 let is_safe = request.method().is_safe();
                 let running = async {
-                    match asker {
-                        Some(asker) => asker.scope(next.run(request)).await,
+                    match source {
+                        Some(source) => source.scope(next.run(request)).await,
                         None => next.run(request).await,
                     }
                 };

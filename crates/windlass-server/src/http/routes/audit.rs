@@ -9,7 +9,7 @@ use windlass::limits::PAGE_RECORDS_MAX;
 use windlass::store::caller::Caller;
 use windlass::store::documents::config::TypeSettings;
 use windlass::store::engine::RecordQuery;
-use windlass::store::query::trail::RecordPage as RecordsFound;
+use windlass::store::query::audit::RecordPage as RecordsFound;
 use windlass::store::wire::filter::page_limit;
 
 use crate::http::app::App;

@@ -24,7 +24,7 @@ use windlass::store::notify::events::EventFeed;
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::request::auth::{Credentials, CurrentCaller};
-use crate::http::request::places::{ConnectionSlot, Taken};
+use crate::http::request::connection_slots::{ConnectionSlot, Taken};
 use crate::http::request::query::Query;
 use crate::http::routes::audit::EventName;
 use crate::http::schema::{Reply, Shape};

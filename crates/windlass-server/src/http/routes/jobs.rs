@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::error::StoreError;
 use windlass::job::{JobId, JobState};
-use windlass::store::api::reports::SubmitReport;
+use windlass::store::api::snapshots::SubmitReport;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Order;

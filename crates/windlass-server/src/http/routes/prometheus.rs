@@ -73,7 +73,7 @@ pub(crate) async fn metrics(
     heading(&mut text, "windlass_keys_refused_total", "counter", "Invalid API keys, on this node.");
     line(&mut text, "windlass_keys_refused_total", "", app.guesses().total());
     let known = queues.iter().map(|queue| &queue.name);
-    write_store(&mut text, &app.store().environment().meters, &caller, known);
+    write_store(&mut text, &app.store().environment().metrics, &caller, known);
     write_requests(&mut text, app.counters().iter().map(AsRef::as_ref));
     write_disk(&mut text, app.place());
     write_process(&mut text);

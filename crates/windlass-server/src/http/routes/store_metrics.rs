@@ -15,12 +15,12 @@ use crate::limits;
 /// Writes the store's metrics; those of jobs as far as the caller may see them.
 pub(in crate::http) fn write_store<'q>(
     text: &mut String,
-    meters: &Metrics,
+    metrics: &Metrics,
     caller: &Caller,
     known: impl Iterator<Item = &'q QueueName>,
 ) {
     heading(text, "windlass_commit_requests", "histogram", "Requests per commit, on this node.");
-    write_histogram(text, "windlass_commit_requests", &meters.group_requests.read(), |edge| edge);
+    write_histogram(text, "windlass_commit_requests", &metrics.group_requests.read(), |edge| edge);
     heading(
         text,
         "windlass_commit_seconds",
@@ -28,7 +28,7 @@ pub(in crate::http) fn write_store<'q>(
         "Duration of commits including fsync, on this node.",
     );
     let seconds = |micros| Duration::from_micros(micros).as_secs_f64();
-    write_histogram(text, "windlass_commit_seconds", &meters.commit_micros.read(), seconds);
+    write_histogram(text, "windlass_commit_seconds", &metrics.commit_micros.read(), seconds);
     heading(
         text,
         "windlass_fallback_wakeups_total",
@@ -37,11 +37,11 @@ pub(in crate::http) fn write_store<'q>(
     );
     for what in Fallback::ALL {
         let labels = format!("path=\"{}\"", what.as_str());
-        line(text, "windlass_fallback_wakeups_total", &labels, meters.fallbacks(what));
+        line(text, "windlass_fallback_wakeups_total", &labels, metrics.fallbacks(what));
     }
     // Known queues have series from the first scrape on, with 0: a rate needs a value before the first event.
     let mut queues: BTreeMap<&str, Minute> = known.map(|queue| (queue.as_str(), Minute::default())).collect();
-    let totals = meters.totals_by_queue();
+    let totals = metrics.totals_by_queue();
     for ((tenant, queue), total) in &totals {
         if caller.can_see(tenant) {
             queues.entry(queue.as_str()).or_default().merge(total);
@@ -53,7 +53,7 @@ pub(in crate::http) fn write_store<'q>(
     }
     write_counters(text, &queues);
     let mut types: BTreeMap<&str, Minute> = BTreeMap::new();
-    let totals = meters.totals_by_type();
+    let totals = metrics.totals_by_type();
     for ((tenant, job_type), total) in &totals {
         if caller.can_see(tenant) {
             types.entry(job_type.as_str()).or_default().merge(total);

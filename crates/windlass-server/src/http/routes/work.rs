@@ -100,18 +100,18 @@ pub(crate) async fn heartbeat(
     // A stopping server does not let requests wait.
     let wait = if app.is_draining() { Duration::ZERO } else { wait };
     let beating = app.store().heartbeat_wait(&caller, worker, beats, wait);
-    let pulse = tokio::select! {
-        pulse = beating => pulse?,
+    let reply = tokio::select! {
+        reply = beating => reply?,
         () = app.draining(), if !wait.is_zero() => return Err(ApiError::draining()),
     };
-    let mut directives = pulse.directives.iter();
+    let mut directives = reply.directives.iter();
     let jobs = given.into_iter().map(|(id, beat)| {
         // A malformed id is not a job of this worker.
         let directive =
             beat.and_then(|_| directives.next()).map_or("lost", |(_, directive)| directive.as_str());
         DirectiveView { id, directive: directive.to_owned() }
     });
-    Ok(JsonOk(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
+    Ok(JsonOk(HeartbeatView { jobs: jobs.collect(), worker: (&reply).into() }))
 }
 
 /// `POST /outcomes`
@@ -176,7 +176,7 @@ fn id_of(item: &Json) -> Value {
 }
 
 /// The claim that a write belongs to.
-fn hand(job: JobId, fence: u64, worker: Option<&str>) -> Result<LeaseRef, ApiError> {
+fn lease_ref(job: JobId, fence: u64, worker: Option<&str>) -> Result<LeaseRef, ApiError> {
     Ok(LeaseRef { job, fence: Fence(fence), worker: worker.map(worker_id).transpose()? })
 }
 
@@ -188,9 +188,9 @@ pub(crate) async fn checkpoint(
     NamePath(step): NamePath,
     Body(body): Body<CheckpointBody>,
 ) -> Result<NoContent, ApiError> {
-    let hand = hand(job, body.fence, body.worker_id.as_deref())?;
+    let lease = lease_ref(job, body.fence, body.worker_id.as_deref())?;
     let note = AttemptWrite::Checkpoint { step, value: body.value.bytes().to_vec() };
-    app.store().note(&caller, hand, vec![note]).await?;
+    app.store().note(&caller, lease, vec![note]).await?;
     Ok(NoContent)
 }
 
@@ -201,14 +201,14 @@ pub(crate) async fn children(
     JobPath(job): JobPath,
     Body(body): Body<ChildrenBody>,
 ) -> Result<Created<SpawnedChildren>, ApiError> {
-    let hand = hand(job, body.fence, body.worker_id.as_deref())?;
+    let lease = lease_ref(job, body.fence, body.worker_id.as_deref())?;
     let group = NewGroup {
         name: body.name.unwrap_or_else(|| "children".to_owned()),
         strategy: body.strategy.unwrap_or(GroupStrategy::FailFast),
         jobs: into_jobs(body.jobs, None)?,
     };
     let beside = body.beside.into_iter().map(Park::try_from).collect::<Result<_, _>>()?;
-    let spawned = app.store().spawn_beside(&caller, hand, group, beside).await?;
+    let spawned = app.store().spawn_beside(&caller, lease, group, beside).await?;
     Ok(Created(SpawnedChildren {
         group: spawned.group,
         known: spawned.is_known,

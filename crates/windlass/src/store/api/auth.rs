@@ -196,7 +196,7 @@ impl Store {
         };
         // Anything read from here on is at least as new as this moment.
         let trust = WaitLimit::for_duration(limits::KEY_CACHE_TTL);
-        let config = self.read("keys", |view: &mut ReadTx<'_>| view.config()).await?;
+        let config = self.read("keys", |tx: &mut ReadTx<'_>| tx.config()).await?;
         let mut remembered = self.env.keys.remembered();
         if remembered.generation == generation {
             remembered.known = Some((trust, config.clone()));

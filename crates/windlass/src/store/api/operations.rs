@@ -29,6 +29,7 @@ use crate::store::engine::RecordQuery;
 use crate::store::filter::Filter;
 use crate::store::notify::events::EventFeed;
 use crate::store::notify::feed::Change;
+use crate::store::query::audit::{self, RecordPage};
 use crate::store::query::explain::{self, Reason};
 use crate::store::query::job_details::{self, Attempt, JobResult, Neighbours};
 use crate::store::query::job_types::{self, TypeInfo};
@@ -37,7 +38,6 @@ use crate::store::query::list::{self, CountResult, ListRequest, Page, WorkerLoad
 use crate::store::query::queues::{self, QueueInfo};
 use crate::store::query::snapshot;
 use crate::store::query::stats::{self, Stats};
-use crate::store::query::trail::{self, RecordPage};
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::Kind;
 
@@ -68,7 +68,7 @@ impl Store {
 
     /// The store's generation.
     pub async fn generation(&self) -> Result<u64, StoreError> {
-        self.read("generation", |view| Ok(view.db.numbers()?.generation)).await
+        self.read("generation", |tx| Ok(tx.db.numbers()?.generation)).await
     }
 
     /// Ends a pause; returns whether there was one.
@@ -102,27 +102,25 @@ impl Store {
     /// The current settings, pauses and workers that this caller can see.
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
         let caller = caller.clone();
-        self.read("config", move |view: &mut ReadTx<'_>| Ok(view.config_with_liveness()?.seen_by(&caller)))
-            .await
+        self.read("config", move |tx: &mut ReadTx<'_>| Ok(tx.config_with_liveness()?.seen_by(&caller))).await
     }
 
     /// Push targets: by queue, and by tenant where a tenant has its own target and none is set for all. Cheap enough to
     /// be called every second.
     pub async fn push_targets(&self) -> Result<PushTargets, StoreError> {
-        self.read("push_targets", |view: &mut ReadTx<'_>| view.config().map(|config| config.push_targets()))
-            .await
+        self.read("push_targets", |tx: &mut ReadTx<'_>| tx.config().map(|config| config.push_targets())).await
     }
 
     /// Information about a queue that this caller can see; an unused queue is empty.
     pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueInfo, StoreError> {
         let caller = caller.clone();
-        self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
+        self.read("queue", move |tx| queues::queue(tx, &caller, &queue)).await
     }
 
     /// Information about every queue that has jobs, settings or a pause, by name.
     pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueInfo>, StoreError> {
         let caller = caller.clone();
-        self.read("queues", move |view| queues::queues(view, &caller, None, usize::MAX)).await
+        self.read("queues", move |tx| queues::queues(tx, &caller, None, usize::MAX)).await
     }
 
     /// The first `limit` of them by name after `after`.
@@ -133,19 +131,19 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<QueueInfo>, StoreError> {
         let caller = caller.clone();
-        self.read("queues", move |view| queues::queues(view, &caller, after.as_ref(), limit)).await
+        self.read("queues", move |tx| queues::queues(tx, &caller, after.as_ref(), limit)).await
     }
 
     /// Whether anything that this caller can see has ever used a name, and similar names.
     pub async fn known(&self, caller: &Caller, named: Named) -> Result<KnownNames, StoreError> {
         let caller = caller.clone();
-        self.read("known", move |view| known::known(view, &caller, &named)).await
+        self.read("known", move |tx| known::known(tx, &caller, &named)).await
     }
 
     /// Information about every type that has jobs, settings or a pause and that this caller can see, by name.
     pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
         let caller = caller.clone();
-        self.read("job_types", move |view| job_types::job_types(view, &caller)).await
+        self.read("job_types", move |tx| job_types::job_types(tx, &caller)).await
     }
 
     /// Applies an action to all matching jobs, in bounded commits.
@@ -206,7 +204,7 @@ impl Store {
     pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
         caller.require(Permission::ManageJob)?;
         let (caller, filter) = (caller.clone(), filter.clone());
-        let work = move |view: &mut ReadTx<'_>| list::matching(view, &caller, &filter);
+        let work = move |tx: &mut ReadTx<'_>| list::matching(tx, &caller, &filter);
         self.read("dry_run", work).await.map_err(ActError::Store)
     }
 
@@ -218,27 +216,27 @@ impl Store {
         max: usize,
     ) -> Result<CountResult, StoreError> {
         let (caller, filter) = (caller.clone(), filter.clone());
-        self.read("count_up_to", move |view| list::count_up_to(view, &caller, &filter, max)).await
+        self.read("count_up_to", move |tx| list::count_up_to(tx, &caller, &filter, max)).await
     }
 
     /// How many jobs each worker runs, as far as this caller can see; scans the newest `max` running jobs.
     pub async fn busy(&self, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
         let caller = caller.clone();
-        self.read("busy", move |view| list::busy(view, &caller, max)).await
+        self.read("busy", move |tx| list::busy(tx, &caller, max)).await
     }
 
     /// A page of the jobs this caller can see.
     pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
         let caller = caller.clone();
-        self.read("list", move |view| list::list(view, &caller, &request)).await
+        self.read("list", move |tx| list::list(tx, &caller, &request)).await
     }
 
     /// Every reason why a job does not run; `None` if there is no such job.
     pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
         let caller = caller.clone();
-        self.read("explain", move |view| {
-            let Some(job) = snapshot::visible(view, &caller, id)? else { return Ok(None) };
-            explain::reasons(view, &job, explain::Depth::All).map(Some)
+        self.read("explain", move |tx| {
+            let Some(job) = snapshot::visible(tx, &caller, id)? else { return Ok(None) };
+            explain::reasons(tx, &job, explain::Depth::All).map(Some)
         })
         .await
     }
@@ -246,7 +244,7 @@ impl Store {
     /// A job's attempts, the running one last.
     pub async fn attempts(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
         let caller = caller.clone();
-        self.read("attempts", move |view| job_details::attempts(view, &caller, id)).await
+        self.read("attempts", move |tx| job_details::attempts(tx, &caller, id)).await
     }
 
     /// A job's checkpoints, by name.
@@ -256,7 +254,7 @@ impl Store {
         id: JobId,
     ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
         let caller = caller.clone();
-        self.read("checkpoints", move |view| job_details::checkpoints(view, &caller, id)).await
+        self.read("checkpoints", move |tx| job_details::checkpoints(tx, &caller, id)).await
     }
 
     /// The first of a job's checkpoints by name, at most `limit`.
@@ -267,8 +265,7 @@ impl Store {
         max: usize,
     ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
         let caller = caller.clone();
-        self.read("first_checkpoints", move |view| job_details::first_checkpoints(view, &caller, id, max))
-            .await
+        self.read("first_checkpoints", move |tx| job_details::first_checkpoints(tx, &caller, id, max)).await
     }
 
     /// A job's log lines with a number greater than `after`.
@@ -279,31 +276,31 @@ impl Store {
         after: u64,
     ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
         let caller = caller.clone();
-        self.read("logs", move |view| job_details::logs(view, &caller, id, after)).await
+        self.read("logs", move |tx| job_details::logs(tx, &caller, id, after)).await
     }
 
     /// A job's result; `None` if there is no such job.
     pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<JobResult>, StoreError> {
         let caller = caller.clone();
-        self.read("result", move |view| job_details::result(view, &caller, id)).await
+        self.read("result", move |tx| job_details::result(tx, &caller, id)).await
     }
 
     /// A job's neighbours in the dependency graph.
     pub async fn neighbours(&self, caller: &Caller, id: JobId) -> Result<Option<Neighbours>, StoreError> {
         let caller = caller.clone();
-        self.read("neighbours", move |view| job_details::neighbours(view, &caller, id)).await
+        self.read("neighbours", move |tx| job_details::neighbours(tx, &caller, id)).await
     }
 
     /// Counts, rates and costs of everything this caller can see.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
         let caller = caller.clone();
-        self.read("stats", move |view| stats::stats(view, &caller)).await
+        self.read("stats", move |tx| stats::stats(tx, &caller)).await
     }
 
     /// Only counts and costs of [`Store::stats`]; `minutes` stays empty.
     pub async fn totals(&self, caller: &Caller) -> Result<Stats, StoreError> {
         let caller = caller.clone();
-        self.read("totals", move |view| stats::totals(view, &caller)).await
+        self.read("totals", move |tx| stats::totals(tx, &caller)).await
     }
 
     /// When the longest waiting job of a queue became claimable.
@@ -313,7 +310,7 @@ impl Store {
         queue: QueueName,
     ) -> Result<Option<Timestamp>, StoreError> {
         let caller = caller.clone();
-        self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
+        self.read("oldest_ready", move |tx| stats::oldest_ready(tx, &caller, &queue)).await
     }
 
     /// Audit records, oldest first, at most [`limits::PAGE_RECORDS_MAX`]. A search for something rare reads as
@@ -341,7 +338,7 @@ impl Store {
             }
             query.tenant = Some(own.clone());
         }
-        self.read("audit", move |view| trail::page(view, &query)).await
+        self.read("audit", move |tx| audit::page(tx, &query)).await
     }
 
     /// Events that this caller can see, from the audit trail after number `after` and then live (see [`EventFeed`]).
@@ -399,7 +396,7 @@ impl Store {
     /// store.
     pub async fn retention(&self, _caller: &Caller) -> Result<Retention, StoreError> {
         let own = self.env.options.retention();
-        self.read("retention", move |view: &mut ReadTx<'_>| Ok(view.config()?.retention.or(own))).await
+        self.read("retention", move |tx: &mut ReadTx<'_>| Ok(tx.config()?.retention.or(own))).await
     }
 
     /// Changes the retention. Cleared values revert to those this process was started with. It applies immediately,
@@ -445,7 +442,7 @@ impl Store {
     /// Like [`seal`](Store::seal), but only if the newest checkpoint is still `left`: otherwise another process is
     /// sealing.
     pub(crate) async fn seal_unless_moved(&self, left: Option<Seal>) -> Result<SealReport, StoreError> {
-        let found = self.read("seal", move |view| audit_chain::read_backlog(view, left.as_ref())).await?;
+        let found = self.read("seal", move |tx| audit_chain::read_backlog(tx, left.as_ref())).await?;
         match found.nothing() {
             Some(sealed) => Ok(sealed),
             None => self.write("seal", Kind::Ordinary, move |tx| audit_chain::put(tx, &found)).await,

@@ -216,7 +216,7 @@ impl Store {
     pub(crate) async fn seed_retention(&self) -> Result<(), StoreError> {
         let own = self.environment().options.retention();
         let mut stored =
-            self.read("prune", |view: &mut ReadTx<'_>| Ok::<_, StoreError>(view.config()?.retention)).await?;
+            self.read("prune", |tx: &mut ReadTx<'_>| Ok::<_, StoreError>(tx.config()?.retention)).await?;
         if stored.or(own) != stored {
             stored = self.write("prune", Kind::Ordinary, retention::seed).await?;
         }
@@ -235,10 +235,10 @@ impl Store {
     /// Removes jobs that ended in `state` and exceeded their retention, in bounded commits.
     pub(crate) async fn prune_state(&self, state: JobState) -> Result<Round, StoreError> {
         let default = self.environment().options.retention_of(state);
-        let read_rules = move |view: &mut ReadTx<'_>| {
-            let config = view.config()?;
+        let read_rules = move |tx: &mut ReadTx<'_>| {
+            let config = tx.config()?;
             let default = config.store_retention(state, default);
-            Ok::<_, StoreError>((rules(&config, state, default), view.now))
+            Ok::<_, StoreError>((rules(&config, state, default), tx.now))
         };
         let ((rules, shortest), now) = self.read("prune", read_rules).await?;
         let pruning = &self.environment().pruning;

@@ -104,7 +104,7 @@ async fn check_and_fence(
     let store = open(draft, Arc::new(SystemClock::new()))?;
     progress(Restoring::Fencing);
     let begun = store.begin_generation(&Caller::system(), "restored from a backup").await;
-    let counted = store.read::<_, StoreError>("restore", |view| Ok(count(view.db.counts()?))).await;
+    let counted = store.read::<_, StoreError>("restore", |tx| Ok(count(tx.db.counts()?))).await;
     store.close();
     let (begun, (jobs, open)) = (begun.map_err(store_error)?, counted?);
     let (generation, released) = (begun.number, begun.released);
@@ -131,9 +131,9 @@ fn open(draft: &Path, clock: Arc<dyn Clock>) -> Result<Store, RestoreError> {
 }
 
 /// The time of the last audit record.
-fn last_moment(view: &mut ReadTx<'_>) -> Result<Option<Timestamp>, StoreError> {
-    let after = view.db.numbers()?.record.saturating_sub(2);
-    let last = view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?;
+fn last_moment(tx: &mut ReadTx<'_>) -> Result<Option<Timestamp>, StoreError> {
+    let after = tx.db.numbers()?.record.saturating_sub(2);
+    let last = tx.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?;
     Ok(last.first().map(|record| record.at))
 }
 

@@ -85,7 +85,7 @@ impl Store {
     ) -> Result<ClaimAnswer, WorkError> {
         let wait = wait.min(limits::CLAIM_WAIT_MAX);
         let mut gone = std::pin::pin!(gone);
-        let patience = WaitLimit::for_duration(wait);
+        let wait_limit = WaitLimit::for_duration(wait);
         // The subscription of the last wait, if it timed out without a notification.
         let mut timed_out: Option<WorkListener> = None;
         loop {
@@ -95,11 +95,11 @@ impl Store {
             let kind = Kind::Claim(request.limit.clamp(1, limits::CLAIM_JOBS_MAX));
             let answer =
                 self.write("claim", kind, move |tx| claim::claim(tx, &caller, &request, starts)).await?;
-            if !answer.jobs.is_empty() || patience.is_over() {
+            if !answer.jobs.is_empty() || wait_limit.is_over() {
                 if timed_out.is_some_and(|work| !work.is_notified())
                     && answer.has_waited(self.env.clock.now())
                 {
-                    self.env.meters.fell_back(Fallback::Claim);
+                    self.env.metrics.fell_back(Fallback::Claim);
                 }
                 return Ok(answer);
             }
@@ -108,7 +108,7 @@ impl Store {
             let is_notified = tokio::select! {
                 biased;
                 () = &mut gone => return Ok(answer),
-                is_notified = patience.wait_for(work.notified(), backstop) => is_notified,
+                is_notified = wait_limit.wait_for(work.notified(), backstop) => is_notified,
             };
             // Jobs held back by a rate limit or a budget are waited for by time.
             timed_out = (!is_notified && answer.throttled_for.is_none()).then_some(work);
@@ -148,7 +148,7 @@ impl Store {
         let is_notified = WaitLimit::for_duration(wait).wait_for(interrupts.notified(), wait).await;
         let reply = self.heartbeat(caller, worker, again).await?;
         if !is_notified && reply.has_request() && !interrupts.is_notified() {
-            self.env.meters.fell_back(Fallback::Interrupt);
+            self.env.metrics.fell_back(Fallback::Interrupt);
         }
         Ok(reply)
     }

@@ -226,26 +226,26 @@ fn set_priority(
 fn patch(tx: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) -> Result<bool, ActError> {
     JobAction::Patch.check(job.state)?;
     let Some(spec) = tx.spec(job.seq)? else { return Err(ActError::NotFound(job.id)) };
-    let labels = JobMetadata {
-        tags: patch.tags.clone().unwrap_or_else(|| spec.labels.tags.clone()),
-        correlation_id: patch.correlation_id.clone().unwrap_or_else(|| spec.labels.correlation_id.clone()),
-        callback_url: patch.callback_url.clone().unwrap_or_else(|| spec.labels.callback_url.clone()),
+    let metadata = JobMetadata {
+        tags: patch.tags.clone().unwrap_or_else(|| spec.metadata.tags.clone()),
+        correlation_id: patch.correlation_id.clone().unwrap_or_else(|| spec.metadata.correlation_id.clone()),
+        callback_url: patch.callback_url.clone().unwrap_or_else(|| spec.metadata.callback_url.clone()),
     };
-    labels.check()?;
+    metadata.check()?;
     if patch.callback_url.is_some() {
-        labels.check_callback(&tx.env.options.targets)?;
+        metadata.check_callback(&tx.env.options.targets)?;
     }
     let mut is_changed = false;
-    if labels != spec.labels {
+    if metadata != spec.metadata {
         let mut next = job.clone();
         next.updated_at = tx.now;
-        next.has.callback = labels.callback_url.is_some();
+        next.has.callback = metadata.callback_url.is_some();
         let context = json!({"job_id": job.id.to_string(), "actor_id": caller.id});
         tx.record_job(AuditEvent::Patched, job, &next, &RecordActor::caller(caller, None), Some(context))?;
-        let new = Spec { labels: labels.clone(), ..spec.clone() };
+        let new = Spec { metadata: metadata.clone(), ..spec.clone() };
         let next = tx.with_ticket_for_change(next, &spec, &new);
         tx.put(next);
-        tx.relabel(job.seq, labels);
+        tx.set_metadata(job.seq, metadata);
         is_changed = true;
     }
     if let Some(priority) = patch.priority {

@@ -65,14 +65,14 @@ pub enum AttemptWrite {
 pub(crate) fn note(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
-    hand: LeaseRef,
+    lease: LeaseRef,
     notes: &[AttemptWrite],
 ) -> Result<(), WorkError> {
     caller.require(Permission::Work)?;
     for note in notes {
         check(note, tx.env.options.payload_bytes_max)?;
     }
-    let job = tx.in_hand(caller, hand)?;
+    let job = tx.in_hand(caller, lease)?;
     let mut job = tx.started(job);
     check_room(tx, &job, notes)?;
     for note in notes {
@@ -168,24 +168,24 @@ pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
 
 impl WriteTx<'_> {
     /// The job that this claim currently holds.
-    pub(crate) fn in_hand(&mut self, caller: &Caller, hand: LeaseRef) -> Result<JobRecord, WorkError> {
-        let Some(seq) = self.find(&[hand.job])?[0] else { return Err(WorkError::NoSuchJob(hand.job)) };
+    pub(crate) fn in_hand(&mut self, caller: &Caller, lease: LeaseRef) -> Result<JobRecord, WorkError> {
+        let Some(seq) = self.find(&[lease.job])?[0] else { return Err(WorkError::NoSuchJob(lease.job)) };
         self.apply_due_timers(seq)?;
         let job = self.job(seq)?.filter(|job| caller.can_see(&job.lane.tenant));
-        let Some(job) = job.cloned() else { return Err(WorkError::NoSuchJob(hand.job)) };
-        if let Some(worker) = hand.worker {
+        let Some(job) = job.cloned() else { return Err(WorkError::NoSuchJob(lease.job)) };
+        if let Some(worker) = lease.worker {
             // Checked before the fence: a caller that may not act for this worker learns nothing about its fences.
             self.known_worker(caller, worker)?;
         }
-        let stale = WorkError::Stale(hand.job);
-        let holder = job.lease.map(|lease| lease.worker).filter(|_| job.is_held_with(hand.fence));
+        let stale = WorkError::Stale(lease.job);
+        let holder = job.lease.map(|lease| lease.worker).filter(|_| job.is_held_with(lease.fence));
         let Some(worker) = holder else { return Err(stale) };
-        match self.worker_calls(caller, hand.worker.unwrap_or(worker)) {
+        match self.worker_calls(caller, lease.worker.unwrap_or(worker)) {
             // The lease belongs to a worker that this caller may not act for.
-            Err(WorkError::NoSuchWorker(_)) if hand.worker.is_none() => return Err(stale),
+            Err(WorkError::NoSuchWorker(_)) if lease.worker.is_none() => return Err(stale),
             answer => answer?,
         };
-        self.held(seq, hand.worker.unwrap_or(worker), hand.fence)?.ok_or(stale)
+        self.held(seq, lease.worker.unwrap_or(worker), lease.fence)?.ok_or(stale)
     }
 
     /// Starts the job if it was only claimed ahead: its worker is working on it.

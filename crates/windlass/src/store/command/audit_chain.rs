@@ -51,9 +51,9 @@ impl SealBacklog {
 
 /// Hashes records that are not sealed yet, in one bounded round. Reads none if `left` is given and the newest
 /// checkpoint is not `left`: another process is sealing, and only one of them can continue the chain.
-pub(crate) fn read_backlog(view: &mut ReadTx<'_>, left: Option<&Seal>) -> Result<SealBacklog, StoreError> {
-    let newest = newest_point(view.db)?;
-    check_head(view.db, newest.as_ref())?;
+pub(crate) fn read_backlog(tx: &mut ReadTx<'_>, left: Option<&Seal>) -> Result<SealBacklog, StoreError> {
+    let newest = newest_point(tx.db)?;
+    check_head(tx.db, newest.as_ref())?;
     let from = newest.map_or_else(Seal::origin, |point| point.seal);
     if left.is_some_and(|left| *left != from) {
         return Ok(SealBacklog { from, points: Vec::new(), has_more: false, is_left_to_others: true });
@@ -62,7 +62,7 @@ pub(crate) fn read_backlog(view: &mut ReadTx<'_>, left: Option<&Seal>) -> Result
     let limit = limits::PAGE_RECORDS_MAX;
     let has_more = loop {
         let query = RecordQuery { after: seal.through, limit, ..RecordQuery::default() };
-        let records = view.db.records(&query)?;
+        let records = tx.db.records(&query)?;
         for record in &records {
             seal = seal.extend(record);
             if record.seq % SEAL_EVERY == 0 {

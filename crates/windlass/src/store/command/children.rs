@@ -45,7 +45,7 @@ pub struct Spawned {
 pub(crate) fn spawn(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
-    hand: LeaseRef,
+    lease: LeaseRef,
     group: &NewGroup,
     beside: &[Park],
 ) -> Result<Spawned, WorkError> {
@@ -57,7 +57,7 @@ pub(crate) fn spawn(
         other => WorkError::Children(Box::new(other)),
     };
     submit::check(&group.jobs, tx.env.options.payload_bytes_max, &tx.env.options.targets).map_err(refused)?;
-    let parent = tx.in_hand(caller, hand)?;
+    let parent = tx.in_hand(caller, lease)?;
     let parent = tx.started(parent);
     check_tenant(&parent, &group.jobs)?;
     check_parent(&parent, &group.jobs)?;

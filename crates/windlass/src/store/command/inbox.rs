@@ -63,7 +63,7 @@ fn refuse(
     let job = NewJob {
         queue: given.queue.clone(),
         priority: given.priority,
-        labels: JobMetadata { callback_url: None, ..given.labels.clone() },
+        metadata: JobMetadata { callback_url: None, ..given.metadata.clone() },
         tenant: given.tenant.clone(),
         traceparent: given.traceparent.clone(),
         ..NewJob::new(given.job_type.clone(), payload)

@@ -29,7 +29,7 @@ impl IfMatch {
     pub(crate) fn check(&self, tx: &mut WriteTx<'_>, job: &JobRecord) -> Result<(), ActError> {
         let Some(expected) = &self.0 else { return Ok(()) };
         let spec = tx.spec(job.seq)?.ok_or(ActError::NotFound(job.id))?;
-        let version = Version::of(job, &spec.labels);
+        let version = Version::of(job, &spec.metadata);
         if expected.contains(&version) { Ok(()) } else { Err(ActError::Changed { id: job.id, version }) }
     }
 }

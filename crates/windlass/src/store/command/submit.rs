@@ -80,7 +80,7 @@ pub(crate) fn check(
             let problem = FieldProblem::TooManyBytes { length: all, limit: limits::BATCH_BYTES_MAX };
             return Err(invalid(index, "jobs", problem));
         }
-        let checked = job.check().and_then(|()| job.labels.check_callback(targets));
+        let checked = job.check().and_then(|()| job.metadata.check_callback(targets));
         checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;
         if job.queue.as_str() == callback::QUEUE {
             let problem = FieldProblem::Contradiction("is reserved for the system: choose another".into());

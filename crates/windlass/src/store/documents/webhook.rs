@@ -75,9 +75,7 @@ impl Store {
         let tenant = whose(caller, tenant)?;
         let (key, now) = (secret_key(&tenant), self.env.clock.now());
         let known = self
-            .read("webhook_secrets", move |view: &mut ReadTx<'_>| {
-                view.db.document(DocumentKind::Secret, &key)
-            })
+            .read("webhook_secrets", move |tx: &mut ReadTx<'_>| tx.db.document(DocumentKind::Secret, &key))
             .await?;
         if let Some(known) = known {
             return Ok(parse::<WebhookSecrets>(&known.body)?.in_force(now));

@@ -44,7 +44,7 @@ pub trait JobTableMut: JobTable {
     /// Replaces job records. Every index follows: see [`ReadyIndex`](crate::store::engine::ReadyIndex).
     fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()>;
     /// Replaces the metadata that clients may change.
-    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()>;
+    fn set_metadata(&mut self, metadata: &[(Seq, JobMetadata)]) -> EngineResult<()>;
     /// Replaces the payload of a job.
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()>;
     /// Removes jobs with their specs, edges and data. Their audit records are kept, and so are the keys for which

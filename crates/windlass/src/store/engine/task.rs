@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::job::JobId;
-use crate::store::asker::ReadSource;
+use crate::store::read_source::ReadSource;
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::write_tx::WriteTx;
 
@@ -47,11 +47,11 @@ pub trait WriteTask: Send {
 /// Work to run on a snapshot.
 pub trait ReadTask: Send {
     /// Does the work.
-    fn run(&mut self, view: &mut ReadTx<'_>);
+    fn run(&mut self, tx: &mut ReadTx<'_>);
     /// Whether it reads everything and may hold its snapshot for long.
     fn is_long(&self) -> bool;
     /// Cancelled once no caller waits for the answer; the engine then cancels the current statement.
-    fn asker(&self) -> CancellationToken {
+    fn cancellation(&self) -> CancellationToken {
         CancellationToken::new()
     }
     /// The source of the read. Sources are served in turns.

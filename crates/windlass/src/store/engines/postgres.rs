@@ -9,8 +9,8 @@ mod change_listener;
 mod cluster;
 mod connection;
 pub(in crate::store) mod migrate;
-mod news;
 mod node_cache;
+mod notifications;
 mod parameter;
 mod prefetch;
 mod reader;
@@ -30,7 +30,7 @@ pub use self::transactional_submit::SqlStatement;
 
 use self::address::Address;
 use self::change_listener::ChangeListener;
-use self::news::Notifications;
+use self::notifications::Notifications;
 use self::reader::Reader;
 use self::sql_submit::Inbox;
 use self::tables::Tables;

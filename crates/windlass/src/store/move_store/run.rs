@@ -243,9 +243,9 @@ impl Move {
 
     /// The number of jobs and audit records.
     async fn expected(&self) -> Result<u64, StoreError> {
-        let count = |view: &mut ReadTx<'_>| {
-            let jobs: u64 = view.db.counts()?.lanes.values().flatten().sum();
-            Ok(jobs + view.db.numbers()?.record - 1)
+        let count = |tx: &mut ReadTx<'_>| {
+            let jobs: u64 = tx.db.counts()?.lanes.values().flatten().sum();
+            Ok(jobs + tx.db.numbers()?.record - 1)
         };
         self.from.read("move", count).await
     }
@@ -362,9 +362,9 @@ fn open_end(end: &End, must_exist: bool, clock: &Arc<dyn Clock>) -> Result<Store
 
 /// Refuses a store that other processes have open, after waiting for them to close it.
 fn refuse_in_use(end: &End, wait: Duration) -> Result<(), MoveError> {
-    let patience = WaitLimit::for_duration(wait);
+    let wait_limit = WaitLimit::for_duration(wait);
     while is_in_use(&end.address).map_err(|error| MoveError::Open { place: end.shown.clone(), error })? {
-        if patience.is_over() {
+        if wait_limit.is_over() {
             return Err(MoveError::InUse(end.shown.clone()));
         }
         std::thread::sleep(limits::RECONNECT_EVERY_MIN);
@@ -385,7 +385,7 @@ fn is_in_use(address: &str) -> Result<bool, OpenError> {
 }
 
 async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
-    store.read("move", |view| Mark::read(view.db)).await
+    store.read("move", |tx| Mark::read(tx.db)).await
 }
 
 /// Marks a store, and pauses or resumes its SQL inbox.
@@ -401,7 +401,7 @@ async fn set(store: &Store, mark: Option<Mark>) -> Result<(), StoreError> {
 }
 
 async fn read(store: &Store, cursor: Cursor, page: Page) -> Result<Option<Batch>, StoreError> {
-    store.read("move", move |view| Batch::read(view.db, &cursor, page)).await
+    store.read("move", move |tx| Batch::read(tx.db, &cursor, page)).await
 }
 
 /// Writes rows and the mark that records it, in one commit.
@@ -430,21 +430,21 @@ async fn digests(
 }
 
 /// Whether a store was never used.
-fn is_blank(view: &mut ReadTx<'_>) -> Result<bool, StoreError> {
+fn is_blank(tx: &mut ReadTx<'_>) -> Result<bool, StoreError> {
     let page = Page { rows: 1, bytes: 1 };
-    let numbers = view.db.numbers()?;
-    let first = Batch::read(view.db, &Cursor::start(), page)?;
+    let numbers = tx.db.numbers()?;
+    let first = Batch::read(tx.db, &Cursor::start(), page)?;
     let is_unused = matches!(first, Some(Batch { rows: Rows::Numbers(_), .. }));
-    let has_mark = !view.db.documents(DocumentKind::Transfer)?.is_empty();
-    let entries = inbox_counts(view)?;
+    let has_mark = !tx.db.documents(DocumentKind::Transfer)?.is_empty();
+    let entries = inbox_counts(tx)?;
     let is_new = numbers == (SequenceNumbers { seq: crate::job::Seq(1), record: 1, ..numbers });
     Ok(is_new && is_unused && !has_mark && entries == InboxCounts::default())
 }
 
-fn inbox_counts(view: &mut ReadTx<'_>) -> Result<InboxCounts, StoreError> {
-    view.db.inbox().map_or(Ok(InboxCounts::default()), Inbox::inbox_counts)
+fn inbox_counts(tx: &mut ReadTx<'_>) -> Result<InboxCounts, StoreError> {
+    tx.db.inbox().map_or(Ok(InboxCounts::default()), Inbox::inbox_counts)
 }
 
-fn running(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {
-    Ok(view.db.counts()?.sum(JobState::Running, |_| true))
+fn running(tx: &mut ReadTx<'_>) -> Result<u64, StoreError> {
+    Ok(tx.db.counts()?.sum(JobState::Running, |_| true))
 }

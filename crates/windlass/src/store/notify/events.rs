@@ -123,9 +123,9 @@ impl EventFeed {
 }
 
 /// The number of the last audited record. Numbers have no gaps, so a binary search finds it.
-pub(crate) fn newest_record(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {
+pub(crate) fn newest_record(tx: &mut ReadTx<'_>) -> Result<u64, StoreError> {
     let mut has_after = |after: u64| -> Result<bool, StoreError> {
-        Ok(!view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?.is_empty())
+        Ok(!tx.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?.is_empty())
     };
     let mut above = 1;
     while has_after(above - 1)? {

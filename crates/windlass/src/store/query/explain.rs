@@ -64,37 +64,33 @@ fn reason(code: &'static str, message: impl Into<String>, details: Value) -> Rea
 
 /// Why this job does not run now; empty for a job that is final or about to be claimed. For a running job, only a
 /// requested suspension is reported.
-pub(crate) fn reasons(
-    view: &mut ReadTx<'_>,
-    job: &JobRecord,
-    depth: Depth,
-) -> Result<Vec<Reason>, StoreError> {
+pub(crate) fn reasons(tx: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<Vec<Reason>, StoreError> {
     if job.state.is_final() {
         return Ok(Vec::new());
     }
     if job.state == JobState::Running {
         let requested = job.details.suspend_requested.as_ref().map(suspends_next);
-        let found = if requested.is_some() { requested } else { cut_off_next(view, job)? };
+        let found = if requested.is_some() { requested } else { cut_off_next(tx, job)? };
         return Ok(found.into_iter().collect());
     }
-    let mut found = own_reasons(view, job, depth)?;
+    let mut found = own_reasons(tx, job, depth)?;
     if depth == Depth::First && !found.is_empty() {
         return Ok(found);
     }
-    let config = view.config()?;
-    let holds: Vec<PauseRecord> = config.holds_on(&job.lane, view.now).cloned().collect();
+    let config = tx.config()?;
+    let holds: Vec<PauseRecord> = config.holds_on(&job.lane, tx.now).cloned().collect();
     found.extend(holds.iter().map(held_by));
     if depth == Depth::First && !found.is_empty() {
         return Ok(found);
     }
     if job.state == JobState::Scheduled {
-        found.extend(limit_reasons(view, &config, job)?);
-        found.extend(rate_reasons(view, &config, job)?);
-        found.extend(budget_reason(view, &config, job)?);
+        found.extend(limit_reasons(tx, &config, job)?);
+        found.extend(rate_reasons(tx, &config, job)?);
+        found.extend(budget_reason(tx, &config, job)?);
     }
-    found.extend(without_workers(view, &config, job)?);
+    found.extend(without_workers(tx, &config, job)?);
     if found.is_empty() && depth == Depth::All {
-        found.extend(without_slots(view, &config, job)?);
+        found.extend(without_slots(tx, &config, job)?);
     }
     Ok(found)
 }
@@ -104,17 +100,17 @@ const COUNTED_WORKERS_MAX: usize = 50;
 
 /// All eligible workers are at their concurrency limit.
 fn without_slots(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     config: &Config,
     job: &JobRecord,
 ) -> Result<Option<Reason>, StoreError> {
-    let now = view.now;
+    let now = tx.now;
     let open = config.workers.values().filter(|worker| {
         worker.takes(&job.lane) && !worker.is_paused && config.hold_on_worker(worker.id, now).is_none()
     });
     let mut at_work = Vec::new();
     for worker in open {
-        if view.is_live(worker)? {
+        if tx.is_live(worker)? {
             at_work.push(worker);
         }
         if at_work.len() > COUNTED_WORKERS_MAX {
@@ -129,7 +125,7 @@ fn without_slots(
         let limit = usize::try_from(worker.concurrency).unwrap_or(usize::MAX).max(1);
         let filter =
             Filter { workers: vec![worker.id], states: vec![JobState::Running], ..Filter::default() };
-        if view.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() < limit {
+        if tx.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() < limit {
             return Ok(None);
         }
         slots += limit;
@@ -145,14 +141,14 @@ fn without_slots(
 
 /// No eligible worker is alive and unpaused.
 fn without_workers(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     config: &Config,
     job: &JobRecord,
 ) -> Result<Option<Reason>, StoreError> {
-    let (lane, now) = (&job.lane, view.now);
+    let (lane, now) = (&job.lane, tx.now);
     let mut paused = Vec::new();
     for worker in config.workers.values().filter(|worker| worker.takes(lane) && !worker.is_lost) {
-        if !view.is_live(worker)? {
+        if !tx.is_live(worker)? {
             continue;
         }
         if !worker.is_paused && config.hold_on_worker(worker.id, now).is_none() {
@@ -172,7 +168,7 @@ fn without_workers(
 }
 
 /// Reasons that lie in the job itself.
-fn own_reasons(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<Vec<Reason>, StoreError> {
+fn own_reasons(tx: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     if let Some(suspension) = &job.details.suspension {
         let until = suspension.expires_at.map_or(String::new(), |at| format!(" until {at}"));
@@ -188,17 +184,17 @@ fn own_reasons(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<V
     if let Some(wait) = &job.details.wait {
         let is_timed = wait.until().is_some();
         let wait = waiting_for(wait);
-        found.push(if is_timed { with_clock(view, wait) } else { wait });
+        found.push(if is_timed { with_clock(tx, wait) } else { wait });
     }
     if job.has_unmet_dependencies() {
-        found.push(unmet_dependencies(view, job, depth)?);
+        found.push(unmet_dependencies(tx, job, depth)?);
     }
     let runs_at = job.next_run_at();
-    if runs_at > view.now {
+    if runs_at > tx.now {
         let what = if job.retry_at.is_some() { "its retry" } else { "it" };
         let message = format!("{what} is not due until {runs_at}");
         let wait = reason("not_due", message, json!({"run_at": runs_at.to_string()}));
-        found.push(with_clock(view, wait));
+        found.push(with_clock(tx, wait));
     }
     Ok(found)
 }
@@ -215,12 +211,12 @@ fn suspends_next(requested: &Suspension) -> Reason {
 }
 
 /// An aggressive pause of its queue suspends more jobs than one commit may, and this job has not been reached yet.
-fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
-    let config = view.config()?;
+fn cut_off_next(tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
+    let config = tx.config()?;
     let is_cutting =
         |hold: &&PauseRecord| hold.mode == PauseMode::Aggressive && matches!(hold.scope, Scope::Queue { .. });
-    for hold in config.holds_on(&job.lane, view.now).filter(is_cutting) {
-        if cascade::suspends(view.db, hold, job)? {
+    for hold in config.holds_on(&job.lane, tx.now).filter(is_cutting) {
+        if cascade::suspends(tx.db, hold, job)? {
             let message = format!(
                 "running; will be suspended within seconds: queue {} was paused aggressively by {} at {}, and the pause is \
                  being applied to its running jobs",
@@ -235,15 +231,15 @@ fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>
 }
 
 /// Adds to a time-based reason how store time differs from an untrusted wall clock.
-fn with_clock(view: &ReadTx<'_>, mut wait: Reason) -> Reason {
-    let clock = view.env.clock.report();
+fn with_clock(tx: &ReadTx<'_>, mut wait: Reason) -> Reason {
+    let clock = tx.env.clock.report();
     if !clock.is_believed {
         wait.message = format!(
             "{}; the wall clock shows {} but jumped and is not believed, so store time is {} (see `windlass clock`)",
-            wait.message, clock.wall, view.now
+            wait.message, clock.wall, tx.now
         );
         wait.details["clock_believed"] = false.into();
-        wait.details["store_time"] = view.now.to_string().into();
+        wait.details["store_time"] = tx.now.to_string().into();
         wait.details["wall_clock"] = clock.wall.to_string().into();
     }
     wait
@@ -268,17 +264,17 @@ fn waiting_for(wait: &Wait) -> Reason {
     }
 }
 
-fn unmet_dependencies(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<Reason, StoreError> {
+fn unmet_dependencies(tx: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<Reason, StoreError> {
     let (mut open, mut ended) = (Vec::new(), Vec::new());
     if depth == Depth::All {
-        let edges = view.db.edges(&[job.seq], Side::Dependent)?;
+        let edges = tx.db.edges(&[job.seq], Side::Dependent)?;
         let seqs: Vec<_> = edges.iter().map(|edge| edge.dependency).collect();
-        for (edge, dependency) in edges.iter().zip(view.db.load(&seqs)?) {
+        for (edge, dependency) in edges.iter().zip(tx.db.load(&seqs)?) {
             let Some(dependency) = dependency else { continue };
             let shown = json!({"id": dependency.id.to_string(), "state": dependency.state.as_str()});
             if !dependency.state.is_final() {
                 open.push(shown);
-            } else if cascade::covers(view.db, &dependency, edge)? {
+            } else if cascade::covers(tx.db, &dependency, edge)? {
                 ended.push(shown);
             }
         }
@@ -324,7 +320,7 @@ fn held_by(hold: &PauseRecord) -> Reason {
 }
 
 /// Rate limits without tokens.
-fn rate_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
+fn rate_reasons(tx: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     let mut note = |what: String, rate: Rate, bucket: Bucket| {
         let until = bucket.next_at();
@@ -335,15 +331,15 @@ fn rate_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Resu
         found.push(reason("rate_limited", message, details));
     };
     for (part, rate) in config.rates(&job.lane) {
-        let bucket: Option<Bucket> = tally(view, &part.bucket_key())?;
-        let bucket = bucket.map(|bucket| bucket.at(view.now).under(rate));
+        let bucket: Option<Bucket> = tally(tx, &part.bucket_key())?;
+        let bucket = bucket.map(|bucket| bucket.at(tx.now).under(rate));
         if let Some(bucket) = bucket.filter(|bucket| bucket.tokens() == 0) {
             note(part.to_string(), rate, bucket);
         }
     }
     if let (Some(key), Some(rate)) = (job.concurrency, config.rate_per_key(&job.lane)) {
-        let kept: Option<KeyBucket> = tally(view, &key_bucket_key(&job.lane.queue, key))?;
-        let bucket = kept.map(|kept| kept.bucket.at(view.now).under(rate));
+        let kept: Option<KeyBucket> = tally(tx, &key_bucket_key(&job.lane.queue, key))?;
+        let bucket = kept.map(|kept| kept.bucket.at(tx.now).under(rate));
         if let Some(bucket) = bucket.filter(|bucket| bucket.tokens() == 0) {
             note("its concurrency key".to_owned(), rate, bucket);
         }
@@ -353,7 +349,7 @@ fn rate_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Resu
 
 /// The tenant has used up its budget.
 fn budget_reason(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     config: &Config,
     job: &JobRecord,
 ) -> Result<Option<Reason>, StoreError> {
@@ -362,8 +358,8 @@ fn budget_reason(
     let Some(settings) = own.filter(|settings| settings.budget_cents.is_some()) else {
         return Ok(None);
     };
-    let spent: Option<BudgetUsage> = tally(view, &budget::spent_key(tenant))?;
-    Ok(budget::overdrawn(settings, spent.as_ref(), view.now).map(|over| {
+    let spent: Option<BudgetUsage> = tally(tx, &budget::spent_key(tenant))?;
+    Ok(budget::overdrawn(settings, spent.as_ref(), tx.now).map(|over| {
         let period = over.period.as_str();
         let message = format!(
             "tenant {tenant} has spent {} of {} cents this {period}: not before {}",
@@ -376,16 +372,16 @@ fn budget_reason(
 }
 
 /// Current usage of a rate limit or budget.
-fn tally<T: DeserializeOwned>(view: &mut ReadTx<'_>, key: &str) -> Result<Option<T>, StoreError> {
-    let document = view.db.document(DocumentKind::Bucket, key)?;
+fn tally<T: DeserializeOwned>(tx: &mut ReadTx<'_>, key: &str) -> Result<Option<T>, StoreError> {
+    let document = tx.db.document(DocumentKind::Bucket, key)?;
     document.map(|document| parse(&document.body)).transpose()
 }
 
 /// Running limits that are reached.
-fn limit_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
+fn limit_reasons(tx: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     for (part, limit) in config.running_limits(&job.lane) {
-        if view.db.counts()?.running(&part) < limit {
+        if tx.db.counts()?.running(&part) < limit {
             continue;
         }
         let what = part.to_string();
@@ -396,7 +392,7 @@ fn limit_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Res
         let filter = Filter { concurrency: Some(key), states: vec![JobState::Running], ..Filter::default() };
         let allowed = config.running_per_key(&job.lane);
         let limit = usize::try_from(allowed).unwrap_or(usize::MAX);
-        let holders = view.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
+        let holders = tx.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
         if holders.len() as u64 >= allowed {
             let ids: Vec<String> = holders.iter().take(NAMED_MAX).map(|job| job.id.to_string()).collect();
             let message = format!("its concurrency key is held by {}", ids.join(", "));

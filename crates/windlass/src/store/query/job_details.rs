@@ -31,20 +31,20 @@ pub struct Attempt {
 
 /// All data of one kind of a job.
 fn job_data(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     seq: Seq,
     kind: JobDataKind,
     above: Option<u64>,
 ) -> Result<Vec<JobData>, StoreError> {
     // Each kind has its own limit.
     let limit = usize::MAX;
-    view.db.job_data(JobDataQuery { seq, kind, name: None, above, limit })
+    tx.db.job_data(JobDataQuery { seq, kind, name: None, above, limit })
 }
 
 /// The record of the job with this id, if the caller can see it; an error if the caller may not read its payload.
-fn readable(view: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
-    PayloadReader::new(caller).must_read(view, &job)?;
+fn readable(tx: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
+    let Some(job) = visible(tx, caller, id)? else { return Ok(None) };
+    PayloadReader::new(caller).must_read(tx, &job)?;
     Ok(Some(job))
 }
 
@@ -58,13 +58,13 @@ pub(crate) fn all_there(job: &JobRecord, what: &str, found: usize, written: u64)
 
 /// All attempts, the running one last.
 pub(crate) fn attempts(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Vec<Attempt>>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let Some(job) = visible(tx, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for (number, record) in attempt::ended(view.db, &job)? {
+    for (number, record) in attempt::ended(tx.db, &job)? {
         found.push(Attempt { id: AttemptId { job: id, number }, record: Some(record) });
     }
     let has_begun = job.lease.is_some() && !job.has.claim_ahead;
@@ -77,40 +77,40 @@ pub(crate) fn attempts(
 
 /// All checkpoints, by name.
 pub(crate) fn checkpoints(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
-    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
-    let found = job_data(view, job.seq, JobDataKind::Checkpoint, None)?;
+    let Some(job) = readable(tx, caller, id)? else { return Ok(None) };
+    let found = job_data(tx, job.seq, JobDataKind::Checkpoint, None)?;
     all_there(&job, "checkpoints", found.len(), job.details.checkpoints)?;
     Ok(Some(found.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect()))
 }
 
 /// The first checkpoints by name, at most `limit`.
 pub(crate) fn first_checkpoints(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
     max: usize,
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
-    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
+    let Some(job) = readable(tx, caller, id)? else { return Ok(None) };
     let query =
         JobDataQuery { seq: job.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit: max };
-    let found = view.db.job_data(query)?;
+    let found = tx.db.job_data(query)?;
     Ok(Some(found.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect()))
 }
 
 /// Log lines with a number greater than `after`, each with its number.
 pub(crate) fn logs(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
     after: u64,
 ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
-    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
+    let Some(job) = readable(tx, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for data in job_data(view, job.seq, JobDataKind::Log, Some(after))? {
+    for data in job_data(tx, job.seq, JobDataKind::Log, Some(after))? {
         found.push((data.number, parse(&data.body)?));
     }
     let dropped = job.details.log_lines.saturating_sub(limits::LOG_LINES_MAX);
@@ -124,23 +124,23 @@ pub struct JobResult(pub Option<Arc<[u8]>>);
 
 /// The result: `None` if the job does not exist, empty if it has no result.
 pub(crate) fn result(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<JobResult>, StoreError> {
-    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
+    let Some(job) = readable(tx, caller, id)? else { return Ok(None) };
     if !job.has.result {
         return Ok(Some(JobResult(None)));
     }
     let lost = || StoreError::Damaged(format!("job {id} has lost its result"));
-    let found = job_data(view, job.seq, JobDataKind::Result, None)?.pop().ok_or_else(lost)?;
+    let found = job_data(tx, job.seq, JobDataKind::Result, None)?.pop().ok_or_else(lost)?;
     Ok(Some(JobResult(Some(found.body))))
 }
 
 /// The results of several jobs as JSON, in the given order, until their total size exceeds `bytes_max`. Jobs without a
 /// result are left out.
 fn results(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     ids: &[JobId],
     bytes_max: usize,
@@ -148,13 +148,13 @@ fn results(
     let (mut found, mut bytes, mut reader) = (BTreeMap::new(), 0, PayloadReader::new(caller));
     for some in ids.chunks(limits::RESULTS_AT_ONCE) {
         let mut jobs: FxHashMap<Seq, JobId> = FxHashMap::default();
-        for job in view.db.find(some)?.into_iter().flatten() {
-            if caller.can_see(&job.lane.tenant) && reader.reads(view, &job, None)? {
+        for job in tx.db.find(some)?.into_iter().flatten() {
+            if caller.can_see(&job.lane.tenant) && reader.reads(tx, &job, None)? {
                 jobs.insert(job.seq, job.id);
             }
         }
         let seqs: Vec<Seq> = jobs.keys().copied().collect();
-        for data in view.db.job_data_of(&seqs, JobDataKind::Result)? {
+        for data in tx.db.job_data_of(&seqs, JobDataKind::Result)? {
             bytes += data.body.len();
             found.extend(jobs.get(&data.seq).map(|id| (*id, data.body)));
         }
@@ -175,7 +175,7 @@ impl Store {
         bytes_max: usize,
     ) -> Result<BTreeMap<JobId, Arc<[u8]>>, StoreError> {
         let caller = caller.clone();
-        self.read("results", move |view: &mut ReadTx<'_>| results(view, &caller, &ids, bytes_max)).await
+        self.read("results", move |tx: &mut ReadTx<'_>| results(tx, &caller, &ids, bytes_max)).await
     }
 }
 
@@ -214,13 +214,13 @@ impl Group {
 
 /// The progress of all groups, without the children.
 pub(crate) fn child_groups(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Vec<Group>>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let Some(job) = visible(tx, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for data in job_data(view, job.seq, JobDataKind::Group, None)? {
+    for data in job_data(tx, job.seq, JobDataKind::Group, None)? {
         found.push(Group {
             number: data.number,
             group: parse(&data.body)?,
@@ -235,26 +235,26 @@ pub(crate) fn child_groups(
 
 /// All groups of children, or the one with this name.
 pub(crate) fn groups(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
     name: Option<&str>,
 ) -> Result<Option<Vec<Group>>, StoreError> {
-    let Some(mut found) = child_groups(view, caller, id)? else { return Ok(None) };
+    let Some(mut found) = child_groups(tx, caller, id)? else { return Ok(None) };
     found.retain(|group| name.is_none_or(|name| group.group.name == name));
     let (mut after, mut room, mut reader) =
         (None, limits::CHILD_RESULTS_BYTES_MAX, PayloadReader::new(caller));
     while !found.is_empty() {
         let filter = Filter { parent: Some(id), ..Filter::default() };
         let limit = limits::VERIFY_PAGE;
-        let mut page = view.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
+        let mut page = tx.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
         let Some(last) = page.last() else { break };
         after = Some(ClaimOrder::of(last));
         page.retain(|child| found.iter().any(|group| is_in(child, group)));
-        let mut results = child_results(view, &page, &mut room)?;
+        let mut results = child_results(tx, &page, &mut room)?;
         for child in page {
             let result = results.remove(&child.seq);
-            let is_read = !child.has.result || reader.reads(view, &child, None)?;
+            let is_read = !child.has.result || reader.reads(tx, &child, None)?;
             let Some(group) = found.iter_mut().find(|group| is_in(&child, group)) else { continue };
             group.redacted.extend((!is_read).then_some(child.id));
             group.omitted.extend((is_read && child.has.result && result.is_none()).then_some(child.id));
@@ -270,14 +270,14 @@ fn is_in(child: &JobRecord, group: &Group) -> bool {
 
 /// The results of these jobs, a few at a time, until the size limit is reached.
 fn child_results(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     children: &[JobRecord],
     room: &mut usize,
 ) -> Result<FxHashMap<Seq, Arc<[u8]>>, StoreError> {
     let with_result: Vec<Seq> = children.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
     let mut found = FxHashMap::default();
     for some in with_result.chunks(limits::RESULTS_AT_ONCE) {
-        for data in view.db.job_data_of(some, JobDataKind::Result)? {
+        for data in tx.db.job_data_of(some, JobDataKind::Result)? {
             if data.body.len() > *room {
                 *room = 0;
                 return Ok(found);
@@ -293,7 +293,7 @@ impl Store {
     /// A job's groups of children, each child with its result, in input order.
     pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
         let caller = caller.clone();
-        self.read("groups", move |view| groups(view, &caller, id, None)).await
+        self.read("groups", move |tx| groups(tx, &caller, id, None)).await
     }
 
     /// One of a job's groups of children, with its children.
@@ -310,13 +310,13 @@ impl Store {
         name: &str,
     ) -> Result<Option<Vec<Group>>, StoreError> {
         let (caller, name) = (caller.clone(), name.to_owned());
-        self.read("groups", move |view| groups(view, &caller, id, Some(&name))).await
+        self.read("groups", move |tx| groups(tx, &caller, id, Some(&name))).await
     }
 
     /// The progress of a job's groups, without the children, of which there may be many thousands.
     pub async fn child_groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
         let caller = caller.clone();
-        self.read("child_groups", move |view| child_groups(view, &caller, id)).await
+        self.read("child_groups", move |tx| child_groups(tx, &caller, id)).await
     }
 }
 
@@ -331,17 +331,17 @@ pub struct Neighbours {
 
 /// Both sides of a job in the dependency graph, as far as they are still stored.
 pub(crate) fn neighbours(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Neighbours>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let Some(job) = visible(tx, caller, id)? else { return Ok(None) };
     let mut found = Neighbours::default();
     for side in [Side::Dependent, Side::Dependency] {
-        let edges = view.db.edges(&[job.seq], side)?;
+        let edges = tx.db.edges(&[job.seq], side)?;
         let other = |edge: &Edge| if side == Side::Dependent { edge.dependency } else { edge.dependent };
         let others: Vec<Seq> = edges.iter().map(other).collect();
-        for (edge, other) in edges.into_iter().zip(view.db.load(&others)?) {
+        for (edge, other) in edges.into_iter().zip(tx.db.load(&others)?) {
             let Some(other) = other else { continue };
             match side {
                 Side::Dependent => found.dependencies.push((edge.need, other)),

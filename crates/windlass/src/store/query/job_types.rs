@@ -45,10 +45,10 @@ fn no_jobs() -> ByState {
 }
 
 /// Information about every type that has jobs, settings or a pause, by name.
-pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
-    let config = view.config()?.seen_by(caller);
+pub(crate) fn job_types(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
+    let config = tx.config()?.seen_by(caller);
     let mut depths: BTreeMap<JobType, ByState> = BTreeMap::new();
-    for (lane, counts) in &view.db.counts()?.lanes {
+    for (lane, counts) in &tx.db.counts()?.lanes {
         if caller.can_see(&lane.tenant) {
             let depth = depths.entry(lane.job_type.clone()).or_default();
             for state in JobState::ALL {
@@ -62,7 +62,7 @@ pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Ty
         Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
     }));
     let mut minutes: BTreeMap<JobType, BTreeMap<i64, Minute>> = BTreeMap::new();
-    for one in minutes_by_lane(view, |lane| caller.can_see(&lane.tenant))? {
+    for one in minutes_by_lane(tx, |lane| caller.can_see(&lane.tenant))? {
         let minutes = minutes.entry(one.lane.job_type.clone()).or_default();
         minutes.entry(one.minute).or_default().merge(&one.counts);
     }
@@ -74,7 +74,7 @@ pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Ty
         TypeInfo {
             depth: depths.remove(&name).unwrap_or_else(no_jobs),
             minutes: minutes.remove(&name).unwrap_or_default(),
-            paused: holds.find(|hold| hold.is_active(view.now)).cloned(),
+            paused: holds.find(|hold| hold.is_active(tx.now)).cloned(),
             settings: config.types.get(&name).cloned().unwrap_or_default(),
             name,
         }

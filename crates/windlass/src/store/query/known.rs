@@ -34,12 +34,12 @@ pub struct KnownNames {
 const DEFAULT: &str = "default";
 
 /// Whether a name is known.
-pub(crate) fn known(view: &mut ReadTx<'_>, caller: &Caller, what: &Named) -> Result<KnownNames, StoreError> {
-    let config = view.config()?.seen_by(caller);
-    let keys = view.config()?;
+pub(crate) fn known(tx: &mut ReadTx<'_>, caller: &Caller, what: &Named) -> Result<KnownNames, StoreError> {
+    let config = tx.config()?.seen_by(caller);
+    let keys = tx.config()?;
     let tenants_of_keys = keys.keys.values().filter_map(|key| key.tenant.clone());
     let tenants_of_keys: BTreeSet<Tenant> = tenants_of_keys.filter(|tenant| caller.can_see(tenant)).collect();
-    let lanes = view.db.counts()?.lanes.keys().filter(|lane| caller.can_see(&lane.tenant));
+    let lanes = tx.db.counts()?.lanes.keys().filter(|lane| caller.can_see(&lane.tenant));
     let (name, names): (&str, BTreeSet<&str>) = match what {
         Named::Queue(queue) => (queue.as_str(), queues(&config, lanes.map(|lane| &**lane))),
         Named::Type(job_type) => (job_type.as_str(), types(&config, lanes.map(|lane| &**lane))),

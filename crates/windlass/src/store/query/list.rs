@@ -83,41 +83,37 @@ pub struct Page {
 }
 
 /// A page of the jobs this caller can see.
-pub(crate) fn list(
-    view: &mut ReadTx<'_>,
-    caller: &Caller,
-    request: &ListRequest,
-) -> Result<Page, StoreError> {
+pub(crate) fn list(tx: &mut ReadTx<'_>, caller: &Caller, request: &ListRequest) -> Result<Page, StoreError> {
     let limit = request.limit.clamp(1, limits::PAGE_JOBS_MAX);
     // A submitter may read all jobs of its tenant; only actions are limited to its own.
     let filter = seen(caller, &request.filter);
     let after = request.cursor.map(|cursor| cursor.0);
     let scan = Scan { filter, order: request.order, after, limit: limit + 1 };
-    let Found { mut jobs, stopped } = view.db.search(&scan, limits::LIST_SCAN_MAX)?;
+    let Found { mut jobs, stopped } = tx.db.search(&scan, limits::LIST_SCAN_MAX)?;
     let has_more = jobs.len() > limit;
     jobs.truncate(limit);
     let last = jobs.last().filter(|_| has_more).map(Cursor::after);
     let next = last.or(stopped.map(Cursor));
-    let (jobs, is_cut) = as_many_as_fit(view, caller, jobs)?;
+    let (jobs, is_cut) = as_many_as_fit(tx, caller, jobs)?;
     let cut = jobs.last().filter(|_| is_cut).map(|snapshot| Cursor::after(&snapshot.job));
     Ok(Page { jobs, next: cut.or(next) })
 }
 
 /// The first of these jobs whose payloads fit into one page, and whether there are others.
 fn as_many_as_fit(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     jobs: Vec<JobRecord>,
 ) -> Result<(Vec<Snapshot>, bool), StoreError> {
     let (mut shown, mut bytes, mut step) = (Vec::with_capacity(jobs.len()), 0, FEW_AT_FIRST);
     let mut jobs = jobs.into_iter();
     loop {
-        view.is_wanted()?;
+        tx.is_wanted()?;
         let some: Vec<JobRecord> = jobs.by_ref().take(step).collect();
         if some.is_empty() {
             return Ok((shown, false));
         }
-        let some = snapshots(view, caller, some)?;
+        let some = snapshots(tx, caller, some)?;
         let size: usize = some.iter().map(|snapshot| snapshot.spec.payload.bytes.len()).sum();
         bytes += size;
         shown.extend(some);
@@ -130,16 +126,16 @@ fn as_many_as_fit(
 }
 
 /// The number of matching jobs from counters, without scanning; `None` if the filter uses more than lanes and states.
-pub(crate) fn matching(view: &mut ReadTx<'_>, caller: &Caller, filter: &Filter) -> Result<u64, StoreError> {
+pub(crate) fn matching(tx: &mut ReadTx<'_>, caller: &Caller, filter: &Filter) -> Result<u64, StoreError> {
     let filter = narrowed(caller, filter);
-    if let Some(count) = view.db.counts()?.fitting(&filter) {
+    if let Some(count) = tx.db.counts()?.fitting(&filter) {
         return Ok(count);
     }
     let (mut after, mut count) = (None, 0);
     loop {
-        view.is_wanted()?;
+        tx.is_wanted()?;
         let limit = limits::VERIFY_PAGE;
-        let page = view.db.scan(&Scan { filter: filter.clone(), order: Order::Oldest, after, limit })?;
+        let page = tx.db.scan(&Scan { filter: filter.clone(), order: Order::Oldest, after, limit })?;
         count += page.len() as u64;
         match page.last() {
             Some(last) if page.len() == limit => after = Some(ClaimOrder::of(last)),
@@ -160,21 +156,21 @@ pub struct CountResult {
 /// The number of matching jobs this caller can see: exact if counters have it, else counted up to `max` or up to the
 /// scan limit, so that a page does not wait too long.
 pub(crate) fn count_up_to(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     filter: &Filter,
     max: usize,
 ) -> Result<CountResult, StoreError> {
     let filter = seen(caller, filter);
-    if let Some(jobs) = view.db.counts()?.fitting(&filter) {
+    if let Some(jobs) = tx.db.counts()?.fitting(&filter) {
         return Ok(CountResult { jobs, is_all: true });
     }
     let (mut after, mut jobs) = (None, 0);
     loop {
-        view.is_wanted()?;
+        tx.is_wanted()?;
         let limit = (max + 1 - jobs).min(limits::PAGE_JOBS_MAX);
         let scan = Scan { filter: filter.clone(), order: Order::Newest, after, limit };
-        let found = view.db.search(&scan, limits::LIST_SCAN_MAX)?;
+        let found = tx.db.search(&scan, limits::LIST_SCAN_MAX)?;
         jobs += found.jobs.len();
         let is_over = found.stopped.is_some() || jobs > max;
         let last = found.jobs.last().filter(|_| found.jobs.len() == limit).map(ClaimOrder::of);
@@ -195,10 +191,10 @@ pub struct WorkerLoad {
 }
 
 /// How many of the running jobs visible to this caller each worker runs, scanning the newest `max` of them.
-pub(crate) fn busy(view: &mut ReadTx<'_>, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
+pub(crate) fn busy(tx: &mut ReadTx<'_>, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
     let filter = seen(caller, &Filter { states: vec![JobState::Running], ..Filter::default() });
     let scan = Scan { filter, order: Order::Newest, after: None, limit: max.saturating_add(1) };
-    let found = view.db.search(&scan, limits::LIST_SCAN_MAX)?;
+    let found = tx.db.search(&scan, limits::LIST_SCAN_MAX)?;
     let mut busy =
         WorkerLoad { is_all: found.stopped.is_none() && found.jobs.len() <= max, ..WorkerLoad::default() };
     for lease in found.jobs.iter().take(max).filter_map(|job| job.lease) {
@@ -208,7 +204,7 @@ pub(crate) fn busy(view: &mut ReadTx<'_>, caller: &Caller, max: usize) -> Result
 }
 
 /// The job submitted last.
-pub(crate) fn newest(view: &mut ReadTx<'_>) -> Result<Option<Seq>, StoreError> {
+pub(crate) fn newest(tx: &mut ReadTx<'_>) -> Result<Option<Seq>, StoreError> {
     let scan = Scan { filter: Filter::default(), order: Order::Newest, after: None, limit: 1 };
-    Ok(view.db.scan(&scan)?.first().map(|job| job.seq))
+    Ok(tx.db.scan(&scan)?.first().map(|job| job.seq))
 }

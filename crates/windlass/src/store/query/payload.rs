@@ -29,7 +29,7 @@ impl<'a> PayloadReader<'a> {
     /// Whether the caller may read this job's payload; `spec` is read if it is needed and not given.
     pub(crate) fn reads(
         &mut self,
-        view: &mut ReadTx<'_>,
+        tx: &mut ReadTx<'_>,
         job: &JobRecord,
         spec: Option<&Spec>,
     ) -> Result<bool, StoreError> {
@@ -39,16 +39,16 @@ impl<'a> PayloadReader<'a> {
         if self.caller.require(Permission::ReadPayload).is_err() {
             return Ok(false);
         }
-        if self.reads_own(view, job, spec)? {
+        if self.reads_own(tx, job, spec)? {
             return Ok(true);
         }
         let Some(parent) = job.parent else { return Ok(false) };
         if let Some(known) = self.parents.get(&parent.id) {
             return Ok(*known);
         }
-        let found = view.db.find(&[parent.id])?.pop().flatten();
+        let found = tx.db.find(&[parent.id])?.pop().flatten();
         let is_read = match found {
-            Some(parent) => self.reads_own(view, &parent, None)?,
+            Some(parent) => self.reads_own(tx, &parent, None)?,
             None => false,
         };
         self.parents.insert(parent.id, is_read);
@@ -56,8 +56,8 @@ impl<'a> PayloadReader<'a> {
     }
 
     /// Returns an error if the caller may not read this job's payload.
-    pub(crate) fn must_read(&mut self, view: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
-        if self.reads(view, job, None)? {
+    pub(crate) fn must_read(&mut self, tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
+        if self.reads(tx, job, None)? {
             return Ok(());
         }
         Err(StoreError::Forbidden(self.caller.denied(Permission::ReadPayload)))
@@ -65,11 +65,11 @@ impl<'a> PayloadReader<'a> {
 
     fn reads_own(
         &self,
-        view: &mut ReadTx<'_>,
+        tx: &mut ReadTx<'_>,
         job: &JobRecord,
         spec: Option<&Spec>,
     ) -> Result<bool, StoreError> {
-        let config = view.config()?;
+        let config = tx.config()?;
         let worker = job.lease.and_then(|lease| config.workers.get(&lease.worker));
         let leased = KeyBinding {
             holds_lease: worker.is_some_and(|worker| worker.key == self.caller.key),
@@ -83,7 +83,7 @@ impl<'a> PayloadReader<'a> {
         if let Some(spec) = spec {
             return Ok(self.caller.owns(job, spec));
         }
-        let found = view.db.specs(&[job.seq])?.pop().flatten();
+        let found = tx.db.specs(&[job.seq])?.pop().flatten();
         Ok(found.is_some_and(|spec| self.caller.owns(job, &spec)))
     }
 }
@@ -91,7 +91,7 @@ impl<'a> PayloadReader<'a> {
 /// Removes from a spec what requires `payload:read`.
 pub(crate) fn redact(spec: &mut Spec) {
     spec.payload = Payload { bytes: Arc::from(&b"null"[..]), ..spec.payload.clone() };
-    if let Some(url) = &mut spec.labels.callback_url {
+    if let Some(url) = &mut spec.metadata.callback_url {
         *url = without_query(url);
     }
 }
@@ -116,7 +116,7 @@ pub(crate) fn seen_schedule(caller: &Caller, schedule: &Arc<Schedule>) -> Arc<Sc
     }
     let mut seen = Schedule::clone(schedule);
     seen.job.payload = Payload { bytes: Arc::from(&b"null"[..]), ..seen.job.payload };
-    seen.job.labels.callback_url = seen.job.labels.callback_url.as_deref().map(without_query);
+    seen.job.metadata.callback_url = seen.job.metadata.callback_url.as_deref().map(without_query);
     seen.is_redacted = true;
     Arc::new(seen)
 }

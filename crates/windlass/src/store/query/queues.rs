@@ -35,25 +35,25 @@ pub struct QueueInfo {
 
 /// Information about one queue.
 pub(crate) fn queue(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     queue: &QueueName,
 ) -> Result<QueueInfo, StoreError> {
-    let mut found = infos(view, caller, BTreeSet::from([queue.clone()]))?;
+    let mut found = infos(tx, caller, BTreeSet::from([queue.clone()]))?;
     Ok(found.pop().expect("one name has one entry"))
 }
 
 /// Information about queues that have jobs, settings, a pause, or work within the last hour: the first `limit` by name
 /// after `after`.
 pub(crate) fn queues(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     after: Option<&QueueName>,
     limit: usize,
 ) -> Result<Vec<QueueInfo>, StoreError> {
-    let config = view.config()?;
+    let config = tx.config()?;
     let is_seen = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| caller.can_see(tenant));
-    let counts = view.db.counts()?;
+    let counts = tx.db.counts()?;
     let with_jobs = counts.lanes.keys().filter(|lane| caller.can_see(&lane.tenant)).map(|lane| &lane.queue);
     let with_settings = config.queues.keys().filter(|(_, tenant)| is_seen(tenant)).map(|(queue, _)| queue);
     let with_pause = config.holds.keys().filter_map(|scope| match scope {
@@ -64,32 +64,32 @@ pub(crate) fn queues(
     let is_later = |queue: &&QueueName| after.is_none_or(|after| *queue > after);
     let mut names: BTreeSet<QueueName> = all.filter(is_later).cloned().collect();
     // Includes queues whose jobs are removed as soon as they finish.
-    let recent = minutes_by_lane(view, |lane| caller.can_see(&lane.tenant) && is_later(&&lane.queue))?;
+    let recent = minutes_by_lane(tx, |lane| caller.can_see(&lane.tenant) && is_later(&&lane.queue))?;
     names.extend(recent.iter().map(|one| one.lane.queue.clone()));
-    infos(view, caller, names.into_iter().take(limit).collect())
+    infos(tx, caller, names.into_iter().take(limit).collect())
 }
 
 /// Information about these queues, by name. Lanes, minutes and jobs are iterated once for all of them.
 fn infos(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     names: BTreeSet<QueueName>,
 ) -> Result<Vec<QueueInfo>, StoreError> {
     let mut minutes: BTreeMap<QueueName, BTreeMap<i64, Minute>> = BTreeMap::new();
-    for one in minutes_by_lane(view, |lane| names.contains(&lane.queue) && caller.can_see(&lane.tenant))? {
+    for one in minutes_by_lane(tx, |lane| names.contains(&lane.queue) && caller.can_see(&lane.tenant))? {
         let own = minutes.entry(one.lane.queue.clone()).or_default();
         own.entry(one.minute).or_default().merge(&one.counts);
     }
-    let mut oldest = oldest_by_queue(view, caller, |lane| names.contains(&lane.queue))?;
-    let config = view.config()?;
+    let mut oldest = oldest_by_queue(tx, caller, |lane| names.contains(&lane.queue))?;
+    let config = tx.config()?;
     let mut found = Vec::with_capacity(names.len());
     for name in names {
-        let states = view.db.counts()?.states(&LimitScope::Queue(name.clone(), caller.tenant.clone()));
+        let states = tx.db.counts()?.states(&LimitScope::Queue(name.clone(), caller.tenant.clone()));
         found.push(QueueInfo {
             depth: JobState::ALL.into_iter().map(|state| (state, states[state as usize])).collect(),
             oldest: oldest.remove(&name),
             minutes: minutes.remove(&name).unwrap_or_default(),
-            paused: pause_of(&config, caller, &name, view.now),
+            paused: pause_of(&config, caller, &name, tx.now),
             resumed: resumption_of(&config, caller, &name),
             settings: seen_settings(caller, config.queue_in_force(&name, caller.tenant.as_ref())),
             name,

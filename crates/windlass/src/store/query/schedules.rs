@@ -12,16 +12,16 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// The schedule with this name, if the caller can see it.
 pub(crate) fn get(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
 ) -> Result<Option<Arc<Schedule>>, StoreError> {
-    Ok(find(&*view.config()?, caller, which).map(|schedule| seen_schedule(caller, schedule)))
+    Ok(find(&*tx.config()?, caller, which).map(|schedule| seen_schedule(caller, schedule)))
 }
 
 /// All schedules this caller can see.
-pub(crate) fn all(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
-    let config = view.config()?;
+pub(crate) fn all(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
+    let config = tx.config()?;
     let own = config.schedules.values().filter(|schedule| caller.can_see(&schedule.tenant));
     Ok(own.map(|schedule| seen_schedule(caller, schedule)).collect())
 }

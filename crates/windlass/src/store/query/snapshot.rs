@@ -26,69 +26,69 @@ pub struct Snapshot {
 impl Snapshot {
     /// The version of the job, for use in [`IfMatch`](crate::store::command::precondition::IfMatch).
     pub fn version(&self) -> Version {
-        self.shown_version.unwrap_or_else(|| Version::of(&self.job, &self.spec.labels))
+        self.shown_version.unwrap_or_else(|| Version::of(&self.job, &self.spec.metadata))
     }
 }
 
 /// The job with this id, if the caller can see it.
-pub(crate) fn get(view: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
-    Ok(snapshots(view, caller, vec![job])?.pop())
+pub(crate) fn get(tx: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
+    let Some(job) = visible(tx, caller, id)? else { return Ok(None) };
+    Ok(snapshots(tx, caller, vec![job])?.pop())
 }
 
 /// Like [`get`], and whether such a job is still in the inbox.
 pub(crate) fn get_or_expect(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<(Option<Snapshot>, bool), StoreError> {
-    let found = get(view, caller, id)?;
+    let found = get(tx, caller, id)?;
     if found.is_some() {
         return Ok((found, false));
     }
-    let expected = view.db.inbox().map_or(Ok(None), |inbox| inbox.expected(id))?;
+    let expected = tx.db.inbox().map_or(Ok(None), |inbox| inbox.expected(id))?;
     Ok((None, expected.is_some_and(|tenant| caller.can_see(&tenant))))
 }
 
 /// The record of the job with this id, if the caller can see it.
 pub(crate) fn visible(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<JobRecord>, StoreError> {
-    let job = view.db.find(&[id])?.pop().flatten();
+    let job = tx.db.find(&[id])?.pop().flatten();
     Ok(job.filter(|job| caller.can_see(&job.lane.tenant)))
 }
 
 /// Snapshots of many jobs.
 pub(crate) fn snapshots(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     jobs: Vec<JobRecord>,
 ) -> Result<Vec<Snapshot>, StoreError> {
     let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
-    let specs = view.db.specs(&seqs)?;
+    let specs = tx.db.specs(&seqs)?;
     let mut reader = PayloadReader::new(caller);
     let mut found = Vec::with_capacity(jobs.len());
     for (job, spec) in jobs.into_iter().zip(specs) {
         let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         let spec = spec.ok_or_else(lost)?;
-        found.push(seen(view, &mut reader, job, spec)?);
+        found.push(seen(tx, &mut reader, job, spec)?);
     }
     Ok(found)
 }
 
 /// A job as the reader's caller sees it.
 pub(crate) fn seen(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     reader: &mut PayloadReader<'_>,
     job: JobRecord,
     mut spec: Spec,
 ) -> Result<Snapshot, StoreError> {
-    let why = explain::reasons(view, &job, explain::Depth::First)?.into_iter().next();
+    let why = explain::reasons(tx, &job, explain::Depth::First)?.into_iter().next();
     // Computed before anything is removed: the version is the same for every caller.
-    let version = Version::of(&job, &spec.labels);
-    let is_redacted = !reader.reads(view, &job, Some(&spec))?;
+    let version = Version::of(&job, &spec.metadata);
+    let is_redacted = !reader.reads(tx, &job, Some(&spec))?;
     if is_redacted {
         redact(&mut spec);
     }

@@ -62,9 +62,9 @@ pub struct Omitted {
 
 /// Statistics of everything this caller can see; the first [`limits::STATS_NAMES_MAX`] queues, types, tenants and costs
 /// each.
-pub(crate) fn stats(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
-    let minutes = minutes(view, |lane| caller.can_see(&lane.tenant))?;
-    Ok(Stats { minutes, ..counted(view, caller, limits::STATS_NAMES_MAX)? })
+pub(crate) fn stats(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
+    let minutes = minutes(tx, |lane| caller.can_see(&lane.tenant))?;
+    Ok(Stats { minutes, ..counted(tx, caller, limits::STATS_NAMES_MAX)? })
 }
 
 /// The first `most` entries of a map, and how many more there were.
@@ -77,8 +77,8 @@ fn first<K: Ord, V>(mut all: BTreeMap<K, V>, most: usize) -> (BTreeMap<K, V>, u6
 }
 
 /// Like [`stats`], but without the last hour, which is the most expensive part, and with all names.
-pub(crate) fn totals(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
-    counted(view, caller, usize::MAX)
+pub(crate) fn totals(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
+    counted(tx, caller, usize::MAX)
 }
 
 /// Counts by one kind of name.
@@ -102,17 +102,17 @@ fn named<N: Ord + Clone>(sums: ByName<'_, N>, most: usize) -> (BTreeMap<N, BySta
 }
 
 /// Statistics with at most `most` names of each kind.
-fn counted(view: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats, StoreError> {
+fn counted(tx: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats, StoreError> {
     let mut stats = Stats::default();
-    let config = view.config()?;
+    let config = tx.config()?;
     let (mut all, mut queues, mut types, mut tenants) =
         (StateCounts::default(), ByName::new(), ByName::new(), ByName::new());
-    for (lane, counts) in &view.db.counts()?.lanes {
+    for (lane, counts) in &tx.db.counts()?.lanes {
         if !caller.can_see(&lane.tenant) {
             continue;
         }
         let ready = counts[JobState::Scheduled as usize];
-        if ready > 0 && config.holds_on(lane, view.now).next().is_some() {
+        if ready > 0 && config.holds_on(lane, tx.now).next().is_some() {
             stats.paused += ready;
         }
         all.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
@@ -126,7 +126,7 @@ fn counted(view: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats,
     (stats.queues, stats.left_out.queues) = named(queues, most);
     (stats.types, stats.left_out.types) = named(types, most);
     (stats.tenants, stats.left_out.tenants) = named(tenants, most);
-    for document in view.db.documents(DocumentKind::Cost)? {
+    for document in tx.db.documents(DocumentKind::Cost)? {
         if let Some((tenant, job_type)) = document.key.split_once(' ')
             && let (Ok(tenant), Ok(job_type)) = (Tenant::new(tenant), JobType::new(job_type))
             && caller.can_see(&tenant)
@@ -135,34 +135,34 @@ fn counted(view: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats,
         }
     }
     (stats.costs, stats.left_out.costs) = first(stats.costs, most);
-    stats.cascades = cascades(view, caller)?;
+    stats.cascades = cascades(tx, caller)?;
     let config = config.seen_by(caller);
     for (tenant, settings) in config.tenants.iter().filter(|(_, settings)| settings.budget_cents.is_some()) {
-        let document = view.db.document(DocumentKind::Bucket, &budget::spent_key(tenant))?;
+        let document = tx.db.document(DocumentKind::Bucket, &budget::spent_key(tenant))?;
         let spent =
             document.map(|document| parse::<BudgetUsage>(&document.body)).transpose()?.unwrap_or_default();
         let kind = settings.budget_period.unwrap_or_default();
-        stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::of(kind, view.now)));
+        stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::of(kind, tx.now)));
     }
     Ok(stats)
 }
 
 /// Changes whose consequences are not applied to all jobs yet; see [`Stats::cascades`].
-pub(crate) fn cascades(view: &mut ReadTx<'_>, caller: &Caller) -> Result<u64, StoreError> {
+pub(crate) fn cascades(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<u64, StoreError> {
     if caller.tenant.is_some() {
         return Ok(0);
     }
     let max = limits::CASCADES_COUNTED_MAX;
-    Ok(view.db.documents_in(DocumentKind::Cascade, DocumentRange::before(KEYS_END, max))?.len() as u64)
+    Ok(tx.db.documents_in(DocumentKind::Cascade, DocumentRange::before(KEYS_END, max))?.len() as u64)
 }
 
 /// Statistics of the last hour over the matching lanes.
 pub(crate) fn minutes(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<BTreeMap<i64, Minute>, StoreError> {
     let mut found: BTreeMap<i64, Minute> = BTreeMap::new();
-    for one in minutes_by_lane(view, fits)? {
+    for one in minutes_by_lane(tx, fits)? {
         found.entry(one.minute).or_default().merge(&one.counts);
     }
     Ok(found)
@@ -170,31 +170,31 @@ pub(crate) fn minutes(
 
 /// Statistics of the last hour of each matching lane, as counted by each node.
 pub(crate) fn minutes_by_lane(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<Vec<Arc<LaneMinute>>, StoreError> {
-    let mut found = view.env.minutes.read(view.db, view.now)?;
+    let mut found = tx.env.minutes.read(tx.db, tx.now)?;
     found.retain(|one| fits(&one.lane));
     Ok(found)
 }
 
 /// When the longest waiting job of a queue became claimable.
 pub(crate) fn oldest_ready(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     queue: &QueueName,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let mut found = oldest_by_queue(view, caller, |lane| lane.queue == *queue)?;
+    let mut found = oldest_by_queue(tx, caller, |lane| lane.queue == *queue)?;
     Ok(found.remove(queue))
 }
 
 /// The same for every queue with matching lanes: one pass over the lanes, and one query for all of them.
 pub(crate) fn oldest_by_queue(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     caller: &Caller,
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<BTreeMap<QueueName, Timestamp>, StoreError> {
-    let lanes = view.db.counts()?.lanes.iter().filter(|(lane, counts)| {
+    let lanes = tx.db.counts()?.lanes.iter().filter(|(lane, counts)| {
         caller.can_see(&lane.tenant) && counts[JobState::Scheduled as usize] > 0 && fits(lane)
     });
     let mut lanes: Vec<LaneCursor> =
@@ -204,8 +204,8 @@ pub(crate) fn oldest_by_queue(
     while !lanes.is_empty() {
         let mut next = Vec::new();
         for some in lanes.chunks(limits::LANES_ASKED_AT_ONCE) {
-            view.is_wanted()?;
-            for (cursor, head) in some.iter().zip(view.db.ready(some, 1)?) {
+            tx.is_wanted()?;
+            for (cursor, head) in some.iter().zip(tx.db.ready(some, 1)?) {
                 let Some(head) = head.first() else { continue };
                 let place = ClaimOrder::of(head);
                 let known = oldest.entry(cursor.lane.queue.clone()).or_insert(place.eligible_at);

@@ -66,7 +66,7 @@ pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>
     if effects.has_late_rates {
         env.minutes.evict_before(env.clock.now());
     }
-    env.meters.counted(&effects.rates);
+    env.metrics.counted(&effects.rates);
     env.pruning.ended(&effects.late_ends);
     env.feed.publish(effects.records, effects.change);
     for task in tasks {

@@ -23,7 +23,7 @@ pub struct ReadTx<'a> {
     /// The time of the snapshot.
     pub now: Timestamp,
     /// Cancelled once no caller waits for the answer.
-    asker: Option<CancellationToken>,
+    cancellation: Option<CancellationToken>,
     /// When workers were last heard from, as far as this transaction has read it.
     liveness: Liveness,
 }
@@ -38,7 +38,7 @@ impl<'a> ReadTx<'a> {
         env: &'a Environment,
         now: Timestamp,
     ) -> ReadTx<'a> {
-        ReadTx { db, cache, env, now, asker: None, liveness: Liveness::default() }
+        ReadTx { db, cache, env, now, cancellation: None, liveness: Liveness::default() }
     }
 
     /// Refuses to read a store whose content was moved.
@@ -47,15 +47,15 @@ impl<'a> ReadTx<'a> {
     }
 
     /// Sets the token that is cancelled when the caller stops waiting.
-    pub(crate) fn ask_for(&mut self, asker: CancellationToken) {
-        self.asker = Some(asker);
+    pub(crate) fn ask_for(&mut self, cancellation: CancellationToken) {
+        self.cancellation = Some(cancellation);
     }
 
     /// Returns an error if no caller waits for the answer. Long reads check this between two pages, so that a caller
     /// that disconnects does not keep a reader busy; engines also cancel the running statement.
     pub(crate) fn is_wanted(&self) -> EngineResult<()> {
-        match &self.asker {
-            Some(asker) if asker.is_cancelled() => {
+        match &self.cancellation {
+            Some(cancellation) if cancellation.is_cancelled() => {
                 Err(StoreError::Database("nobody waits for the answer any more".to_owned()))
             }
             _ => Ok(()),

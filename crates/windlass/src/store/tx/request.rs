@@ -10,8 +10,8 @@ use crate::clock::Deadline;
 use crate::error::{ActError, ScheduleError, StoreError, SubmitError, WorkError};
 use crate::job::JobId;
 use crate::limits;
-use crate::store::asker::ReadSource;
 use crate::store::engine::{ReadTask, WriteTask};
+use crate::store::read_source::ReadSource;
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::write_tx::WriteTx;
 
@@ -232,7 +232,7 @@ pub(crate) struct Query<F, T, E> {
     /// `None` if there is no time limit.
     deadline: Option<Deadline>,
     /// Cancelled once no caller waits for the answer.
-    asker: CancellationToken,
+    cancellation: CancellationToken,
     /// The source of the read.
     made_for: Option<ReadSource>,
     progress: Arc<Progress>,
@@ -246,17 +246,17 @@ where
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
-    /// The query, and a receiver for its answer. It ends early once `asker` is cancelled.
+    /// The query, and a receiver for its answer. It ends early once `cancellation` is cancelled.
     pub(crate) fn with_answer(
         deadline: Option<Deadline>,
-        asker: CancellationToken,
+        cancellation: CancellationToken,
         made_for: Option<ReadSource>,
         work: F,
     ) -> (Box<dyn ReadTask>, Answer<T, E>) {
         let (reply, answer) = oneshot::channel();
         let progress: Arc<Progress> = Arc::default();
         let answer = Answer { reply: answer, deadline, progress: progress.clone(), is_command: false };
-        (Box::new(Query { work, deadline, asker, made_for, progress, result: None, reply }), answer)
+        (Box::new(Query { work, deadline, cancellation, made_for, progress, result: None, reply }), answer)
     }
 }
 
@@ -266,19 +266,19 @@ where
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
-    fn run(&mut self, view: &mut ReadTx<'_>) {
+    fn run(&mut self, tx: &mut ReadTx<'_>) {
         self.progress.begin();
-        view.ask_for(self.asker.clone());
-        let admitted = view.is_wanted().and_then(|()| view.check_not_moved());
-        self.result = Some(admitted.map_err(E::from).and_then(|()| (self.work)(view)));
+        tx.ask_for(self.cancellation.clone());
+        let admitted = tx.is_wanted().and_then(|()| tx.check_not_moved());
+        self.result = Some(admitted.map_err(E::from).and_then(|()| (self.work)(tx)));
     }
 
     fn is_long(&self) -> bool {
         self.deadline.is_none()
     }
 
-    fn asker(&self) -> CancellationToken {
-        self.asker.clone()
+    fn cancellation(&self) -> CancellationToken {
+        self.cancellation.clone()
     }
 
     fn made_for(&self) -> Option<&ReadSource> {

@@ -2,9 +2,9 @@
 //! here; `flush` passes all changes to the engine in bulk. A refused command is undone completely.
 
 mod effects;
-mod heard;
 mod job_data;
 mod key_bounds;
+mod liveness;
 mod pending;
 mod reads;
 mod usage;
@@ -138,7 +138,7 @@ impl<'a> WriteTx<'a> {
         pending.edges.truncate(mark.edges);
         pending.job_data.truncate(mark.job_data);
         pending.released.truncate(mark.released);
-        pending.labels.truncate(mark.labels);
+        pending.metadata.truncate(mark.metadata);
         pending.removed.truncate(mark.removed);
         pending.cascades.truncate(mark.cascades);
         pending.records.truncate(mark.records);
@@ -338,8 +338,8 @@ impl<'a> WriteTx<'a> {
     }
 
     /// Replaces the metadata that clients may change.
-    pub fn relabel(&mut self, seq: Seq, labels: JobMetadata) {
-        self.pending.labels.push((seq, labels));
+    pub fn set_metadata(&mut self, seq: Seq, metadata: JobMetadata) {
+        self.pending.metadata.push((seq, metadata));
     }
 
     /// Notifies subscribers of a change: of one tenant's jobs, or of all tenants if `None`.
@@ -374,7 +374,7 @@ impl<'a> WriteTx<'a> {
         if !pending.inserts.is_empty() {
             let mut rows = Vec::with_capacity(pending.inserts.len());
             for new in std::mem::take(&mut pending.inserts) {
-                let entry = self.jobs.get_mut(&new.seq).expect("an added job is at hand");
+                let entry = self.jobs.get_mut(&new.seq).expect("an added job is at lease");
                 counts.add(&entry.job.lane, entry.job.state, 1);
                 keys.add(&entry.job, None, Some(entry.job.state));
                 entry.stored = Some(entry.job.state);
@@ -386,7 +386,7 @@ impl<'a> WriteTx<'a> {
         if !self.dirty.is_empty() {
             let mut changed = Vec::with_capacity(self.dirty.len());
             for seq in std::mem::take(&mut self.dirty) {
-                let entry = self.jobs.get_mut(&seq).expect("a changed job is at hand");
+                let entry = self.jobs.get_mut(&seq).expect("a changed job is at lease");
                 if let Some(stored) = entry.stored.replace(entry.job.state)
                     && stored != entry.job.state
                 {
@@ -418,8 +418,8 @@ impl<'a> WriteTx<'a> {
         keys: &[KeyChange],
     ) -> EngineResult<()> {
         let db = &mut *self.db;
-        if !pending.labels.is_empty() {
-            db.relabel(&pending.labels)?;
+        if !pending.metadata.is_empty() {
+            db.set_metadata(&pending.metadata)?;
         }
         if !pending.edges.is_empty() {
             db.link(&pending.edges)?;

@@ -17,15 +17,15 @@ use crate::ticket::TicketPublicKey;
 
 /// Calls `each` for every record, oldest first.
 fn walk(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     progress: &mut VerifyFinding<'_>,
     mut each: impl FnMut(&Record),
 ) -> Result<(), StoreError> {
     let mut after = 0;
     loop {
-        view.is_wanted()?;
+        tx.is_wanted()?;
         let query = RecordQuery { after, limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
-        let page = view.db.records(&query)?;
+        let page = tx.db.records(&query)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.seq;
         page.iter().for_each(&mut each);
@@ -35,13 +35,13 @@ fn walk(
 
 /// Recorded transitions are legal, and a job ends once.
 pub(super) fn records(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     progress: &mut VerifyFinding<'_>,
 ) -> Result<Vec<VerifyReport>, StoreError> {
     let mut legal = VerifyReport::new("transitions", "every recorded step is one the lifecycle allows");
     let mut ends = VerifyReport::new("ends", "a job's end is recorded once, and nothing happens to it after");
     let mut ended: HashMap<JobId, AuditEvent> = HashMap::new();
-    walk(view, progress, |record| {
+    walk(tx, progress, |record| {
         let Some(job) = record.job else { return };
         let steps = step_of(record);
         if let Some((from, to)) = steps {
@@ -88,8 +88,8 @@ pub struct AuditCheck {
 }
 
 /// The settings of the store for checkpoints.
-pub(super) fn own_check(view: &ReadTx<'_>) -> AuditCheck {
-    let tickets = view.env.options.tickets.iter();
+pub(super) fn own_check(tx: &ReadTx<'_>) -> AuditCheck {
+    let tickets = tx.env.options.tickets.iter();
     let trusted = tickets.flat_map(|tickets| {
         std::iter::once(tickets.key.public()).chain(tickets.trusted.iter().cloned()).collect::<Vec<_>>()
     });
@@ -98,20 +98,20 @@ pub(super) fn own_check(view: &ReadTx<'_>) -> AuditCheck {
 
 /// no record was edited, removed, added or moved since it was sealed, and none that was written is missing.
 pub(super) fn chain(
-    view: &mut ReadTx<'_>,
+    tx: &mut ReadTx<'_>,
     progress: &mut VerifyFinding<'_>,
     check: &AuditCheck,
 ) -> Result<VerifyReport, StoreError> {
     let mut report = VerifyReport::new("audit_chain", "the audit trail is as it was sealed");
     let mut points: BTreeMap<u64, SealPoint> = BTreeMap::new();
-    for document in view.db.documents(DocumentKind::Seal)? {
+    for document in tx.db.documents(DocumentKind::Seal)? {
         let point: SealPoint = parse(&document.body)?;
         points.insert(point.seal.through, point);
     }
-    let written = view.db.numbers()?.record.saturating_sub(1);
-    let head = kept_head(view.db)?;
+    let written = tx.db.numbers()?.record.saturating_sub(1);
+    let head = kept_head(tx.db)?;
     let (mut seal, mut expected, mut is_head_found) = (Seal::origin(), 1, false);
-    walk(view, progress, |record| {
+    walk(tx, progress, |record| {
         let gap = record.seq != expected;
         report.count_finding(gap.then(|| format!("record {expected} is missing, {} follows", record.seq)));
         expected = record.seq + 1;

@@ -54,28 +54,28 @@ pub(super) struct Near {
 }
 
 impl Near {
-    pub(super) fn load(view: &mut ReadTx<'_>, page: &[VerifyCounts]) -> Result<Near, StoreError> {
+    pub(super) fn load(tx: &mut ReadTx<'_>, page: &[VerifyCounts]) -> Result<Near, StoreError> {
         let waits = |facts: &&VerifyCounts| !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty();
         let waiting: Vec<Seq> = page.iter().filter(waits).map(|facts| facts.job.seq).collect();
         let mut edges: FxHashMap<Seq, Vec<Edge>> = FxHashMap::default();
         let parents = page.iter().filter_map(|facts| Some(facts.job.parent?.seq));
         let mut wanted: BTreeSet<Seq> = parents.collect();
-        for edge in view.db.edges(&waiting, Side::Dependent)? {
+        for edge in tx.db.edges(&waiting, Side::Dependent)? {
             wanted.insert(edge.dependency);
             edges.entry(edge.dependent).or_default().push(edge);
         }
         let (wanted, mut jobs) = (Vec::from_iter(wanted), FxHashMap::default());
         for some in wanted.chunks(limits::VERIFY_PAGE) {
-            jobs.extend(view.db.load(some)?.into_iter().flatten().map(|job| (job.seq, job)));
+            jobs.extend(tx.db.load(some)?.into_iter().flatten().map(|job| (job.seq, job)));
         }
         Ok(Near { edges, jobs, cascades: FxHashMap::default() })
     }
 
     /// Whether the end of this job has yet to be propagated along this edge.
-    fn covers(&mut self, view: &mut ReadTx<'_>, edge: &Edge) -> Result<bool, StoreError> {
+    fn covers(&mut self, tx: &mut ReadTx<'_>, edge: &Edge) -> Result<bool, StoreError> {
         if !self.cascades.contains_key(&edge.dependency) {
             let ended = self.jobs.get(&edge.dependency);
-            let found = ended.map(|ended| cascade::of_dependents(view.db, ended)).transpose()?.flatten();
+            let found = ended.map(|ended| cascade::of_dependents(tx.db, ended)).transpose()?.flatten();
             self.cascades.insert(edge.dependency, found);
         }
         let cascade = self.cascades.get(&edge.dependency).and_then(Option::as_ref);
@@ -90,23 +90,23 @@ impl Graph {
 
     pub(super) fn check(
         &mut self,
-        view: &mut ReadTx<'_>,
+        tx: &mut ReadTx<'_>,
         facts: &VerifyCounts,
         near: &mut Near,
     ) -> Result<(), StoreError> {
         let job = &facts.job;
         let say = |finding: String| format!("job {}: {finding}", job.id);
         if facts.spec.unique_key.is_some() && !job.state.is_final() {
-            self.keys.count_finding(unique_key(view, facts)?.map(say));
+            self.keys.count_finding(unique_key(tx, facts)?.map(say));
         }
         if facts.spec.idempotency_key.is_some() {
-            self.keys.count_finding(idempotency_key(view, facts)?.map(say));
+            self.keys.count_finding(idempotency_key(tx, facts)?.map(say));
         }
         if !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty() {
-            self.check_dependencies(view, facts, near)?;
+            self.check_dependencies(tx, facts, near)?;
         }
         if job.has.children {
-            self.check_groups(view, job)?;
+            self.check_groups(tx, job)?;
         }
         if let Some(parent) = job.parent
             && let Some(found) = near.jobs.get(&parent.seq)
@@ -115,14 +115,14 @@ impl Graph {
             self.tenants.count_finding(crosses.then(|| say(format!("its parent is {}", found.id))));
         }
         if job.is_blocked {
-            self.blocked.count_finding(set_aside_for_nobody(view, job)?.map(say));
+            self.blocked.count_finding(set_aside_for_nobody(tx, job)?.map(say));
         }
         Ok(())
     }
 
     fn check_dependencies(
         &mut self,
-        view: &mut ReadTx<'_>,
+        tx: &mut ReadTx<'_>,
         facts: &VerifyCounts,
         near: &mut Near,
     ) -> Result<(), StoreError> {
@@ -141,7 +141,7 @@ impl Graph {
             self.tenants
                 .count_finding(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
             let is_final = dependency.state.is_final();
-            let is_notified = is_final && (job.state.is_final() || !near.covers(view, edge)?);
+            let is_notified = is_final && (job.state.is_final() || !near.covers(tx, edge)?);
             after_open += u32::from(
                 edge.need == Need::After && !(is_notified && dependency.state == JobState::Completed),
             );
@@ -174,12 +174,12 @@ impl Graph {
         Ok(())
     }
 
-    fn check_groups(&mut self, view: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
+    fn check_groups(&mut self, tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
         let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
         let query = JobDataQuery { seq: job.seq, kind: JobDataKind::Group, name: None, above: None, limit };
-        for data in view.db.job_data(query)? {
+        for data in tx.db.job_data(query)? {
             let group: ChildGroup = parse(&data.body)?;
-            let found = count_children(view, job, data.number)?;
+            let found = count_children(tx, job, data.number)?;
             let waits = job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(data.number));
             let is_stuck = group.decided.is_some() && waits;
             let say = |finding: String| format!("job {}: group {} {finding}", job.id, data.number);
@@ -229,12 +229,12 @@ impl Recount {
     }
 }
 
-fn count_children(view: &mut ReadTx<'_>, parent: &JobRecord, group: u64) -> Result<Recount, StoreError> {
+fn count_children(tx: &mut ReadTx<'_>, parent: &JobRecord, group: u64) -> Result<Recount, StoreError> {
     let (mut found, mut after) = (Recount::default(), None);
     loop {
         let filter = Filter { parent: Some(parent.id), ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after, limit: limits::VERIFY_PAGE };
-        let page = view.db.scan(&scan)?;
+        let page = tx.db.scan(&scan)?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(ClaimOrder::of(last));
         for child in page.iter().filter(|child| child.parent.is_some_and(|found| found.group == group)) {
@@ -247,16 +247,16 @@ fn key(kind: KeyKind, lane: &Lane, text: &str) -> Key {
     Key { kind, tenant: lane.tenant.clone(), job_type: lane.job_type.clone(), text: text.to_owned() }
 }
 
-fn unique_key(view: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<String>, StoreError> {
+fn unique_key(tx: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.unique_key.as_deref().unwrap_or_default();
-    let holder = view.db.keyed(&[key(KeyKind::Unique, &facts.job.lane, text)])?.pop().flatten();
+    let holder = tx.db.keyed(&[key(KeyKind::Unique, &facts.job.lane, text)])?.pop().flatten();
     let is_held = holder.is_some_and(|holder| holder.seq == facts.job.seq);
     Ok((!is_held).then(|| format!("does not hold its unique key, {holder:?} does")))
 }
 
-fn idempotency_key(view: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<String>, StoreError> {
+fn idempotency_key(tx: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.idempotency_key.as_deref().unwrap_or_default();
-    let holder = view.db.keyed(&[key(KeyKind::Idempotency, &facts.job.lane, text)])?.pop().flatten();
+    let holder = tx.db.keyed(&[key(KeyKind::Idempotency, &facts.job.lane, text)])?.pop().flatten();
     if holder.is_some_and(|holder| holder.seq == facts.job.seq && holder.removed().is_some()) {
         return Ok(Some("its idempotency key says that it was deleted".into()));
     }
@@ -266,16 +266,16 @@ fn idempotency_key(view: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option
     Ok((!is_sound).then(|| format!("its idempotency key is held by {holder:?}")))
 }
 
-fn set_aside_for_nobody(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<String>, StoreError> {
+fn set_aside_for_nobody(tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<String>, StoreError> {
     let Some(key) = job.concurrency else { return Ok(Some("is blocked without a key".into())) };
     for (states, is_blocked) in [(JobState::Running, None), (JobState::Scheduled, Some(false))] {
         let filter = Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after: None, limit: 1 };
-        if !view.db.scan(&scan)?.is_empty() {
+        if !tx.db.scan(&scan)?.is_empty() {
             return Ok(None);
         }
     }
-    let bucket = view.db.document(DocumentKind::Bucket, &key_bucket_key(&job.lane.queue, key))?;
+    let bucket = tx.db.document(DocumentKind::Bucket, &key_bucket_key(&job.lane.queue, key))?;
     let bucket: Option<KeyBucket> = bucket.map(|document| parse(&document.body)).transpose()?;
     let waits_for_token = bucket.is_some_and(|bucket| bucket.has_waiting);
     Ok((!waits_for_token).then(|| "is blocked on a key that no job holds".into()))

@@ -15,11 +15,11 @@ pub(super) fn recount(counts: &mut KeyCounts, job: &JobRecord) {
 }
 
 /// The stored numbers match the recount. Keys without jobs are found by the number of keys.
-pub(super) fn report(view: &mut ReadTx<'_>, counts: &KeyCounts) -> Result<VerifyReport, StoreError> {
+pub(super) fn report(tx: &mut ReadTx<'_>, counts: &KeyCounts) -> Result<VerifyReport, StoreError> {
     let promise =
         "counters of open jobs by concurrency key, and of keys by tenant, equal a recount of all jobs";
     let mut report = VerifyReport::new("concurrency_keys", promise);
-    for (tenant, stored) in view.db.all_keys_in_use()? {
+    for (tenant, stored) in tx.db.all_keys_in_use()? {
         let found = counts.in_use(&tenant);
         report.count_finding(
             (stored != found).then(|| format!("tenant {tenant}: counter {stored}, concurrency keys {found}")),
@@ -28,8 +28,8 @@ pub(super) fn report(view: &mut ReadTx<'_>, counts: &KeyCounts) -> Result<Verify
     for (tenant, keys) in counts.iter() {
         let names: Vec<ConcurrencyKey> = keys.keys().copied().collect();
         for some in names.chunks(limits::VERIFY_PAGE) {
-            view.is_wanted()?;
-            let stored = view.db.jobs_with_keys(tenant, some)?;
+            tx.is_wanted()?;
+            let stored = tx.db.jobs_with_keys(tenant, some)?;
             for (key, stored) in some.iter().zip(stored) {
                 let found = keys[key];
                 report.count_finding((stored != found).then(|| {

@@ -127,9 +127,9 @@ impl From<Claimed> for ClaimedView {
             payload_base64,
             content_type,
             idempotency_key: spec.idempotency_key,
-            correlation_id: spec.labels.correlation_id,
-            tags: spec.labels.tags,
-            callback_url: spec.labels.callback_url,
+            correlation_id: spec.metadata.correlation_id,
+            tags: spec.metadata.tags,
+            callback_url: spec.metadata.callback_url,
             traceparent: spec.traceparent,
             deadline: job.lease.map(|lease| lease.deadline_at.into()),
             lease_expires_at: job.lease.map(|lease| lease.expires_at.into()),
@@ -177,7 +177,7 @@ pub fn claimed(shown: ClaimedView, worker: WorkerId, now: Timestamp) -> Claimed 
         idempotency_key: shown.idempotency_key,
         unique_key: None,
         concurrency_key: None,
-        labels: JobMetadata {
+        metadata: JobMetadata {
             tags: shown.tags,
             correlation_id: shown.correlation_id,
             callback_url: shown.callback_url,

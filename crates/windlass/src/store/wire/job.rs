@@ -38,7 +38,7 @@ impl From<Snapshot> for Job {
     fn from(snapshot: Snapshot) -> Job {
         let version = snapshot.version();
         let Snapshot { job, spec, why, is_redacted, .. } = snapshot;
-        let (policy, details, labels) = (&job.policy, &job.details, spec.labels);
+        let (policy, details, metadata) = (&job.policy, &job.details, spec.metadata);
         Job {
             id: Text(job.id),
             tenant: Text(job.lane.tenant.clone()),
@@ -82,9 +82,9 @@ impl From<Snapshot> for Job {
             unique_key: spec.unique_key,
             concurrency_key: spec.concurrency_key,
             traceparent: spec.traceparent,
-            tags: labels.tags,
-            correlation_id: labels.correlation_id,
-            callback_url: labels.callback_url,
+            tags: metadata.tags,
+            correlation_id: metadata.correlation_id,
+            callback_url: metadata.callback_url,
             error: details.error.as_ref().map(Into::into),
             progress: details.progress.as_ref().map(Into::into),
             cost_cents: job.cost_cents,
@@ -115,7 +115,7 @@ impl From<Job> for Snapshot {
             idempotency_key: shown.idempotency_key.take(),
             unique_key: shown.unique_key.take(),
             concurrency_key: shown.concurrency_key.take(),
-            labels: JobMetadata {
+            metadata: JobMetadata {
                 tags: std::mem::take(&mut shown.tags),
                 correlation_id: shown.correlation_id.take(),
                 // The record says whether there is one.

@@ -64,10 +64,10 @@ async fn two_processes_whose_clocks_differ(by: &str) {
         for _ in 0..3 {
             assert_eq!(other.hear().await, "rounds");
             let beats = held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
-            let pulse = store.heartbeat(&me, worker, beats).await.unwrap();
+            let reply = store.heartbeat(&me, worker, beats).await.unwrap();
             assert!(
-                pulse.directives.iter().all(|(_, reply)| *reply == Directive::Continue),
-                "{by}: {pulse:?}"
+                reply.directives.iter().all(|(_, reply)| *reply == Directive::Continue),
+                "{by}: {reply:?}"
             );
             store.tick().await.unwrap();
         }

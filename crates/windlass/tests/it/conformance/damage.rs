@@ -13,7 +13,7 @@ use windlass::store::command::children::NewGroup;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::environment::{Environment, StoreOptions};
 
-use crate::fixture::{Fixture, On, hand, new_job};
+use crate::fixture::{Fixture, On, lease_ref, new_job};
 
 /// The store's file, for somebody else.
 fn file_of(t: &Fixture) -> Connection {
@@ -190,7 +190,7 @@ async fn a_group_that_miscounts_its_children_is_found() {
     let (_, parent) = t.running(new_job("parent")).await;
     let jobs = vec![new_job("child"); 2];
     let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs };
-    t.store.spawn(&t.me, hand(&parent), group).await.unwrap();
+    t.store.spawn(&t.me, lease_ref(&parent), group).await.unwrap();
     let store = edited(&t, |file| {
         let body =
             r#"{"name":"all","strategy":"collect_all","total":2,"open":1,"completed":1,"decided":null}"#;
@@ -207,7 +207,7 @@ async fn a_child_that_its_parent_needs_and_is_gone_is_found() {
     let (_, parent) = t.running(new_job("parent")).await;
     let jobs = vec![new_job("child"); 3];
     let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs };
-    let children = t.store.spawn(&t.me, hand(&parent), group).await.unwrap().children;
+    let children = t.store.spawn(&t.me, lease_ref(&parent), group).await.unwrap().children;
     t.cancel(children[1].id).await;
     let store = edited(&t, |file| {
         let seq = seq_of(file, children[1].id);

@@ -98,7 +98,7 @@ async fn load(store: &Store, name: &str, rounds: usize) -> Vec<String> {
     let keys: Vec<String> = (0..20).map(|number| format!("{name}-{number}")).collect();
     for key in &keys {
         let mut job = new_job(&format!("{name}.{key}"));
-        job.labels.tags.insert("kind".into(), key.clone());
+        job.metadata.tags.insert("kind".into(), key.clone());
         let jobs = vec![NewJob { idempotency_key: Some(key.clone()), ..job }];
         store.submit(&Caller::local(), jobs, SubmitOptions::default()).await.unwrap();
     }

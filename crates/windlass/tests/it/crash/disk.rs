@@ -23,7 +23,7 @@ use windlass::store::command::worker::NewWorker;
 use super::load::{new_job, payload};
 use super::process::{Process, Role, Task, say};
 use super::{open_at, verify};
-use crate::fixture::{START, hand};
+use crate::fixture::{START, lease_ref};
 
 const DISK_MIB: u64 = 72;
 /// The name of a run in which nothing but jobs takes space.
@@ -113,7 +113,7 @@ async fn submit(store: &Store, name: &str, count: usize, fill: usize) -> Result<
         .map(|tag| {
             let mut job = new_job(tag);
             // The fill is not part of the tag: it is there to take space.
-            job.labels.correlation_id = Some(tag.clone());
+            job.metadata.correlation_id = Some(tag.clone());
             // Time passes while the disk is full, and no worker beats.
             job.lease_timeout = None;
             if fill > 0 {
@@ -165,7 +165,7 @@ async fn end_all(
     let mut refused = 0;
     for (number, claimed) in running.iter().enumerate() {
         let note = AttemptWrite::Checkpoint { step: "last".into(), value: b"1".to_vec() };
-        store.note(&me, hand(claimed), vec![note]).await.expect("a checkpoint fits");
+        store.note(&me, lease_ref(claimed), vec![note]).await.expect("a checkpoint fits");
         let report = Report::new(
             claimed.job.id,
             claimed.job.fence,

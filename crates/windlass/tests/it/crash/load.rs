@@ -20,7 +20,7 @@ use windlass::store::command::worker::NewWorker;
 
 use super::ledger::Ack;
 use super::process::say;
-use crate::fixture::hand;
+use crate::fixture::lease_ref;
 
 /// Keys that are used again and again, so that many submissions are duplicates.
 const KEYS: u32 = 40;
@@ -167,7 +167,7 @@ impl Laborer {
         let step = format!("step-{}", claimed.job.attempt);
         let note = AttemptWrite::Checkpoint { step: step.clone(), value: result(&claimed.job).into_bytes() };
         let logs = AttemptWrite::Logs(vec!["noted".into()]);
-        match self.store.note(&Caller::local(), hand(claimed), vec![note, logs]).await {
+        match self.store.note(&Caller::local(), lease_ref(claimed), vec![note, logs]).await {
             Ok(()) => say(&Ack::Noted { id: claimed.job.id, step }.to_string()),
             Err(WorkError::Stale(_)) => {}
             Err(error) => return Err(error),
@@ -180,7 +180,7 @@ impl Laborer {
         let tags: Vec<String> = (0..2).map(|place| format!("{tag}.c{place}")).collect();
         let jobs = tags.iter().map(|tag| new_job(tag)).collect();
         let group = NewGroup { name: "children".into(), strategy: GroupStrategy::CollectAll, jobs };
-        match self.store.spawn(&Caller::local(), hand(claimed), group).await {
+        match self.store.spawn(&Caller::local(), lease_ref(claimed), group).await {
             Ok(spawned) => {
                 for (child, tag) in spawned.children.iter().zip(tags) {
                     say(&Ack::Submitted { id: child.id, tag }.to_string());

@@ -28,7 +28,7 @@ use windlass::store::query::list::ListRequest;
 use windlass::ticket::TicketKey;
 
 use super::moved;
-use crate::fixture::{On, hand, job_type, new_job, queue, secs, tenant};
+use crate::fixture::{On, job_type, lease_ref, new_job, queue, secs, tenant};
 
 /// What the ones who use the store know of it.
 pub(super) struct Known {
@@ -105,14 +105,14 @@ async fn work(store: &Store, worker: WorkerId) -> (Claimed, JobId) {
         AttemptWrite::Checkpoint { step: "rows ✓".into(), value: b"17".to_vec() },
         AttemptWrite::Logs((0..9).map(|line| format!("line {line}")).collect()),
     ];
-    store.note(&me, hand(&claimed), notes).await.unwrap();
+    store.note(&me, lease_ref(&claimed), notes).await.unwrap();
     finish(store, worker, &claimed, Outcome::Failed(Failure::temporary("busy"))).await;
     store.act(&me, first, ActionRequest::Suspend(Suspend::default())).await.unwrap();
     let parent = submit(store, new_job("parent")).await;
     let claimed = claim(store, worker).await;
     let jobs = (0..3).map(|_| new_job("child")).collect();
     let group = NewGroup { name: "children".into(), strategy: GroupStrategy::CollectAll, jobs };
-    store.spawn(&me, hand(&claimed), group).await.unwrap();
+    store.spawn(&me, lease_ref(&claimed), group).await.unwrap();
     let child = claim(store, worker).await;
     finish(store, worker, &child, Outcome::Completed { result: Some(br#"{"a": 1}"#.to_vec()) }).await;
     let child = claim(store, worker).await;
@@ -165,8 +165,8 @@ pub(super) async fn fill(address: &str) -> Known {
             queue: queue(if number % 5 == 0 { "slow" } else { "default" }),
             ..NewJob::new(job_type("report"), Payload::bytes(vec![0, 255, 10], "application/x-thing"))
         };
-        job.labels.tags.insert("customer".into(), format!("{}", number % 6));
-        job.labels.correlation_id = Some(format!("order {number}"));
+        job.metadata.tags.insert("customer".into(), format!("{}", number % 6));
+        job.metadata.correlation_id = Some(format!("order {number}"));
         submit(&store, job).await;
     }
     let month = Some(secs(30 * 86_400));

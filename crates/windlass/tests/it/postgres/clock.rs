@@ -71,9 +71,9 @@ impl Fleet {
             }
             let beats =
                 self.held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
-            let pulse = self.nodes[0].heartbeat(&Caller::local(), self.worker, beats).await.unwrap();
+            let reply = self.nodes[0].heartbeat(&Caller::local(), self.worker, beats).await.unwrap();
             let lost =
-                pulse.directives.iter().filter(|(_, directive)| *directive != Directive::Continue).count();
+                reply.directives.iter().filter(|(_, directive)| *directive != Directive::Continue).count();
             assert_eq!(lost, 0, "leases are lost");
         }
         for node in &self.nodes {

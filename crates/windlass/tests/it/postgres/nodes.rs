@@ -106,7 +106,7 @@ fn seldom() -> Timing {
 /// Nothing was found by polling that a notification should have reported.
 fn assert_nothing_was_polled(store: &Store) {
     for what in Fallback::ALL {
-        assert_eq!(store.environment().meters.fallbacks(what), 0, "{what:?}");
+        assert_eq!(store.environment().metrics.fallbacks(what), 0, "{what:?}");
     }
 }
 
@@ -208,7 +208,7 @@ async fn a_commit_that_nobody_announced_is_found_by_polling_and_counted() {
     let counted = async {
         for number in 0.. {
             picks_up(&there, worker, submit(&mute, number)).await;
-            if there.environment().meters.fallbacks(Fallback::Node) > 0 {
+            if there.environment().metrics.fallbacks(Fallback::Node) > 0 {
                 break;
             }
         }

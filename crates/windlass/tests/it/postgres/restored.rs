@@ -45,13 +45,13 @@ async fn finish(node: &Store, worker: WorkerId, claimed: &Claimed) -> Finish {
 async fn writes_nothing(node: &Store, worker: WorkerId, before: &Claimed) {
     let (job, fence) = (before.job.id, before.job.fence);
     for worker in [Some(worker), None] {
-        let hand = LeaseRef { job, fence, worker };
+        let lease = LeaseRef { job, fence, worker };
         let checkpoint = AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
-        let refused = node.note(&me(), hand, vec![checkpoint]).await;
+        let refused = node.note(&me(), lease, vec![checkpoint]).await;
         assert_eq!(refused, Err(WorkError::Stale(job)), "a checkpoint by {worker:?}");
         let (name, jobs) = ("children".into(), vec![numbered(99)]);
         let group = NewGroup { name, strategy: GroupStrategy::CollectAll, jobs };
-        let refused = node.spawn(&me(), hand, group).await.err();
+        let refused = node.spawn(&me(), lease, group).await.err();
         assert_eq!(refused, Some(WorkError::Stale(job)), "children by {worker:?}");
     }
     assert_eq!(finish(node, worker, before).await, Finish::Stale);

@@ -125,15 +125,15 @@ const TAKEN: [(&str, Change); 20] = [
         });
     }),
     (r#"{"tags": {"a": "b", "ä": ""}, "correlation_id": "order 1"}"#, |job| {
-        job.labels.tags = BTreeMap::from([("a".into(), "b".into()), ("ä".into(), String::new())]);
-        job.labels.correlation_id = Some("order 1".into());
+        job.metadata.tags = BTreeMap::from([("a".into(), "b".into()), ("ä".into(), String::new())]);
+        job.metadata.correlation_id = Some("order 1".into());
     }),
     (r#"{"tenant": "acme", "traceparent": "00-ab-cd-01"}"#, |job| {
         job.tenant = Some(windlass::job::Tenant::new("acme").unwrap());
         job.traceparent = Some("00-ab-cd-01".into());
     }),
     (r#"{"callback_url": "https://example.com/ends"}"#, |job| {
-        job.labels.callback_url = Some("https://example.com/ends".into());
+        job.metadata.callback_url = Some("https://example.com/ends".into());
     }),
 ];
 
@@ -242,7 +242,7 @@ const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 28] = [
         r#"{"tags": {"": "x"}}"#,
         "tags",
         Some(|job| {
-            job.labels.tags = BTreeMap::from([(String::new(), "x".to_owned())]);
+            job.metadata.tags = BTreeMap::from([(String::new(), "x".to_owned())]);
         }),
     ),
     (
@@ -278,14 +278,14 @@ fn refused() -> Vec<(String, &'static str, Option<Change>)> {
             serde_json::json!({"tags": many}).to_string(),
             "tags",
             Some(|job| {
-                job.labels.tags = (0..65).map(|number| (format!("t{number}"), String::new())).collect();
+                job.metadata.tags = (0..65).map(|number| (format!("t{number}"), String::new())).collect();
             }),
         ),
         (
             format!(r#"{{"tags": {{"a": "{long}"}}}}"#),
             "tags.a",
             Some(|job| {
-                job.labels.tags = BTreeMap::from([("a".to_owned(), "x".repeat(257))]);
+                job.metadata.tags = BTreeMap::from([("a".to_owned(), "x".repeat(257))]);
             }),
         ),
     ];

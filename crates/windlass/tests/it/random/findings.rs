@@ -10,7 +10,7 @@ use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::documents::config::QueueSettings;
 
-use crate::fixture::{Fixture, hand, new_job, on_every_engine, queue, tenant};
+use crate::fixture::{Fixture, lease_ref, new_job, on_every_engine, queue, tenant};
 
 on_every_engine!(
     a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name,
@@ -32,7 +32,7 @@ async fn a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name(t: &Fixtur
     let (_, claimed) = t.running(new_job("email.send")).await;
     t.advance(Duration::from_secs(31));
     let note = AttemptWrite::Logs(vec!["still here".to_owned()]);
-    let answer = t.store.note(&t.me, hand(&claimed), vec![note]).await;
+    let answer = t.store.note(&t.me, lease_ref(&claimed), vec![note]).await;
     assert_eq!(answer, Err(WorkError::Stale(claimed.job.id)));
     assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
 }

@@ -151,15 +151,15 @@ impl Laws {
                     .into_iter()
                     .try_for_each(|(report, _)| self.is_last(report.job, report.fence, Some(*worker)))
             }
-            (Operation::Heartbeat(_, worker, beats), Answer::Beaten(Ok(pulse))) => {
-                let taken = beats.iter().zip(&pulse.directives);
+            (Operation::Heartbeat(_, worker, beats), Answer::Beaten(Ok(reply))) => {
+                let taken = beats.iter().zip(&reply.directives);
                 let mut taken = taken.filter(|(_, (_, directive))| *directive == Directive::Continue);
                 taken.try_for_each(|(beat, _)| self.is_last(beat.job, beat.fence, Some(*worker)))
             }
-            (Operation::AttemptWrite(_, hand, _), Answer::Noted(Ok(()))) => {
-                self.is_last(hand.job, hand.fence, hand.worker)
+            (Operation::AttemptWrite(_, lease, _), Answer::Noted(Ok(()))) => {
+                self.is_last(lease.job, lease.fence, lease.worker)
             }
-            (Operation::Spawn(_, hand, _), Answer::Spawned(Ok(spawned))) => {
+            (Operation::Spawn(_, lease, _), Answer::Spawned(Ok(spawned))) => {
                 // Model: child-groups. A decided group does not stop the parent again.
                 if spawned.is_known && spawned.parent.state == JobState::Scheduled {
                     return Err(format!("job {} was stopped for nothing", spawned.parent.id));
@@ -168,7 +168,7 @@ impl Laws {
                     let ids = spawned.children.iter().map(|child| child.id);
                     self.children.entry(spawned.parent.id).or_default().extend(ids);
                 }
-                self.is_last(hand.job, hand.fence, hand.worker)
+                self.is_last(lease.job, lease.fence, lease.worker)
             }
             _ => Ok(()),
         }

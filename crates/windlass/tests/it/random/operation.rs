@@ -127,11 +127,11 @@ impl Operation {
             Operation::Finish(who, worker, reports) => {
                 Answer::Finished(store.finish(who, *worker, reports.clone()).await)
             }
-            Operation::AttemptWrite(who, hand, notes) => {
-                Answer::Noted(store.note(who, *hand, notes.clone()).await)
+            Operation::AttemptWrite(who, lease, notes) => {
+                Answer::Noted(store.note(who, *lease, notes.clone()).await)
             }
-            Operation::Spawn(who, hand, group) => {
-                Answer::Spawned(store.spawn(who, *hand, group.clone()).await)
+            Operation::Spawn(who, lease, group) => {
+                Answer::Spawned(store.spawn(who, *lease, group.clone()).await)
             }
             _ => self.operate(store).await,
         }

@@ -80,7 +80,7 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
     keys(dice, &mut job);
     limits(dice, &mut job);
     depend(dice, world, &mut job);
-    job.labels = labels(dice);
+    job.metadata = metadata(dice);
     job.traceparent = dice.maybe(5, &["00-trace".to_owned()]);
     job
 }
@@ -117,7 +117,7 @@ pub(super) fn priority(dice: &mut Dice) -> Priority {
     dice.pick(&[Priority::CRITICAL, Priority::HIGH, Priority::NORMAL, Priority::LOW, Priority::BULK])
 }
 
-pub(super) fn labels(dice: &mut Dice) -> JobMetadata {
+pub(super) fn metadata(dice: &mut Dice) -> JobMetadata {
     JobMetadata { tags: tags(dice), correlation_id: correlation_id(dice), callback_url: callback_url(dice) }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn heartbeat(dice: &mut Dice, world: &World) -> Operation {
 }
 
 pub(super) fn note(dice: &mut Dice, world: &World) -> Operation {
-    let Some(hand) = hand(dice, world) else { return register(dice) };
+    let Some(lease) = lease_ref(dice, world) else { return register(dice) };
     let mut notes = Vec::new();
     for _ in 0..dice.below(4) {
         notes.push(match dice.below(6) {
@@ -78,13 +78,13 @@ pub(super) fn note(dice: &mut Dice, world: &World) -> Operation {
             _ => AttemptWrite::Checkpoint { step: dice.pick(&STEPS).to_owned(), value: value(dice) },
         });
     }
-    Operation::AttemptWrite(somebody(dice), hand, notes)
+    Operation::AttemptWrite(somebody(dice), lease, notes)
 }
 
 pub(super) fn spawn(dice: &mut Dice, world: &World) -> Operation {
-    let Some(mut hand) = hand(dice, world) else { return register(dice) };
+    let Some(mut lease) = lease_ref(dice, world) else { return register(dice) };
     if let Some(again) = world.lease_of_a_parent().filter(|_| dice.chance(50)) {
-        hand = LeaseRef { job: again.job, fence: again.fence, worker: None };
+        lease = LeaseRef { job: again.job, fence: again.fence, worker: None };
     }
     let jobs: Vec<_> = (0..dice.pick(&[0, 0, 1, 1, 2, 4])).map(|_| child(dice, world)).collect();
     let strategy = match dice.below(3) {
@@ -93,7 +93,7 @@ pub(super) fn spawn(dice: &mut Dice, world: &World) -> Operation {
         _ => GroupStrategy::Threshold(1 + u32::try_from(dice.below(3)).expect("it is small")),
     };
     let name = dice.pick(&["pages", "pages", "pages", "mails"]).to_owned();
-    Operation::Spawn(somebody(dice), hand, NewGroup { name, strategy, jobs })
+    Operation::Spawn(somebody(dice), lease, NewGroup { name, strategy, jobs })
 }
 
 pub(super) fn signal_name(dice: &mut Dice) -> &'static str {
@@ -118,7 +118,7 @@ fn theirs(dice: &mut Dice, world: &World, worker: &mut WorkerId, is_first: bool)
     Some(held)
 }
 
-fn hand(dice: &mut Dice, world: &World) -> Option<LeaseRef> {
+fn lease_ref(dice: &mut Dice, world: &World) -> Option<LeaseRef> {
     let held = world.lease(dice)?;
     Some(LeaseRef { job: held.job, fence: held.fence, worker: dice.chance(70).then_some(held.worker) })
 }

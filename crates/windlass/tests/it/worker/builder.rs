@@ -69,10 +69,10 @@ async fn everything_a_builder_says_is_kept(t: &TestClient) {
     assert_eq!(spec.idempotency_key.as_deref(), Some("k"));
     assert_eq!(spec.unique_key.as_deref(), Some("u"));
     assert_eq!(spec.concurrency_key.as_deref(), Some("c"));
-    assert_eq!(spec.labels.tags.len(), 2);
-    assert_eq!(spec.labels.tags["colour"], "red");
-    assert_eq!(spec.labels.correlation_id.as_deref(), Some("order-7"));
-    assert_eq!(spec.labels.callback_url.as_deref(), Some("https://example.com/done"));
+    assert_eq!(spec.metadata.tags.len(), 2);
+    assert_eq!(spec.metadata.tags["colour"], "red");
+    assert_eq!(spec.metadata.correlation_id.as_deref(), Some("order-7"));
+    assert_eq!(spec.metadata.callback_url.as_deref(), Some("https://example.com/done"));
     assert!(spec.traceparent.as_deref().unwrap().starts_with("00-4bf9"));
     assert_eq!(job.policy.retry, RetryPolicy::backoff());
     let limits = job.policy.timeouts;

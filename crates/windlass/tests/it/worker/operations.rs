@@ -108,7 +108,7 @@ async fn priority_and_labels_change_until_the_end(t: &TestClient) {
     assert_eq!(job.patch(patch.clone()).await.unwrap(), ActionResult::Changed);
     assert_eq!(job.patch(patch.clone()).await.unwrap(), ActionResult::Unchanged);
     let found = job.snapshot().await.unwrap().unwrap();
-    assert_eq!(found.spec.labels.tags.keys().collect::<Vec<_>>(), ["new"]);
+    assert_eq!(found.spec.metadata.tags.keys().collect::<Vec<_>>(), ["new"]);
     assert_eq!(found.job.priority, Priority::CRITICAL);
     t.run_due(echoing(t)).await;
     assert!(matches!(job.set_priority(Priority::LOW).await, Err(ActError::Refused(_))));

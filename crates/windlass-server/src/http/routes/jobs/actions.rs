@@ -1,4 +1,4 @@
-//! Actions on one job: submit a held one, suspend, resume, cancel, priority, labels, redrive, signal.
+//! Actions on one job: submit a held one, suspend, resume, cancel, priority, metadata, redrive, signal.
 
 use axum::extract::State;
 use windlass::job::{JobId, SuspendMode};

@@ -96,7 +96,7 @@ impl Batch<'_> {
             trace: new.traceparent.as_deref().and_then(Traceparent::parse).map(|parent| parent.trace_id()),
             has: JobFlags {
                 unique_key: new.unique_key.is_some(),
-                callback: new.labels.callback_url.is_some(),
+                callback: new.metadata.callback_url.is_some(),
                 ..JobFlags::default()
             },
             details: policies.details(new.hold, self.caller),
@@ -162,7 +162,7 @@ impl Batch<'_> {
             idempotency_key: new.idempotency_key.clone(),
             unique_key: new.unique_key.clone(),
             concurrency_key: new.concurrency_key.clone(),
-            labels: new.labels.clone(),
+            metadata: new.metadata.clone(),
             owner: self.caller.id.clone(),
             traceparent: new.traceparent.clone(),
             after: ids(Need::After),

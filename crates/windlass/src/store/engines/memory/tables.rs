@@ -58,7 +58,7 @@ pub(super) struct Tables {
 enum Undo {
     Row(Seq, Option<Box<Row>>),
     Job(Box<JobRecord>),
-    Labels(Seq, JobMetadata),
+    Metadata(Seq, JobMetadata),
     Payload(Seq, Payload),
     Key(Key, Option<KeyHolder>),
     Edge(Edge, bool),
@@ -83,7 +83,7 @@ impl Tables {
                 Undo::Row(seq, row) => self.set_row(seq, row.map(|row| *row)),
                 // Both exist again: a later removal has already been undone.
                 Undo::Job(job) => assert!(self.set_job(&job)),
-                Undo::Labels(seq, labels) => assert!(self.set_labels(seq, labels)),
+                Undo::Metadata(seq, metadata) => assert!(self.replace_metadata(seq, metadata)),
                 Undo::Payload(seq, payload) => assert!(self.set_payload(seq, payload)),
                 Undo::Key(key, holder) => self.set_key(key, holder),
                 Undo::Edge(edge, is_there) => self.set_edge(edge, is_there),
@@ -123,10 +123,10 @@ impl Tables {
     }
 
     /// Replaces the metadata that clients may change, if the job exists.
-    pub(super) fn set_labels(&mut self, seq: Seq, labels: JobMetadata) -> bool {
+    pub(super) fn replace_metadata(&mut self, seq: Seq, metadata: JobMetadata) -> bool {
         let Some(row) = self.rows.get_mut(&seq) else { return false };
-        let previous = std::mem::replace(&mut row.spec.labels, labels);
-        self.undo.push(Undo::Labels(seq, previous));
+        let previous = std::mem::replace(&mut row.spec.metadata, metadata);
+        self.undo.push(Undo::Metadata(seq, previous));
         true
     }
 

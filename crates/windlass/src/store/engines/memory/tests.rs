@@ -58,8 +58,8 @@ impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for TestRead<F> {
         false
     }
 
-    fn run(&mut self, view: &mut ReadTx<'_>) {
-        (self.0)(view);
+    fn run(&mut self, tx: &mut ReadTx<'_>) {
+        (self.0)(tx);
     }
 
     fn done(self: Box<Self>, outcome: Outcome) {
@@ -99,7 +99,7 @@ fn read<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     let (sender, outcome) = sync_channel(1);
     let (found, finding) = sync_channel(1);
-    engine.read(Box::new(TestRead(move |view: &mut ReadTx<'_>| found.send(query(view)).unwrap(), sender)));
+    engine.read(Box::new(TestRead(move |tx: &mut ReadTx<'_>| found.send(query(tx)).unwrap(), sender)));
     answer(&outcome).map(|()| finding.recv().unwrap())
 }
 
@@ -125,7 +125,7 @@ fn spec() -> Spec {
         idempotency_key: None,
         unique_key: None,
         concurrency_key: None,
-        labels: JobMetadata::default(),
+        metadata: JobMetadata::default(),
         owner: "ann".into(),
         traceparent: None,
         after: vec![],
@@ -152,12 +152,12 @@ fn add(tx: &mut WriteTx<'_>) {
 
 /// Everything that is stored, as text for comparison.
 fn contents(engine: &MemoryEngine) -> String {
-    read(engine, |view| {
+    read(engine, |tx| {
         let seqs: Vec<Seq> = (1..=4).map(Seq).collect();
         let query =
             |seq| JobDataQuery { seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit: 9 };
         let lanes = [LaneCursor { lane: lane(), after: None }];
-        let db = &mut *view.db;
+        let db = &mut *tx.db;
         format!(
             "{:?}",
             (
@@ -186,7 +186,7 @@ fn work_that_panics_after_it_wrote_leaves_nothing() {
         add(tx);
         let running = JobRecord { state: JobState::Running, ..tx.job(Seq(1)).unwrap().unwrap().clone() };
         tx.put(running);
-        tx.relabel(Seq(1), JobMetadata { correlation_id: Some("x".into()), ..JobMetadata::default() });
+        tx.set_metadata(Seq(1), JobMetadata { correlation_id: Some("x".into()), ..JobMetadata::default() });
         tx.put_document(DocumentKind::Cost, "a", Some(b"1"), |_| ()).unwrap();
         tx.flush().unwrap();
         tx.remove(Seq(1));
@@ -209,11 +209,11 @@ fn removing_a_job_takes_along_what_is_its_own() {
         tx.remove(Seq(1));
     })
     .unwrap();
-    read(&engine, |view| {
-        assert_eq!(view.db.keyed(&[key()]).unwrap()[0].map(|holder| holder.seq), Some(Seq(2)));
-        assert!(view.db.edges(&[Seq(1)], Side::Dependency).unwrap().is_empty());
-        assert!(view.db.edges(&[Seq(1), Seq(2)], Side::Dependent).unwrap().is_empty());
-        assert_eq!(view.db.counts().unwrap().sum(JobState::Scheduled, |_| true), 1);
+    read(&engine, |tx| {
+        assert_eq!(tx.db.keyed(&[key()]).unwrap()[0].map(|holder| holder.seq), Some(Seq(2)));
+        assert!(tx.db.edges(&[Seq(1)], Side::Dependency).unwrap().is_empty());
+        assert!(tx.db.edges(&[Seq(1), Seq(2)], Side::Dependent).unwrap().is_empty());
+        assert_eq!(tx.db.counts().unwrap().sum(JobState::Scheduled, |_| true), 1);
     })
     .unwrap();
     write(&engine, |tx| {
@@ -221,9 +221,9 @@ fn removing_a_job_takes_along_what_is_its_own() {
         tx.remove(Seq(2));
     })
     .unwrap();
-    read(&engine, |view| {
-        assert_eq!(view.db.keyed(&[key()]).unwrap(), [None]);
-        assert_eq!((view.db.next_due().unwrap(), view.db.counts().unwrap().lanes.len()), (None, 0));
+    read(&engine, |tx| {
+        assert_eq!(tx.db.keyed(&[key()]).unwrap(), [None]);
+        assert_eq!((tx.db.next_due().unwrap(), tx.db.counts().unwrap().lanes.len()), (None, 0));
     })
     .unwrap();
 }
@@ -234,9 +234,9 @@ fn a_job_is_found_where_its_record_says() {
     let (engine, _) = engine();
     write(&engine, add).unwrap();
     let found = |engine: &MemoryEngine| {
-        read(engine, |view| {
-            let ready = view.db.ready(&[LaneCursor { lane: lane(), after: None }], 9).unwrap();
-            (ready[0].len(), view.db.next_due().unwrap())
+        read(engine, |tx| {
+            let ready = tx.db.ready(&[LaneCursor { lane: lane(), after: None }], 9).unwrap();
+            (ready[0].len(), tx.db.next_due().unwrap())
         })
         .unwrap()
     };
@@ -264,12 +264,12 @@ fn a_job_is_found_where_its_record_says() {
 #[test]
 fn time_never_runs_backwards() {
     let (engine, clock) = engine();
-    assert_eq!(read(&engine, |view| view.now), Ok(Timestamp::from_millis(1000)));
+    assert_eq!(read(&engine, |tx| tx.now), Ok(Timestamp::from_millis(1000)));
     clock.0.store(500, Ordering::SeqCst);
-    assert_eq!(read(&engine, |view| view.now), Ok(Timestamp::from_millis(1000)));
+    assert_eq!(read(&engine, |tx| tx.now), Ok(Timestamp::from_millis(1000)));
     write(&engine, |tx| assert_eq!(tx.now, Timestamp::from_millis(1000))).unwrap();
     clock.0.store(2000, Ordering::SeqCst);
-    assert_eq!(read(&engine, |view| view.now), Ok(Timestamp::from_millis(2000)));
+    assert_eq!(read(&engine, |tx| tx.now), Ok(Timestamp::from_millis(2000)));
 }
 
 /// A refused task changed nothing, so a caller may safely retry it on another store.

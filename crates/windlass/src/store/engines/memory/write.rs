@@ -57,8 +57,10 @@ impl JobTableMut for Tables {
         jobs.iter().try_for_each(|job| there_is(self.set_job(job), job.seq))
     }
 
-    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
-        labels.iter().try_for_each(|(seq, labels)| there_is(self.set_labels(*seq, labels.clone()), *seq))
+    fn set_metadata(&mut self, metadata: &[(Seq, JobMetadata)]) -> EngineResult<()> {
+        metadata
+            .iter()
+            .try_for_each(|(seq, metadata)| there_is(self.replace_metadata(*seq, metadata.clone()), *seq))
     }
 
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {

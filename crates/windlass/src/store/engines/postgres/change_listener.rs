@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
 use super::address::Address;
-use super::news::{ENDS, EVERYTHING, INTERRUPTS, Notifications, Received, Sent, WORK};
+use super::notifications::{ENDS, EVERYTHING, INTERRUPTS, Notifications, Received, Sent, WORK};
 use super::sql_submit::Inbox;
 use crate::clock::Stopwatch;
 use crate::limits;
@@ -268,7 +268,7 @@ impl ChangeListener {
         let is_unannounced = |(node, n): &(i32, i64)| self.announced.get(node).is_none_or(|last| last < n);
         if self.address.is_notifying && self.unannounced.iter().any(is_unannounced) {
             // It was not there at the last poll, and a notification does not take that long.
-            self.env.meters.fell_back(Fallback::Node);
+            self.env.metrics.fell_back(Fallback::Node);
         }
         let others = latest.into_iter().filter(|(node, _)| *node != self.node);
         let unannounced: Vec<(i32, i64)> = others.filter(is_unannounced).collect();

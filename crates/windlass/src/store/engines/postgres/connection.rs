@@ -237,7 +237,7 @@ impl Connection {
         });
         let most = self.waits.call_max();
         if self.runtime.block_on(self.waits.give(all, most)).is_none() {
-            if self.waits.asker.is_cancelled() {
+            if self.waits.cancellation.is_cancelled() {
                 self.cancel();
             }
             self.mark_lost(&format!("no answer within {most:.0?}"));

@@ -57,7 +57,7 @@ impl Reader {
         let Timing { request_max, outage_max, .. } = self.env.timing;
         // Counted from when the request arrived, not from when it was dequeued.
         let asked = task.deadline().map(|until| until.minus(request_max.saturating_sub(outage_max)));
-        let patience = asked.unwrap_or_else(|| Deadline::after(outage_max));
+        let wait_limit = asked.unwrap_or_else(|| Deadline::after(outage_max));
         let mut pause = limits::RECONNECT_EVERY_MIN;
         loop {
             if task.is_withdrawn() {
@@ -73,12 +73,12 @@ impl Reader {
             if task.is_withdrawn() {
                 return Ok(());
             }
-            if patience.is_over() || self.closing.deadline().is_some_and(Deadline::is_over) {
+            if wait_limit.is_over() || self.closing.deadline().is_some_and(Deadline::is_over) {
                 return Err(outcome
                     .err()
                     .unwrap_or_else(|| StoreError::Away("the connection broke".to_owned())));
             }
-            std::thread::sleep(pause.min(patience.left()));
+            std::thread::sleep(pause.min(wait_limit.left()));
             pause = (pause * 2).min(limits::RECONNECT_EVERY_MAX);
         }
     }
@@ -88,7 +88,7 @@ impl Reader {
             until: task.deadline(),
             call_max: Some(self.env.timing.call_max),
             closing: self.closing.clone(),
-            asker: task.asker(),
+            cancellation: task.cancellation(),
         };
         let tables = match &mut self.tables {
             Some(tables) => {

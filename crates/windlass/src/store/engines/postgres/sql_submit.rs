@@ -247,7 +247,7 @@ fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result
         start_timeout: body.start.map(Duration::from_nanos),
         after: jobs(body.after),
         after_any: jobs(body.after_any),
-        labels: JobMetadata {
+        metadata: JobMetadata {
             tags: body.tags,
             correlation_id: body.correlation_id,
             callback_url: body.callback_url,

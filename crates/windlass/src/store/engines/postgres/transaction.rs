@@ -86,8 +86,8 @@ impl Tables {
         self.inbox_state = InboxState::default();
         self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
         // A waiter for the lock must be answered in time; 0 would mean no limit.
-        let patience = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
-        let lock_wait = patience.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
+        let wait_limit = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
+        let lock_wait = wait_limit.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
         let values = vec![lock.into(), millis(lock_wait), millis(limits::CALL_MAX), millis(self.idle_max)];
         self.link.send(BEGIN_WRITE, values, None)?;
         if self.is_shared {
@@ -137,9 +137,9 @@ impl Tables {
     pub(super) fn begin_read(&mut self, is_long: bool) -> EngineResult<i64> {
         self.clear_transaction();
         self.link.send_plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-        let patience = self.link.waits.until.map_or(limits::SNAPSHOT_MAX, Deadline::left);
-        let patience = patience.clamp(Duration::from_millis(1), limits::SNAPSHOT_MAX);
-        let statement_max = if is_long { Parameter::from("0") } else { millis(patience) };
+        let wait_limit = self.link.waits.until.map_or(limits::SNAPSHOT_MAX, Deadline::left);
+        let wait_limit = wait_limit.clamp(Duration::from_millis(1), limits::SNAPSHOT_MAX);
+        let statement_max = if is_long { Parameter::from("0") } else { millis(wait_limit) };
         self.link.send(SNAPSHOT, vec![statement_max, millis(limits::SNAPSHOT_MAX)], None)?;
         Ok(self.apply_foreign_commits(false, Vec::new())?.0)
     }

@@ -152,7 +152,7 @@ fn refusal(error: &tokio_postgres::Error) -> Refusal {
 /// A job's options, as `submit` in SQL reads them.
 fn written(caller: &Caller, job: &NewJob, options: SubmitOptions) -> Value {
     let span = |duration: Option<Duration>| duration.map(milliseconds);
-    let labels = &job.labels;
+    let metadata = &job.metadata;
     let all = json!({
         "queue": job.queue.as_str(),
         "priority": job.priority,
@@ -172,9 +172,9 @@ fn written(caller: &Caller, job: &NewJob, options: SubmitOptions) -> Value {
         },
         "after": (!job.after.is_empty()).then(|| names(&job.after)),
         "after_any": (!job.after_any.is_empty()).then(|| names(&job.after_any)),
-        "tags": (!labels.tags.is_empty()).then_some(&labels.tags),
-        "correlation_id": labels.correlation_id,
-        "callback_url": labels.callback_url,
+        "tags": (!metadata.tags.is_empty()).then_some(&metadata.tags),
+        "correlation_id": metadata.correlation_id,
+        "callback_url": metadata.callback_url,
         "tenant": job.tenant.as_ref().or(caller.tenant.as_ref()),
         "traceparent": job.traceparent,
         "content_type": &*job.payload.content_type,

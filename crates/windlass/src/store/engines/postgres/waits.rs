@@ -42,7 +42,7 @@ pub(super) struct Waits {
     pub(super) call_max: Option<Duration>,
     pub(super) closing: Closing,
     /// Cancelled once no caller waits for the answer.
-    pub(super) asker: CancellationToken,
+    pub(super) cancellation: CancellationToken,
 }
 
 impl Waits {
@@ -66,7 +66,7 @@ impl Waits {
             biased;
             done = tokio::time::timeout(most, work) => done.ok(),
             () = self.closing.expired() => None,
-            () = self.asker.cancelled() => None,
+            () = self.cancellation.cancelled() => None,
         }
     }
 }

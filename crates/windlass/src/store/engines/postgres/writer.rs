@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::address::Address;
 use super::connection::Connection;
 use super::migrate;
-use super::news::{EVERYTHING, Notifications};
 use super::node_cache::Meta;
+use super::notifications::{EVERYTHING, Notifications};
 use super::prefetch::PrefetchHints;
 use super::sql_submit::{Inbox, InboxStatus};
 use super::tables::Tables;
@@ -331,7 +331,7 @@ impl Writer {
         let before = self.tables.meta.commit;
         match self.tables.commit(nonce, now.as_millis()) {
             Ok(()) => {
-                self.env.meters.committed(tasks.len(), watch.elapsed());
+                self.env.metrics.committed(tasks.len(), watch.elapsed());
                 let number = self.tables.meta.commit;
                 Ok(Attempt::Committed(effects, (number != before).then_some(number)))
             }
@@ -347,8 +347,8 @@ impl Writer {
         }
     }
 
-    /// Replaces the connection, trying until `patience` ends.
-    fn reconnect(&mut self, patience: Deadline, until: Option<Deadline>) -> EngineResult<()> {
+    /// Replaces the connection, trying until `wait_limit` ends.
+    fn reconnect(&mut self, wait_limit: Deadline, until: Option<Deadline>) -> EngineResult<()> {
         self.cache.clear();
         let mut pause = limits::RECONNECT_EVERY_MIN;
         loop {
@@ -362,7 +362,7 @@ impl Writer {
                 }
                 Err(error) => error,
             };
-            if patience.is_over() {
+            if wait_limit.is_over() {
                 return Err(error);
             }
             std::thread::sleep(pause);

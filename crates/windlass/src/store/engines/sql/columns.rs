@@ -236,15 +236,15 @@ impl SpecParts {
             (!ids.is_empty()).then(|| ids.iter().flat_map(|id| *id.as_bytes()).collect::<Vec<u8>>())
         };
         SpecParts {
-            tags: tags_text(&spec.labels),
+            tags: tags_text(&spec.metadata),
             after: list(&spec.after),
             after_any: list(&spec.after_any),
         }
     }
 }
 
-fn tags_text(labels: &JobMetadata) -> Option<String> {
-    (!labels.tags.is_empty()).then(|| String::from_utf8_lossy(&encode(&labels.tags)).into_owned())
+fn tags_text(metadata: &JobMetadata) -> Option<String> {
+    (!metadata.tags.is_empty()).then(|| String::from_utf8_lossy(&encode(&metadata.tags)).into_owned())
 }
 
 impl<'a> SpecColumns<'a> {
@@ -259,8 +259,8 @@ impl<'a> SpecColumns<'a> {
                 spec.unique_key.as_deref(),
                 spec.concurrency_key.as_deref(),
                 parts.tags.as_deref(),
-                spec.labels.correlation_id.as_deref(),
-                spec.labels.callback_url.as_deref(),
+                spec.metadata.correlation_id.as_deref(),
+                spec.metadata.callback_url.as_deref(),
                 spec.traceparent.as_deref(),
             ],
             lists: [parts.after.as_deref(), parts.after_any.as_deref()],
@@ -298,7 +298,7 @@ impl<'a> SpecColumns<'a> {
             idempotency_key: owned(2),
             unique_key: owned(3),
             concurrency_key: owned(4),
-            labels: JobMetadata {
+            metadata: JobMetadata {
                 tags: self.texts[5].map_or_else(|| Ok(BTreeMap::new()), |text| parse(text.as_bytes()))?,
                 correlation_id: owned(6),
                 callback_url: owned(7),

@@ -33,7 +33,7 @@ impl Page<'_> {
             idempotency_key: None,
             unique_key: None,
             concurrency_key: None,
-            labels: JobMetadata::default(),
+            metadata: JobMetadata::default(),
             owner: String::new(),
             traceparent: None,
             after: Vec::new(),

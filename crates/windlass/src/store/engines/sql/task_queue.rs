@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::turns::RoundRobin;
+use super::round_robin::RoundRobin;
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::asker::ReadSource;
 use crate::store::engine::{ReadTask, WriteTask};
+use crate::store::read_source::ReadSource;
 
 /// A task with a weight.
 pub(crate) trait HasWeight {
@@ -108,11 +108,11 @@ impl<T: HasWeight> TaskQueue<T> {
         }
         if is_urgent {
             lines.urgent.push_back(item);
-        } else if let Some(asker) = item.made_for() {
-            if let Some(refusal) = lines.turns.refusal(&asker) {
+        } else if let Some(source) = item.made_for() {
+            if let Some(refusal) = lines.turns.refusal(&source) {
                 return Err((item, refusal));
             }
-            lines.turns.push(asker, item);
+            lines.turns.push(source, item);
         } else {
             lines.normal.push_back(item);
         }

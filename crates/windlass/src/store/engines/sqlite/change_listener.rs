@@ -175,7 +175,7 @@ impl ChangeListener {
         let has_changed = std::mem::replace(&mut self.foreign, foreign) != foreign;
         // A change between the check and the query does not count as missed.
         if has_changed && reason == Reason::Time && self.log.observe() == self.log.seen {
-            self.env.meters.fell_back(Fallback::Process);
+            self.env.metrics.fell_back(Fallback::Process);
         }
         Ok(has_changed)
     }

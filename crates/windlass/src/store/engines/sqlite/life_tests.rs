@@ -152,8 +152,8 @@ impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for TestRead<F> {
         false
     }
 
-    fn run(&mut self, view: &mut ReadTx<'_>) {
-        (self.work)(view);
+    fn run(&mut self, tx: &mut ReadTx<'_>) {
+        (self.work)(tx);
     }
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         self.answers.send(("look", outcome)).unwrap();
@@ -215,8 +215,8 @@ fn a_read_sees_what_was_committed() {
     engine.write(t.note("seen"));
     assert_eq!(t.answer(), ("seen", Ok(())));
     let (found, seen) = sync_channel(1);
-    engine.read(test_read(&t, move |view| {
-        found.send(view.db.documents(DocumentKind::Cost).unwrap().remove(0).key).unwrap();
+    engine.read(test_read(&t, move |tx| {
+        found.send(tx.db.documents(DocumentKind::Cost).unwrap().remove(0).key).unwrap();
     }));
     assert_eq!((seen.recv().unwrap(), t.answer()), ("seen".to_owned(), ("look", Ok(()))));
 }

@@ -113,8 +113,12 @@ impl Reader {
     }
 
     /// Ends statements once no caller waits for their answer, or its deadline has passed.
-    pub(super) fn heed(&self, asker: CancellationToken, deadline: Option<Deadline>) -> EngineResult<()> {
-        let is_over = move || asker.is_cancelled() || deadline.is_some_and(Deadline::is_over);
+    pub(super) fn heed(
+        &self,
+        cancellation: CancellationToken,
+        deadline: Option<Deadline>,
+    ) -> EngineResult<()> {
+        let is_over = move || cancellation.is_cancelled() || deadline.is_some_and(Deadline::is_over);
         let set = self.tables.connection().progress_handler(STEPS_BETWEEN_CHECKS, Some(is_over));
         set.map_err(store_error)
     }
@@ -125,7 +129,7 @@ impl Reader {
     }
 
     fn run_task(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
-        self.heed(task.asker(), task.deadline())?;
+        self.heed(task.cancellation(), task.deadline())?;
         let outcome = self.read_cancellable(task);
         // Before the snapshot is released, which must not be interrupted.
         let cleared = self.heed_nobody();

@@ -50,7 +50,7 @@ fn submit_here(
     let receipts = submit::submit(&mut tx, caller, jobs, options, None)?;
     // Counted although the caller may still roll back, which is not noticed here: totals are for monitoring only.
     let rates = tx.finish()?.rates;
-    env.meters.counted(&rates);
+    env.metrics.counted(&rates);
     tables.write_meta()?;
     Ok(receipts)
 }

@@ -148,7 +148,7 @@ impl Writer {
         let number = self.own.make(|| {
             let watch = Stopwatch::start();
             let number = tables.commit()?;
-            env.meters.committed(tasks.len(), watch.elapsed());
+            env.metrics.committed(tasks.len(), watch.elapsed());
             Ok((number, tables.connection().total_changes() != changes))
         })?;
         // Checked again, because the commit went to the file that is open: it counts only if it can be found under its

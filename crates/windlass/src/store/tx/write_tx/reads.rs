@@ -13,10 +13,10 @@ impl WriteTx<'_> {
         if let Some(new) = self.pending.inserts.iter().find(|new| new.seq == seq) {
             return Ok(Some(new.spec.clone()));
         }
-        if let Some((_, labels)) = self.pending.labels.iter().rev().find(|(at, _)| *at == seq) {
-            let labels = labels.clone();
+        if let Some((_, metadata)) = self.pending.metadata.iter().rev().find(|(at, _)| *at == seq) {
+            let metadata = metadata.clone();
             let stored = self.raw(|db| db.specs(&[seq]))?.pop().flatten();
-            return Ok(stored.map(|spec| Spec { labels, ..spec }));
+            return Ok(stored.map(|spec| Spec { metadata, ..spec }));
         }
         Ok(self.raw(|db| db.specs(&[seq]))?.pop().flatten())
     }
@@ -36,7 +36,7 @@ impl WriteTx<'_> {
     }
 
     /// A read transaction within this commit. It does not see pending changes.
-    pub(crate) fn view(&mut self) -> ReadTx<'_> {
+    pub(crate) fn read_tx(&mut self) -> ReadTx<'_> {
         ReadTx::within(self.db, self.cache, self.env, self.now)
     }
 

@@ -60,9 +60,9 @@ async fn work(node: Store, number: usize, load: Arc<Load>) {
             );
         }
         let beats = held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
-        let pulse = node.heartbeat(&me, worker, beats).await.unwrap();
-        let is_held = pulse.directives.iter().all(|(_, directive)| *directive == Directive::Continue);
-        assert!(is_held, "leases are lost: {:?}", pulse.directives);
+        let reply = node.heartbeat(&me, worker, beats).await.unwrap();
+        let is_held = reply.directives.iter().all(|(_, directive)| *directive == Directive::Continue);
+        assert!(is_held, "leases are lost: {:?}", reply.directives);
         while is_ending && !held.is_empty() || held.len() > IN_HAND / 2 {
             let done = held.remove(0);
             assert_eq!((done.job.attempt, done.job.crashes), (1, 0), "no lease was lost before");

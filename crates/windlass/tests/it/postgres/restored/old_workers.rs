@@ -96,8 +96,8 @@ impl Scene {
             let node = self.nodes.choose(&mut self.dice).expect("there are nodes");
             worker.late = claim(node, worker.id, self.dice.random_range(1..4)).await;
             for held in worker.late.iter().chain(&worker.early) {
-                let hand = LeaseRef { job: held.job.id, fence: held.job.fence, worker: Some(worker.id) };
-                node.note(&me(), hand, vec![checkpoint("before")]).await.unwrap();
+                let lease = LeaseRef { job: held.job.id, fence: held.job.fence, worker: Some(worker.id) };
+                node.note(&me(), lease, vec![checkpoint("before")]).await.unwrap();
             }
         }
         for node in &self.nodes {
@@ -151,21 +151,21 @@ fn is_refused<T>(answer: Result<T, WorkError>) -> bool {
 /// One write of some kind for a claim from before; true if it was refused.
 async fn write(node: &Store, worker: WorkerId, held: &Claimed, kind: usize) -> bool {
     let (job, fence, me) = (held.job.id, held.job.fence, me());
-    let hand = LeaseRef { job, fence, worker: kind.is_multiple_of(2).then_some(worker) };
+    let lease = LeaseRef { job, fence, worker: kind.is_multiple_of(2).then_some(worker) };
     match kind / 2 {
-        0 => is_refused(node.note(&me, hand, vec![checkpoint("old")]).await),
-        1 => is_refused(node.note(&me, hand, vec![AttemptWrite::Logs(vec!["old".into()])]).await),
+        0 => is_refused(node.note(&me, lease, vec![checkpoint("old")]).await),
+        1 => is_refused(node.note(&me, lease, vec![AttemptWrite::Logs(vec!["old".into()])]).await),
         2 => is_refused(
-            node.note(&me, hand, vec![AttemptWrite::Progress(Progress { percent: 1.0, message: None })])
+            node.note(&me, lease, vec![AttemptWrite::Progress(Progress { percent: 1.0, message: None })])
                 .await,
         ),
         3 => {
             let (name, jobs) = ("old".into(), vec![numbered(99)]);
             let group = NewGroup { name, strategy: GroupStrategy::CollectAll, jobs };
-            is_refused(node.spawn(&me, hand, group).await)
+            is_refused(node.spawn(&me, lease, group).await)
         }
         4 => match node.heartbeat(&me, worker, vec![HeartbeatItem::new(job, fence)]).await {
-            Ok(pulse) => pulse.directives == [(job, Directive::Lost)],
+            Ok(reply) => reply.directives == [(job, Directive::Lost)],
             refused => is_refused(refused),
         },
         _ => {
@@ -198,8 +198,8 @@ async fn work(nodes: Vec<Store>) -> usize {
             break;
         }
         for claimed in &claimed {
-            let hand = LeaseRef { job: claimed.job.id, fence: claimed.job.fence, worker: Some(worker) };
-            node.note(&me(), hand, vec![checkpoint("now")]).await.unwrap();
+            let lease = LeaseRef { job: claimed.job.id, fence: claimed.job.fence, worker: Some(worker) };
+            node.note(&me(), lease, vec![checkpoint("now")]).await.unwrap();
             assert_eq!(finish(node, worker, claimed).await, Finish::Applied(JobState::Completed));
             done += 1;
         }

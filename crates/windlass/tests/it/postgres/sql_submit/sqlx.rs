@@ -45,7 +45,7 @@ async fn a_transaction_of_sqlx_makes_its_jobs_or_none() {
     transaction.commit().await.unwrap();
 
     let found = taken_in(jobs.store().unwrap(), kept.id()).await;
-    assert_eq!(found.spec.labels.tags["customer"], "7");
+    assert_eq!(found.spec.metadata.tags["customer"], "7");
     let count = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
     let rows: i64 = sqlx::query_scalar(count).fetch_one(&mut own).await.unwrap();
     assert_eq!((rows, numbers_of_jobs(jobs.store().unwrap()).await), (1, 2));

@@ -59,7 +59,7 @@ async fn drops(cx: &Cx, seen: &Seen) {
         }
         anyhow::Ok(7)
     };
-    let patience = async {
+    let wait_limit = async {
         for _ in 0..5 {
             tokio::task::yield_now().await;
         }
@@ -67,7 +67,7 @@ async fn drops(cx: &Cx, seen: &Seen) {
     tokio::select! {
         biased;
         value = cx.step("it", work) => seen.given(value.unwrap()),
-        () = patience => seen.given("dropped"),
+        () = wait_limit => seen.given("dropped"),
     }
 }
 

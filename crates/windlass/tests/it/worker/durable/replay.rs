@@ -91,7 +91,7 @@ async fn a_dropped_step_stays_dropped(t: &TestClient) {
                 }
                 anyhow::Ok(number)
             };
-            let patience = async {
+            let wait_limit = async {
                 for _ in 0..9 {
                     tokio::task::yield_now().await;
                 }
@@ -100,7 +100,7 @@ async fn a_dropped_step_stays_dropped(t: &TestClient) {
                 biased;
                 answer = cx.step("ask", work) => asked.push(answer?),
                 // Much longer than a replay takes, and shorter than the step.
-                () = patience, if is_slow || cx.attempt() > 1 => asked.push(-1),
+                () = wait_limit, if is_slow || cx.attempt() > 1 => asked.push(-1),
             }
         }
         anyhow::ensure!(cx.attempt() > 2, "again");

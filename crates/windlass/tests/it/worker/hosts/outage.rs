@@ -83,8 +83,8 @@ async fn a_lease_that_is_fresh_is_not_written_again() {
             let (worker, claimed) = t.running(job).await;
             let beat = || async {
                 let beat = HeartbeatItem::new(claimed.job.id, claimed.job.fence);
-                let pulse = t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap();
-                assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
+                let reply = t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap();
+                assert_eq!(reply.directives, [(claimed.job.id, Directive::Continue)]);
                 t.get(claimed.job.id).await.job.lease.unwrap().expires_at
             };
             let begun = t.now();

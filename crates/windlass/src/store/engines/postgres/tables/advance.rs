@@ -202,25 +202,25 @@ impl Tables {
         self.place_jobs(&moves)
     }
 
-    pub(in crate::store::engines::postgres) fn relabel_job(
+    pub(in crate::store::engines::postgres) fn set_job_metadata(
         &mut self,
         seq: Seq,
-        labels: &JobMetadata,
+        metadata: &JobMetadata,
     ) -> EngineResult<()> {
         let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
             return Err(damaged("jobs", seq.0, "is missing"));
         };
         self.ahead.clear();
-        self.delete_tags(seq, &spec.labels)?;
-        let spec = Spec { labels: labels.clone(), ..spec };
+        self.delete_tags(seq, &spec.metadata)?;
+        let spec = Spec { metadata: metadata.clone(), ..spec };
         let parts = SpecParts::of(&spec);
         let check = SpecColumns::of(&spec, &parts).crc(seq);
         let bytes = |text: Option<&String>| Parameter::Bytes(text.map(|text| text.as_bytes().to_vec()));
         let values = vec![
             seq.0.into(),
             bytes(parts.tags.as_ref()),
-            bytes(labels.correlation_id.as_ref()),
-            bytes(labels.callback_url.as_ref()),
+            bytes(metadata.correlation_id.as_ref()),
+            bytes(metadata.callback_url.as_ref()),
             i64::from(check).into(),
         ];
         self.write(RELABEL, values, Some((1, "jobs")))?;
@@ -252,13 +252,13 @@ impl Tables {
     pub(in crate::store::engines::postgres) fn delete_tags(
         &mut self,
         seq: Seq,
-        labels: &JobMetadata,
+        metadata: &JobMetadata,
     ) -> EngineResult<()> {
-        if labels.tags.is_empty() {
+        if metadata.tags.is_empty() {
             return Ok(());
         }
         let (mut names, mut values) = (Column::bytes(), Column::bytes());
-        for (name, value) in &labels.tags {
+        for (name, value) in &metadata.tags {
             names.push(name.as_bytes());
             values.push(value.as_bytes());
         }

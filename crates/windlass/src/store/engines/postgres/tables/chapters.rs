@@ -155,8 +155,8 @@ impl JobTableMut for Tables {
     fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
         self.update_jobs(jobs)
     }
-    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
-        labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
+    fn set_metadata(&mut self, metadata: &[(Seq, JobMetadata)]) -> EngineResult<()> {
+        metadata.iter().try_for_each(|(seq, metadata)| self.set_job_metadata(*seq, metadata))
     }
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
         self.rewrite_payload(seq, payload)

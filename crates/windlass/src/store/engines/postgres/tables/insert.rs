@@ -92,7 +92,7 @@ impl Tables {
     ) -> EngineResult<()> {
         let (mut names, mut values, mut seqs) = (Column::bytes(), Column::bytes(), Column::numbers());
         for (seq, spec) in specs {
-            for (name, value) in &spec.labels.tags {
+            for (name, value) in &spec.metadata.tags {
                 names.push(name.as_bytes());
                 values.push(value.as_bytes());
                 seqs.number(seq.0);

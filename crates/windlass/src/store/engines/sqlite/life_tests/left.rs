@@ -13,14 +13,14 @@ fn a_statement_ends_when_nobody_waits_for_it() {
     t.open();
     let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env());
     let (first, late) = (reader(), reader());
-    let asker = CancellationToken::new();
-    first.heed(asker.clone(), None).unwrap();
+    let cancellation = CancellationToken::new();
+    first.heed(cancellation.clone(), None).unwrap();
     let turn = first.turn();
     let endless = thread::spawn(move || first.read_forever());
     while !Turn::is_read(turn.current()) {
         thread::yield_now();
     }
-    asker.cancel();
+    cancellation.cancel();
     assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
     late.heed(CancellationToken::new(), Some(Deadline::after(Duration::from_millis(1)))).unwrap();
     assert!(late.read_forever().unwrap_err().to_string().contains("interrupted"));

@@ -41,21 +41,21 @@ impl<C: Holds> Tables<C> {
         Ok(())
     }
 
-    pub(in crate::store::engines::sqlite) fn relabel_job(
+    pub(in crate::store::engines::sqlite) fn set_job_metadata(
         &mut self,
         seq: Seq,
-        labels: &JobMetadata,
+        metadata: &JobMetadata,
     ) -> EngineResult<()> {
         let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
             return Err(damaged("jobs", seq.0, "is missing"));
         };
-        self.delete_tags(seq, &spec.labels)?;
-        let spec = Spec { labels: labels.clone(), ..spec };
+        self.delete_tags(seq, &spec.metadata)?;
+        let spec = Spec { metadata: metadata.clone(), ..spec };
         let parts = SpecParts::of(&spec);
         let check = SpecColumns::of(&spec, &parts).crc(seq);
         let sql = "UPDATE jobs SET tags = ?2, correlation_id = ?3, callback_url = ?4, \"check\" = ?5 WHERE seq = ?1";
         prepare(self.connection.get(), sql)?
-            .execute(params![seq.0, parts.tags, labels.correlation_id, labels.callback_url, check])
+            .execute(params![seq.0, parts.tags, metadata.correlation_id, metadata.callback_url, check])
             .map_err(store_error)?;
         self.insert_tags(seq, &spec)
     }
@@ -81,11 +81,11 @@ impl<C: Holds> Tables<C> {
     pub(in crate::store::engines::sqlite) fn delete_tags(
         &mut self,
         seq: Seq,
-        labels: &JobMetadata,
+        metadata: &JobMetadata,
     ) -> EngineResult<()> {
         let sql = "DELETE FROM tags WHERE name = ?1 AND value = ?2 AND seq = ?3";
         let mut statement = prepare(self.connection.get(), sql)?;
-        for (name, value) in &labels.tags {
+        for (name, value) in &metadata.tags {
             statement.execute(params![name, value, seq.0]).map_err(store_error)?;
         }
         Ok(())

@@ -76,12 +76,12 @@ impl<C: Holds> Tables<C> {
         seq: Seq,
         spec: &Spec,
     ) -> EngineResult<()> {
-        if spec.labels.tags.is_empty() {
+        if spec.metadata.tags.is_empty() {
             return Ok(());
         }
         let mut statement =
             prepare(self.connection.get(), "INSERT INTO tags (name, value, seq) VALUES (?1, ?2, ?3)")?;
-        for (name, value) in &spec.labels.tags {
+        for (name, value) in &spec.metadata.tags {
             statement.execute(params![name, value, seq.0]).map_err(store_error)?;
         }
         Ok(())

@@ -37,8 +37,8 @@ impl<C: Holds> Tables<C> {
             .map_err(store_error)?;
         let Some(traces) = traces else { return Ok(()) };
         if let Some(tags) = &traces.tags {
-            let labels = JobMetadata { tags: parse(tags.as_bytes())?, ..JobMetadata::default() };
-            self.delete_tags(seq, &labels)?;
+            let metadata = JobMetadata { tags: parse(tags.as_bytes())?, ..JobMetadata::default() };
+            self.delete_tags(seq, &metadata)?;
         }
         self.let_go_of_keys(seq, &traces, now)?;
         for sql in [

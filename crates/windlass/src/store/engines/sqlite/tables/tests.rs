@@ -110,7 +110,7 @@ fn plain_spec() -> Spec {
         idempotency_key: None,
         unique_key: None,
         concurrency_key: None,
-        labels: JobMetadata::default(),
+        metadata: JobMetadata::default(),
         owner: "me".into(),
         traceparent: None,
         after: Vec::new(),
@@ -118,7 +118,7 @@ fn plain_spec() -> Spec {
     }
 }
 
-fn labels(correlation_id: &str, tags: &[(&str, &str)]) -> JobMetadata {
+fn metadata(correlation_id: &str, tags: &[(&str, &str)]) -> JobMetadata {
     JobMetadata {
         tags: tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         correlation_id: Some(correlation_id.into()),

@@ -114,7 +114,7 @@ pub(super) fn full_spec() -> Spec {
         idempotency_key: Some("idem".into()),
         unique_key: Some("uniq".into()),
         concurrency_key: Some("conc".into()),
-        labels: labels("corr", &[("a", "1"), ("b", "two \"2\"")]),
+        metadata: metadata("corr", &[("a", "1"), ("b", "two \"2\"")]),
         owner: "owner".into(),
         traceparent: Some("00-trace".into()),
         after: vec![id(1), id(2)],

@@ -50,10 +50,10 @@ fn random_job(rng: &mut StdRng, seq: i64, lanes: &[Arc<Lane>]) -> JobRecord {
 
 fn random_spec(rng: &mut StdRng) -> Spec {
     let tags: &[(&str, &str)] = [&[][..], &[("a", "1")], &[("a", "2"), ("b", "1")]].choose(rng).unwrap();
-    let mut spec = Spec { labels: labels(["c1", "c2"].choose(rng).unwrap(), tags), ..plain_spec() };
+    let mut spec = Spec { metadata: metadata(["c1", "c2"].choose(rng).unwrap(), tags), ..plain_spec() };
     spec.owner = (*["me", "you"].choose(rng).unwrap()).into();
     if rng.random_bool(0.5) {
-        spec.labels.correlation_id = None;
+        spec.metadata.correlation_id = None;
     }
     spec
 }
@@ -98,8 +98,8 @@ fn populated(seed: u64) -> Populated {
             job = moved;
         }
         if rng.random_bool(0.2) {
-            spec.labels = random_spec(&mut rng).labels;
-            tables.relabel(&[(job.seq, spec.labels.clone())]).unwrap();
+            spec.metadata = random_spec(&mut rng).metadata;
+            tables.set_metadata(&[(job.seq, spec.metadata.clone())]).unwrap();
         }
         if rng.random_bool(0.1) {
             tables.remove(&[job.seq], at(0)).unwrap();

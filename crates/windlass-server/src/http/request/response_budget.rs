@@ -90,8 +90,8 @@ impl Body for Held {
 mod tests {
     use axum::http::StatusCode;
     use http_body_util::BodyExt;
-    use windlass::store::asker::ReadSource;
     use windlass::store::caller::{Caller, Role};
+    use windlass::store::read_source::ReadSource;
 
     use super::*;
     use crate::http::request::body_budget::BodyBudget;

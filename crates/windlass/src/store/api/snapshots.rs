@@ -142,14 +142,14 @@ fn snapshots(
 ) -> Result<Vec<Snapshot>, StoreError> {
     let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
     let specs = tx.specs(&seqs)?;
-    let mut view = tx.view();
+    let mut read_tx = tx.read_tx();
     let mut reader = PayloadReader::new(caller);
     let mut shown = Vec::with_capacity(jobs.len());
     for job in jobs {
         let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         // Two jobs of a batch with one idempotency key are one job.
         let spec = specs.get(&job.seq).cloned().ok_or_else(lost)?;
-        shown.push(snapshot::seen(&mut view, &mut reader, job, spec)?);
+        shown.push(snapshot::seen(&mut read_tx, &mut reader, job, spec)?);
     }
     Ok(shown)
 }
