@@ -15,7 +15,7 @@ use windlass::{Client, Cx, Job, State, Worker};
 struct Order {
     number: u32,
     /// How long to wait for the warehouse.
-    wait_limit: Duration,
+    patience: Duration,
 }
 
 /// The name of the worker, to show that no step runs twice; and a channel that reports charges to `main`.
@@ -41,7 +41,7 @@ async fn order(order: Order, cx: Cx, State(shift): State<Shift>) -> anyhow::Resu
 
     // Time to cancel the order. Neither the sleep nor the wait holds a slot, a thread or a process.
     cx.sleep(Duration::from_millis(100)).await?;
-    let packed: Option<u32> = cx.wait_signal("packed", Some(order.wait_limit)).await?;
+    let packed: Option<u32> = cx.wait_signal("packed", Some(order.patience)).await?;
 
     let Some(parcels) = packed else {
         // Compensation: steps like any others, so each runs once, even across crashes.
@@ -57,8 +57,8 @@ async fn order(order: Order, cx: Cx, State(shift): State<Shift>) -> anyhow::Resu
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let client = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
-    let good = client.submit(Order { number: 1, wait_limit: Duration::from_secs(60) }).await?;
-    let bad = client.submit(Order { number: 2, wait_limit: Duration::from_secs(1) }).await?;
+    let good = client.submit(Order { number: 1, patience: Duration::from_secs(60) }).await?;
+    let bad = client.submit(Order { number: 2, patience: Duration::from_secs(1) }).await?;
 
     // The first worker stops when both cards are charged.
     let (charged, mut heard) = mpsc::channel(16);

@@ -16,7 +16,7 @@ use crate::fixture::observed::{Reply, agree_with, tell};
 /// Submissions with a fault of each node by default; `WINDLASS_STORM_FAULTS` says otherwise.
 const FAULTS: usize = 12;
 
-/// Each fault in turn, and each for shorter and longer than the node's wait_limit.
+/// Each fault in turn, and each for shorter and longer than the node's wait limit.
 fn fault(round: usize, node: usize) -> (Cut, Duration) {
     let cut = [Cut::AfterCommit, Cut::BeforeCommit, Cut::Mute, Cut::Late][(round + node) % 4];
     let wait_limit = hasty().request_max;

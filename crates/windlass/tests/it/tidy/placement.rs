@@ -70,7 +70,7 @@ const ALONE: &[(&str, &str)] = &[
         "node_cache.rs",
         "what several machines may remember needs rules; processes on one file only compare a number",
     ),
-    ("news.rs", "processes on one file see that it changed; nodes tell each other"),
+    ("notifications.rs", "processes on one file see that it changed; nodes tell each other"),
     ("waits.rs", "only a server can be away"),
     ("parameter.rs", "sets of rows are sent as columns"),
     ("tables/timer.rs", "a file keeps the timers in the index of its jobs"),
