@@ -59,7 +59,7 @@ async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
             "heartbeat-mail",
             cron("*/15 * * * *")?,
             "email.send",
-            r#"{"to":"ops@example.com","template":"reply"}"#,
+            r#"{"to":"ops@example.com","template":"pulse"}"#,
         ),
     ];
     for (name, timing, job_type, payload) in timings {

@@ -270,7 +270,7 @@ pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// How long a schedule's run is retried if the queue is full, unless the next run comes first: long enough for a
 /// backlog to shrink, short enough that the job is not mistaken for a later run.
 pub const SCHEDULE_RETRY_MAX: Duration = Duration::from_secs(3600);
-/// Jobs of one schedule that are tracked because they must not overlap; normally one, plus those triggered by lease.
+/// Jobs of one schedule that are tracked because they must not overlap; normally one, plus those triggered by hand.
 pub const SCHEDULE_OPEN_JOBS_MAX: usize = 100;
 /// Schedules whose jobs one commit submits, so that claims never wait long for it.
 pub const TICK_SCHEDULES_PER_COMMIT: usize = 100;

@@ -48,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
     let all_ended = async {
         for job in &jobs {
             let ended = job.wait(Duration::from_secs(10)).await.ok().flatten().expect("the job is there");
-            let card = ended.spec.labels.tags.get("card").map_or("custom", String::as_str);
+            let card = ended.spec.metadata.tags.get("card").map_or("custom", String::as_str);
             let said = job.result(Duration::ZERO).await.unwrap_or_else(|error| error.to_string());
             let said = said.replace(&job.id().to_string(), "…");
             println!(

@@ -222,7 +222,7 @@ async fn a_search_finds_what_was_meant_or_says_what_was_looked_for() {
     let site = Site::start().await;
     let theirs = "0d5b9e1c-7c9b-4b1e-9d6e-1f2a3b4c5d6e";
     let mut job = new("invoice.charge");
-    job.labels.correlation_id = Some(theirs.to_owned());
+    job.metadata.correlation_id = Some(theirs.to_owned());
     site.submit(job).await;
     site.job("invoice.print").await;
     let worker = site.claim().await.worker;

@@ -26,7 +26,7 @@ async fn hostile_job(site: &Site, text: &str) -> String {
     let mut job = new("mail");
     let mallory = Caller::new(text, Role::Admin, None);
     job.payload = Payload::json(serde_json::json!({ text: text, "list": [text] }).to_string());
-    job.labels = JobMetadata {
+    job.metadata = JobMetadata {
         tags: [(text.chars().take(64).collect(), text.to_owned())].into(),
         correlation_id: Some(text.to_owned()),
         callback_url: None,

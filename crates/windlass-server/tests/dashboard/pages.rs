@@ -29,7 +29,7 @@ pub(super) async fn furnish(site: &Site) -> [String; 3] {
     let mut dead = new("mail");
     dead.priority = Some(windlass::job::Priority::CRITICAL);
     dead.retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
-    dead.labels.tags.insert("team".into(), "blue".into());
+    dead.metadata.tags.insert("team".into(), "blue".into());
     let dead = site.submit(dead).await.id;
     site.claim().await.fail(Failure::temporary("no route to host").with_code("no_route")).await;
     let mut dependent = new("etl.load");

@@ -1,4 +1,4 @@
-//! Tests of the clocks: the machine's, and the one that is moved by lease.
+//! Tests of the clocks: the machine's, and the one that is moved by hand.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 //! Store time when clocks are wrong, and what a gap of the store means for its workers, on every engine. Every clock is moved
-//! by lease, each apart from the others.
+//! by hand, each apart from the others.
 
 mod gap;
 mod jump;

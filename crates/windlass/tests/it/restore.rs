@@ -61,7 +61,7 @@ async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &Claimed) {
     assert!(store.checkpoints(&me, job).await.unwrap().unwrap().is_empty());
 }
 
-/// Model: store-generation, one-lease-at-a-time. A file that was put in place by lease begins a new generation with its first commit; looking at it does not.
+/// Model: store-generation, one-lease-at-a-time. A file that was put in place by hand begins a new generation with its first commit; looking at it does not.
 #[tokio::test]
 async fn a_file_that_was_put_in_place_by_hand_begins_a_new_generation() {
     let folder = tempfile::tempdir().unwrap();

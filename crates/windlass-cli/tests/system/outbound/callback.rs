@@ -18,7 +18,7 @@ use super::push::{is_signed, verify};
 
 fn reporting_to(url: &str) -> NewJob {
     NewJob {
-        labels: JobMetadata { callback_url: Some(url.to_owned()), ..JobMetadata::default() },
+        metadata: JobMetadata { callback_url: Some(url.to_owned()), ..JobMetadata::default() },
         ..job("mail", "{}")
     }
 }

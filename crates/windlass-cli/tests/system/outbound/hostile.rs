@@ -31,7 +31,10 @@ async fn flood() -> Receiver {
 }
 
 fn reporting_to(url: String) -> NewJob {
-    NewJob { labels: JobMetadata { callback_url: Some(url), ..JobMetadata::default() }, ..job("mail", "{}") }
+    NewJob {
+        metadata: JobMetadata { callback_url: Some(url), ..JobMetadata::default() },
+        ..job("mail", "{}")
+    }
 }
 
 async fn all_complete(office: &CallingStore, ids: Vec<JobId>) {

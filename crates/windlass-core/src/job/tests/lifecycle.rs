@@ -8,7 +8,7 @@ use crate::error::InvalidTransition;
 /// Event, state before, state after.
 type Step = (JobAction, JobState, JobState);
 
-/// The lifecycle as the model defines it, row by row. A change of the rule must be repeated here by lease.
+/// The lifecycle as the model defines it, row by row. A change of the rule must be repeated here by hand.
 const MODEL: &str = "
     submit           | created                                                                | pending delayed scheduled
     dependency_ended | pending                                                                | delayed scheduled

@@ -238,7 +238,7 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
     for (seq, spec) in taken.iter().zip(specs) {
         let spec =
             spec.ok_or_else(|| StoreError::Damaged(format!("the submission of job {seq:?} is missing")))?;
-        let job = tx.job(*seq)?.expect("a claimed job is at lease").clone();
+        let job = tx.job(*seq)?.expect("a claimed job is at hand").clone();
         let checkpoints = if job.has.checkpoints { checkpoints(tx, *seq)? } else { Vec::new() };
         // A step whose checkpoint was lost would run twice.
         all_there(&job, "checkpoints", checkpoints.len(), job.details.checkpoints)?;

@@ -374,7 +374,7 @@ impl<'a> WriteTx<'a> {
         if !pending.inserts.is_empty() {
             let mut rows = Vec::with_capacity(pending.inserts.len());
             for new in std::mem::take(&mut pending.inserts) {
-                let entry = self.jobs.get_mut(&new.seq).expect("an added job is at lease");
+                let entry = self.jobs.get_mut(&new.seq).expect("an added job is at hand");
                 counts.add(&entry.job.lane, entry.job.state, 1);
                 keys.add(&entry.job, None, Some(entry.job.state));
                 entry.stored = Some(entry.job.state);
@@ -386,7 +386,7 @@ impl<'a> WriteTx<'a> {
         if !self.dirty.is_empty() {
             let mut changed = Vec::with_capacity(self.dirty.len());
             for seq in std::mem::take(&mut self.dirty) {
-                let entry = self.jobs.get_mut(&seq).expect("a changed job is at lease");
+                let entry = self.jobs.get_mut(&seq).expect("a changed job is at hand");
                 if let Some(stored) = entry.stored.replace(entry.job.state)
                     && stored != entry.job.state
                 {

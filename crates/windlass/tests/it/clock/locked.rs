@@ -1,5 +1,5 @@
 //! A file that somebody else has locked for 0 to 120 seconds around each kind of commit, with two processes' stores on it. The
-//! length is that of clocks moved by lease; really it lasts until the callers have been answered, or not that long.
+//! length is that of clocks moved by hand; really it lasts until the callers have been answered, or not that long.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Outages of 0 to 120 seconds that begin at each message of each kind of write transaction, for one node or for all of them. The
-//! length is that of clocks moved by lease; really they last until the caller has been answered, or not that long.
+//! length is that of clocks moved by hand; really they last until the caller has been answered, or not that long.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -87,13 +87,13 @@ pub(super) fn refuse_lost_commits(marked: Option<Head>, stored: Head) -> Result<
     }
 }
 
-/// Why the file must have been put in place by lease, if so: a store that was written to has its own marker. A torn
+/// Why the file must have been put in place by hand, if so: a store that was written to has its own marker. A torn
 /// marker counts as its own: it was written while the machine went down.
 pub(super) fn why_put_back(marked: Option<Head>, is_there: bool, stored: Head) -> Option<&'static str> {
     match marked {
         _ if stored.commits == 0 => None,
         None if is_there => None,
-        None => Some("the file has no head marker: it was put in place by lease, or the marker was deleted"),
+        None => Some("the file has no head marker: it was put in place by hand, or the marker was deleted"),
         Some(marked) if marked.store != stored.store => Some("the head marker belongs to another store"),
         Some(_) => None,
     }

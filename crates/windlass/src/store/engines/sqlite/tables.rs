@@ -71,7 +71,7 @@ pub(super) struct Tables<C = Connection> {
     generation: u64,
     /// `None` until first used, and again after another connection may have changed them.
     pub(super) counts: Option<Counts>,
-    /// Why the file counts as put in place by lease, and the generation it had when that was found.
+    /// Why the file counts as put in place by hand, and the generation it had when that was found.
     pub(super) put_back: Option<(String, u64)>,
 }
 
