@@ -60,7 +60,7 @@ impl BenchWorker {
         let base = self.usual_rate().await?;
         let other = QueueName::new("other")?;
         let settings = Settings::Queue(other.clone(), how.settings());
-        self.store.configure(&self.me, settings).await?;
+        self.store.configure(&self.me, settings.into()).await?;
         let key = (how == HeldBack::BehindKey).then(|| "one".to_owned());
         let blocked = NewJob { queue: other.clone(), concurrency_key: key, ..self.job.clone() };
         self.fill(BLOCKED, 1_000, &blocked).await?;
@@ -88,7 +88,7 @@ impl BenchWorker {
     /// new.
     pub async fn fairness(&self, backlog: usize) -> anyhow::Result<Figure> {
         let fair = QueueSettings { fair_by: Some(FairBy::Tenant), ..QueueSettings::default() };
-        self.store.configure(&self.me, Settings::Queue(QueueName::default(), fair)).await?;
+        self.store.configure(&self.me, Settings::Queue(QueueName::default(), fair).into()).await?;
         self.fill(backlog, 10_000, &self.job).await?;
         self.drain(1_000, 1).await?;
         let late = Tenant::new("late")?;

@@ -1,12 +1,16 @@
-//! The workloads of a store alone, driven through its public API.
+//! The workloads of a store alone, in this process or at a server, driven through the contract of clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::figure::{Figure, Times, rate};
+use crate::api::Api;
 use crate::clock::Stopwatch;
+use crate::error::OpenError;
 use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId};
+#[cfg(feature = "remote")]
+use crate::remote::Remote;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::{ClaimRequest, Claimed};
@@ -14,6 +18,8 @@ use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::pause::{Pause, Target};
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
+#[cfg(feature = "remote")]
+use crate::store::environment::Environment;
 use crate::store::environment::StoreOptions;
 
 /// Pause before each single job of [`BenchWorker::pick_up`].
@@ -22,13 +28,22 @@ const BREATH: Duration = Duration::from_millis(3);
 /// A store under measurement.
 pub struct BenchWorker {
     /// The store.
-    pub store: Store,
+    pub store: Arc<dyn Api>,
     /// The caller.
     pub me: Caller,
     /// The job that is submitted repeatedly.
     pub job: NewJob,
     /// The claiming worker.
     pub worker: WorkerId,
+}
+
+/// The store at an address, without maintenance, which would be measured too.
+fn reach(address: &str) -> Result<Arc<dyn Api>, OpenError> {
+    #[cfg(feature = "remote")]
+    if Remote::is_at(address) {
+        return Ok(Arc::new(Remote::open(address, Environment::system(StoreOptions::default()))?));
+    }
+    Ok(Arc::new(Store::open(address, StoreOptions::default())?))
 }
 
 fn completed(claimed: &[Claimed]) -> Vec<Report> {
@@ -39,9 +54,9 @@ fn completed(claimed: &[Claimed]) -> Vec<Report> {
 }
 
 impl BenchWorker {
-    /// Opens a store for jobs with a payload of this size.
+    /// Opens a store, or connects to a server, for jobs with a payload of this size.
     pub async fn open(address: &str, payload: usize) -> anyhow::Result<BenchWorker> {
-        let store = Store::open(address, StoreOptions::default())?;
+        let store = reach(address)?;
         let me = Caller::local();
         let worker = store.register(&me, NewWorker::default()).await?.id;
         let text = format!(r#"{{"data":"{}"}}"#, "x".repeat(payload.saturating_sub(11)));
@@ -136,21 +151,21 @@ impl BenchWorker {
 
     /// W4: one job on an idle store, from submission to claim.
     pub async fn pick_up(&self, rounds: usize) -> anyhow::Result<Figure> {
-        let times = self.picked_up_from(&self.store, rounds).await?;
+        let times = self.picked_up_from(&*self.store, rounds).await?;
         Ok(Figure::new("W4", "pick-up on an idle store: submit to claimed").times(Times::of(times)))
     }
 
     /// W4: as [`pick_up`](BenchWorker::pick_up), with the submission on another node or in another process of the store
     /// at `address`.
     pub async fn pick_up_remote(&self, address: &str, rounds: usize) -> anyhow::Result<Figure> {
-        let other = Store::open(address, StoreOptions::default())?;
-        let times = self.picked_up_from(&other, rounds).await;
+        let other = reach(address)?;
+        let times = self.picked_up_from(&*other, rounds).await;
         other.close();
         let what = "pick-up on an idle store: submit on another node to claimed";
         Ok(Figure::new("W4", what).times(Times::of(times?)))
     }
 
-    async fn picked_up_from(&self, other_node: &Store, rounds: usize) -> anyhow::Result<Vec<Duration>> {
+    async fn picked_up_from(&self, other_node: &dyn Api, rounds: usize) -> anyhow::Result<Vec<Duration>> {
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
             let (store, me, worker) = (self.store.clone(), self.me.clone(), self.worker);
