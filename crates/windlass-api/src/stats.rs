@@ -79,6 +79,13 @@ pub struct Rates {
     pub ran: Spread,
 }
 
+impl Rates {
+    /// Number of attempts that failed, whether they are retried or not.
+    pub fn failed_attempts(&self) -> u64 {
+        self.failed + self.retried + self.dead_letter
+    }
+}
+
 /// Quantiles of durations; null if there were none.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {

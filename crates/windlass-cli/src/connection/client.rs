@@ -193,6 +193,11 @@ impl Client {
         Ok(Some(read_each(kind, take_items(&mut answer, kind))))
     }
 
+    /// The failure of an answer that was read in part.
+    pub(crate) fn unreadable(&self, error: &serde_json::Error) -> Failure {
+        Failure::Unreadable { place: self.place.clone(), problem: error.to_string() }
+    }
+
     /// Opens a stream of events.
     pub(crate) async fn stream(&self, call: Call) -> Result<EventStream, Failure> {
         self.http.stream(&call).await.map_err(|error| self.failure(error))

@@ -2,11 +2,19 @@
 //! presses; `draw` renders it.
 
 use windlass::clock::Timestamp;
+use windlass::job::{JobState, WorkerId};
+use windlass_api::job::Job;
+use windlass_api::pause::Gate;
+use windlass_api::queue::Queue;
+use windlass_api::stats::{Counts, Stats};
+use windlass_api::text::Text;
+use windlass_api::worker::Worker;
 
 use super::command::Command;
 use super::details::Details;
-use super::model::{Counts, Gate, Job, Plain, Queue, Stats, Worker, sum};
+use super::model::{FAILURES, failed_at};
 use super::rates::Rates;
+use crate::output::escaped;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
@@ -42,7 +50,7 @@ impl Pane {
 /// object is gone.
 #[derive(Debug, Clone, Default)]
 struct Selection {
-    key: Option<Plain>,
+    key: Option<String>,
     place: usize,
 }
 
@@ -57,7 +65,7 @@ pub(super) enum Connection {
         /// When it last responded.
         since: Timestamp,
         /// The error.
-        why: Plain,
+        why: String,
     },
 }
 
@@ -144,7 +152,7 @@ impl Screen {
         self.states = look.stats.states;
         (self.queues, self.gate, self.workers) = (look.queues, look.gate, look.workers);
         (self.running, self.failures, self.suspended) = (look.running, look.failures, look.suspended);
-        self.failures.sort_by_key(|job| std::cmp::Reverse(job.failed_at()));
+        self.failures.sort_by_key(|job| std::cmp::Reverse(failed_at(job)));
         (self.link, self.heard_at) = (Connection::Up, self.now);
         for pane in Pane::ALL {
             self.clamp_selection(pane);
@@ -153,7 +161,7 @@ impl Screen {
 
     /// Records that the server does not respond.
     pub(super) fn lose(&mut self, why: &str) {
-        self.link = Connection::Lost { since: self.heard_at, why: Plain::new(why) };
+        self.link = Connection::Lost { since: self.heard_at, why: escaped(why) };
         self.rates.interrupt();
     }
 
@@ -164,7 +172,7 @@ impl Screen {
 
     /// The queues that match the filter.
     pub(super) fn shown_queues(&self) -> Vec<&Queue> {
-        self.queues.iter().filter(|queue| self.lets_through(&[queue.name.as_str()])).collect()
+        self.queues.iter().filter(|queue| self.lets_through(&[queue.name.0.as_str()])).collect()
     }
 
     /// The jobs of a list that match the filter.
@@ -181,11 +189,11 @@ impl Screen {
     fn matches(&self, job: &Job) -> bool {
         let message = job.error.as_ref().map_or("", |error| error.message.as_str());
         self.lets_through(&[
-            job.id.as_str(),
-            job.r#type.as_str(),
-            job.queue.as_str(),
-            job.tenant.as_str(),
-            job.state.as_str(),
+            &job.id.to_string(),
+            job.r#type.0.as_str(),
+            job.queue.0.as_str(),
+            job.tenant.0.as_str(),
+            job.state.0.as_str(),
             message,
         ])
     }
@@ -200,17 +208,17 @@ impl Screen {
     pub(super) fn total(&self, pane: Pane) -> u64 {
         match pane {
             Pane::Queues => self.queues.len() as u64,
-            Pane::Running => sum(&self.states, &["running"]),
-            Pane::Failures => sum(&self.states, &["failed", "dead_letter", "retrying"]),
-            Pane::Suspended => sum(&self.states, &["suspended"]),
+            Pane::Running => self.states.sum(&[JobState::Running]),
+            Pane::Failures => self.states.sum(&FAILURES),
+            Pane::Suspended => self.states.sum(&[JobState::Suspended]),
         }
     }
 
-    fn keys(&self, pane: Pane) -> Vec<Plain> {
+    fn keys(&self, pane: Pane) -> Vec<String> {
         match pane {
-            Pane::Queues => self.shown_queues().iter().map(|queue| queue.name.clone()).collect(),
+            Pane::Queues => self.shown_queues().iter().map(|queue| queue.name.to_string()).collect(),
             Pane::Running | Pane::Failures | Pane::Suspended => {
-                self.shown_jobs(pane).iter().map(|job| job.id.clone()).collect()
+                self.shown_jobs(pane).iter().map(|job| job.id.to_string()).collect()
             }
         }
     }
@@ -259,8 +267,8 @@ impl Screen {
     }
 
     /// The worker's name, or its id if the name is unknown.
-    pub(super) fn worker_name<'a>(&'a self, id: &'a Plain) -> &'a Plain {
+    pub(super) fn worker_name(&self, id: &Text<WorkerId>) -> String {
         let worker = self.workers.iter().flatten().find(|worker| worker.id == *id);
-        worker.map_or(id, |worker| &worker.name)
+        worker.map_or_else(|| id.to_string(), |worker| worker.name.clone())
     }
 }

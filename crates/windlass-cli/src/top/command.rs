@@ -1,18 +1,22 @@
 //! Commands from the screen: the confirmation question, the request, and the message afterwards. A command names its job or
 //! queue, so that it is not affected when lists change meanwhile.
 
-use serde_json::{Value, json};
-use windlass::job::JobAction;
+use windlass::job::{JobAction, JobState};
+use windlass_api::actions::{ReasonBody, RedriveBody, SuspendBody};
+use windlass_api::job::Job;
+use windlass_api::pause::PauseBody;
+use windlass_api::queue::{Queue, ResumeBody};
 
 use super::format::{several, short};
-use super::model::{Job, Plain, Queue, sum};
+use super::model::is_suspended;
+use crate::connection::client::Call;
 
 /// A command to be confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) verb: Verb,
     /// The queue's name or the job's id.
-    pub(super) target: Plain,
+    pub(super) target: String,
     /// The confirmation question.
     pub(super) question: String,
     /// What will happen.
@@ -33,10 +37,10 @@ impl Command {
     }
 
     fn pause_queue(queue: &Queue) -> Command {
-        let running = sum(&queue.depth, &["running"]);
+        let running = queue.depth.sum(&[JobState::Running]);
         let consequence = format!(
             "No job of it starts until it is resumed: {} {}. {}",
-            several(sum(&queue.depth, &["scheduled"]), "job waits", "jobs wait"),
+            several(queue.depth.sum(&[JobState::Scheduled]), "job waits", "jobs wait"),
             "and new jobs",
             if running == 0 {
                 "None is running.".to_owned()
@@ -46,7 +50,7 @@ impl Command {
         );
         Command {
             verb: Verb::PauseQueue,
-            target: queue.name.clone(),
+            target: queue.name.to_string(),
             question: format!("Pause queue {}?", queue.name),
             consequence,
         }
@@ -54,12 +58,12 @@ impl Command {
 
     /// Resumes a queue.
     pub(super) fn resume_queue(queue: &Queue) -> Command {
-        let waiting = several(sum(&queue.depth, &["scheduled"]), "waiting job", "waiting jobs");
+        let waiting = several(queue.depth.sum(&[JobState::Scheduled]), "waiting job", "waiting jobs");
         let by =
             queue.paused.as_ref().map_or(String::new(), |pause| format!(" It was paused by {}.", pause.by));
         Command {
             verb: Verb::ResumeQueue,
-            target: queue.name.clone(),
+            target: queue.name.to_string(),
             question: format!("Resume queue {}?", queue.name),
             consequence: format!("Workers may start the {waiting} at once.{by}"),
         }
@@ -67,12 +71,14 @@ impl Command {
 
     /// Suspends or resumes a job.
     pub(super) fn toggle_job(job: &Job) -> Command {
-        if job.is_suspended() { Command::resume(job) } else { Command::suspend(job) }
+        if is_suspended(job) { Command::resume(job) } else { Command::suspend(job) }
     }
 
     fn suspend(job: &Job) -> Command {
-        let consequence = match job.state.as_str() {
-            "running" => "The running attempt finishes; the job does not start again until it is resumed.",
+        let consequence = match job.state.0 {
+            JobState::Running => {
+                "The running attempt finishes; the job does not start again until it is resumed."
+            }
             _ => "It does not start until it is resumed.",
         };
         Command::on_job(job, Verb::Job(JobAction::Suspend), "Suspend", consequence.to_owned())
@@ -89,8 +95,10 @@ impl Command {
 
     /// Cancels a job.
     pub(super) fn cancel(job: &Job) -> Command {
-        let consequence = match job.state.as_str() {
-            "running" => "Its worker is asked to stop, and later reports are ignored. This cannot be undone.",
+        let consequence = match job.state.0 {
+            JobState::Running => {
+                "Its worker is asked to stop, and later reports are ignored. This cannot be undone."
+            }
             _ => "It will never run. This cannot be undone.",
         };
         Command::on_job(job, Verb::Job(JobAction::Cancel), "Cancel", consequence.to_owned())
@@ -98,7 +106,7 @@ impl Command {
 
     /// Resumes a suspended job, or redrives a final one.
     pub(super) fn redrive_or_resume(job: &Job) -> Command {
-        if job.is_suspended() {
+        if is_suspended(job) {
             return Command::resume(job);
         }
         let consequence = "Submits a new job with the same payload and a fresh set of attempts.";
@@ -106,8 +114,9 @@ impl Command {
     }
 
     fn on_job(job: &Job, verb: Verb, word: &str, consequence: String) -> Command {
-        let question = format!("{word} {} {} ({})?", job.r#type, short(job.id.as_str()), job.state);
-        Command { verb, target: job.id.clone(), question, consequence }
+        let target = job.id.to_string();
+        let question = format!("{word} {} {} ({})?", job.r#type, short(&target), job.state);
+        Command { verb, target, question, consequence }
     }
 
     /// The path of the request.
@@ -120,34 +129,32 @@ impl Command {
         }
     }
 
-    /// The body of the request.
-    pub(super) fn body(&self) -> Value {
+    /// The request.
+    pub(super) fn call(&self) -> Call {
+        let (call, reason) = (Call::post(&self.path()), Some("from windlass top".to_owned()));
         match self.verb {
-            Verb::Job(JobAction::Redrive) => json!({}),
-            _ => json!({"reason": "from windlass top"}),
+            Verb::PauseQueue => call.json(&PauseBody { reason, ..PauseBody::default() }),
+            Verb::ResumeQueue => call.json(&ResumeBody { reason, jobs: false }),
+            Verb::Job(JobAction::Suspend) => call.json(&SuspendBody { reason, ..SuspendBody::default() }),
+            Verb::Job(JobAction::Redrive) => call.json(&RedriveBody::default()),
+            Verb::Job(_) => call.json(&ReasonBody { reason }),
         }
     }
 
-    /// The message once the server has done it.
-    pub(super) fn done(&self, answer: &Value) -> String {
+    /// The message once the server has done it; `new_id` is the id of the job that a redrive created.
+    pub(super) fn done(&self, is_changed: bool, new_id: &str) -> String {
         let target = &self.target;
-        if answer.get("changed").and_then(Value::as_bool) == Some(false) {
-            return format!(
-                "{} was already in that state",
-                if self.is_about_queue() { target.as_str() } else { short(target.as_str()) }
-            );
-        }
-        let id = short(target.as_str());
+        let id = short(target);
         match self.verb {
+            _ if !is_changed => {
+                format!("{} was already in that state", if self.is_about_queue() { target } else { id })
+            }
             Verb::PauseQueue => format!("queue {target} is paused"),
             Verb::ResumeQueue => format!("queue {target} is resumed"),
             Verb::Job(JobAction::Suspend) => format!("{id} is suspended"),
             Verb::Job(JobAction::Resume) => format!("{id} is resumed"),
             Verb::Job(JobAction::Cancel) => format!("{id} is cancelled"),
-            Verb::Job(_) => {
-                let new = Plain::new(answer.get("id").and_then(Value::as_str).unwrap_or_default());
-                format!("{id} is redriven as {}", short(new.as_str()))
-            }
+            Verb::Job(_) => format!("{id} is redriven as {}", short(new_id)),
         }
     }
 

@@ -1,9 +1,13 @@
 //! Everything about one job or queue, as lines that can be scrolled.
 
 use windlass::clock::Timestamp;
+use windlass_api::job::{Job, Why};
+use windlass_api::job_details::{Attempt, LogLine};
+use windlass_api::queue::Queue;
 
 use super::format::{age, count};
-use super::model::{Attempt, Job, LogLine, Plain, Queue, Reason};
+use crate::output::escaped;
+use crate::output::text::word;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineStyle {
@@ -36,7 +40,7 @@ pub(super) struct Details {
 #[derive(Debug, Clone)]
 pub(super) struct JobDetails {
     pub(super) job: Job,
-    pub(super) reasons: Vec<Reason>,
+    pub(super) reasons: Vec<Why>,
     pub(super) attempts: Vec<Attempt>,
     pub(super) logs: Vec<LogLine>,
 }
@@ -98,8 +102,8 @@ impl Details {
             queue.oldest_age.map_or("no job waits".to_owned(), |span| age(span.0)),
         ));
         lines.push(heading("Jobs by state"));
-        let filled = queue.depth.iter().filter(|(_, number)| **number > 0);
-        lines.extend(filled.map(|(state, number)| fact(&Plain::new(state).to_string(), count(*number))));
+        let filled = queue.depth.iter().filter(|(_, number)| *number > 0);
+        lines.extend(filled.map(|(state, number)| fact(state.as_str(), count(number))));
         for (name, flow) in [("Last minute", &queue.rates.last_minute), ("Last hour", &queue.rates.last_hour)]
         {
             lines.push(heading(name));
@@ -114,14 +118,9 @@ impl Details {
                 }
             }
         }
-        let set: Vec<Line> = queue
-            .settings
-            .iter()
-            .filter(|(_, value)| is_set(value))
-            .map(|(name, value)| {
-                fact(&Plain::new(name).to_string(), Plain::new(&value.to_string()).to_string())
-            })
-            .collect();
+        let set = serde_json::to_value(&queue.settings).unwrap_or_default();
+        let set = set.as_object().into_iter().flatten().filter(|(_, value)| is_set(value));
+        let set: Vec<Line> = set.map(|(name, value)| fact(name, escaped(&value.to_string()))).collect();
         if !set.is_empty() {
             lines.push(heading("Settings"));
             lines.extend(set);
@@ -149,7 +148,7 @@ fn title(job: &Job) -> String {
 
 fn facts(job: &Job, now: Timestamp) -> Vec<Line> {
     let mut lines = vec![
-        fact("state", job.state.as_str()),
+        fact("state", job.state.0.as_str()),
         fact("queue", format!("{} of tenant {}, priority {}", job.queue, job.tenant, job.priority)),
         fact("attempt", format!("{} of {}", job.attempt, job.max_attempts)),
         fact("submitted", ago(job.created_at.0, now)),
@@ -157,7 +156,7 @@ fn facts(job: &Job, now: Timestamp) -> Vec<Line> {
     if let Some(why) = &job.why {
         lines.insert(1, fact("why", why.message.as_str()));
     }
-    if !job.is_final() && job.lease.is_none() {
+    if !job.state.0.is_final() && job.lease.is_none() {
         lines.push(fact("runs", ago(job.run_at.0, now)));
     }
     if let Some(at) = job.started_at {
@@ -194,7 +193,7 @@ fn tried(attempt: &Attempt, now: Timestamp) -> Vec<Line> {
         (Some(start), None) => format!(" for {}", age(now.since(start.0))),
         _ => String::new(),
     };
-    let outcome = attempt.outcome.as_ref().map_or("runs", Plain::as_str);
+    let outcome = attempt.outcome.as_ref().map_or_else(|| "runs".to_owned(), word);
     let label = format!("attempt {}", attempt.number);
     let mut lines = vec![fact(&label, format!("{outcome}{took}"))];
     lines.extend(attempt.error.as_ref().map(|error| error_line("", error.message.as_str())));

@@ -6,26 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use windlass_server::number::scaled;
 
-/// Cuts text to a width, marked with `…`.
-pub(super) fn cut(text: &str, width: usize) -> String {
-    if columns(text) <= width {
-        return text.to_owned();
-    }
-    let mut kept = String::new();
-    let mut used = 0;
-    for character in text.chars() {
-        let wide = columns(character.encode_utf8(&mut [0; 4]));
-        if used + wide + 1 > width {
-            break;
-        }
-        used += wide;
-        kept.push(character);
-    }
-    if width > 0 {
-        kept.push('…');
-    }
-    kept
-}
+pub(super) use crate::output::table::cut_end as cut;
 
 /// The display width of a text.
 pub(super) fn columns(text: &str) -> usize {
@@ -82,15 +63,6 @@ pub(super) fn short(id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_is_cut_by_columns() {
-        assert_eq!(cut("queue", 5), "queue");
-        assert_eq!(cut("queues", 5), "queu…");
-        assert_eq!(cut("日本語", 5), "日本…");
-        assert_eq!(cut("日本語", 4), "日…");
-        assert_eq!(cut("anything", 0), "");
-    }
 
     #[test]
     fn numbers_and_ages_are_short() {

@@ -5,7 +5,6 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::app::{Mode, Pane, Screen};
 use super::command::Command;
 use super::details::Details;
-use super::model::Plain;
 
 /// What the caller has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +13,7 @@ pub(super) enum Effect {
     /// Send the command to the server.
     Carry(Command),
     /// Load the details of this job.
-    Look(Plain),
+    Look(String),
 }
 
 /// Rows to move for a page key.
@@ -83,7 +82,7 @@ impl Screen {
         let job = self.chosen_job()?;
         let (details, id) = (Details::begin(job, self.now), job.id.clone());
         self.mode = Mode::Details(Box::new(details));
-        Some(Effect::Look(id))
+        Some(Effect::Look(id.to_string()))
     }
 
     /// Asks for confirmation of a command.
@@ -145,7 +144,7 @@ impl Screen {
     }
 }
 
-fn on_job(verb: char, job: &super::model::Job) -> Command {
+fn on_job(verb: char, job: &windlass_api::job::Job) -> Command {
     match verb {
         'p' => Command::toggle_job(job),
         'r' => Command::redrive_or_resume(job),

@@ -5,14 +5,24 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use windlass::job::{JobAction, JobState};
+use windlass_api::filter::{JobFilter, ListQuery};
+use windlass_api::job::{ActedJob, Job};
+use windlass_api::job_details::{Attempts, Logs, Reasons};
+use windlass_api::pause::Gate;
+use windlass_api::queue::{ActedQueue, Queue};
+use windlass_api::record::RecordView;
+use windlass_api::stats::Stats;
+use windlass_api::worker::Worker;
 
 use super::app::Snapshot;
-use super::command::Command;
+use super::command::{Command, Verb};
 use super::details::JobDetails;
 use super::key_bindings::Effect;
-use super::model::{Attempts, Gate, Job, Jobs, Logs, Plain, Queues, Reasons, Stats, Workers, sum};
+use super::model::{FAILURES, read};
 use crate::connection::client::{Call, Client};
 use crate::error::Failure;
 use crate::limits::{
@@ -90,14 +100,30 @@ impl Feed {
 }
 
 async fn carry(client: &Client, order: &Command) -> Update {
-    match client.ask(Call::post(&order.path()).json(&order.body())).await {
-        Ok(answer) => Update::Said { text: order.done(&answer), is_error: false },
+    let done = match order.verb {
+        Verb::PauseQueue | Verb::ResumeQueue => {
+            client.ask(order.call()).await.map(|acted: ActedQueue| order.done(acted.changed, ""))
+        }
+        Verb::Job(JobAction::Redrive) => {
+            client.ask(order.call()).await.map(|job: Job| order.done(true, &job.id.to_string()))
+        }
+        Verb::Job(_) => client.ask(order.call()).await.map(|acted: ActedJob| order.done(acted.changed, "")),
+    };
+    match done {
+        Ok(text) => Update::Said { text, is_error: false },
         Err(failure) => Update::Said { text: format!("refused: {failure}"), is_error: true },
     }
 }
 
 async fn ask<T: DeserializeOwned>(client: &Client, path: &[&str]) -> Result<T, Failure> {
-    client.ask(Call::get(path)).await
+    let answer: Value = client.ask(Call::get(path)).await?;
+    read(answer).map_err(|error| client.unreadable(&error))
+}
+
+/// The first page of a list, without the items that only a newer version can read.
+async fn list<T: DeserializeOwned>(client: &Client, call: Call, kind: &str) -> Result<Vec<T>, Failure> {
+    let items = client.page(call, kind).await?.items;
+    Ok(items.into_iter().filter_map(|item| read(item).ok()).collect())
 }
 
 /// Turns a missing permission into None: the data is not shown.
@@ -113,31 +139,30 @@ fn unless_refused<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
 pub(super) async fn read_snapshot(client: &Client) -> Result<Snapshot, Failure> {
     let (stats, queues, gate, workers) = tokio::join!(
         ask::<Stats>(client, &["stats"]),
-        ask::<Queues>(client, &["queues"]),
+        list::<Queue>(client, Call::get(&["queues"]), "queues"),
         ask::<Gate>(client, &["gate"]),
-        ask::<Workers>(client, &["workers"]),
+        list::<Worker>(client, Call::get(&["workers"]), "workers"),
     );
-    let (stats, queues) = (stats?, queues?.queues);
-    let jobs = |states: &'static [&'static str]| {
-        let is_empty = sum(&stats.states, states) == 0;
+    let (stats, queues) = (stats?, queues?);
+    let jobs = |states: &'static [JobState]| {
+        let is_empty = stats.states.sum(states) == 0;
         async move {
             if is_empty {
                 return Ok(Vec::new());
             }
-            let limit = TOP_JOBS_MAX.to_string();
-            let call = Call::get(&["jobs"]).query("state", states.join(",")).query("limit", limit);
-            client.ask::<Jobs>(call).await.map(|page| page.jobs)
+            let filter = JobFilter { state: states.to_vec(), ..JobFilter::default() };
+            let query = ListQuery { limit: Some(TOP_JOBS_MAX), ..ListQuery::from(filter) };
+            list::<Job>(client, Call::get(&["jobs"]).queries(&query), "jobs").await
         }
     };
     let (running, failures, suspended) =
-        tokio::join!(jobs(&["running"]), jobs(&["failed", "dead_letter", "retrying"]), jobs(&["suspended"]));
+        tokio::join!(jobs(&[JobState::Running]), jobs(&FAILURES), jobs(&[JobState::Suspended]));
     let (running, failures, suspended) = (running?, failures?, suspended?);
-    let (gate, workers) = (unless_refused(gate)?, unless_refused(workers)?.map(|answer| answer.workers));
+    let (gate, workers) = (unless_refused(gate)?, unless_refused(workers)?);
     Ok(Snapshot { stats, queues, gate, workers, running, failures, suspended })
 }
 
-async fn look_at(client: &Client, id: &Plain) -> Result<JobDetails, Failure> {
-    let id = id.as_str();
+async fn look_at(client: &Client, id: &str) -> Result<JobDetails, Failure> {
     let whole = ["jobs", id];
     let [explain, attempts, logs] = ["explain", "attempts", "logs"].map(|part| ["jobs", id, part]);
     let (job, reasons, attempts, logs) = tokio::join!(
@@ -187,12 +212,12 @@ struct RecentFailures {
 impl RecentFailures {
     /// Reads the jobs that failed since the last poll, and adds those that the poll did not return.
     async fn add(&mut self, client: &Client, failures: &mut mpsc::Receiver<String>, look: &mut Snapshot) {
-        let known: BTreeSet<Plain> = look.failures.iter().map(|job| job.id.clone()).collect();
+        let known: BTreeSet<String> = look.failures.iter().map(|job| job.id.to_string()).collect();
         let mut asked = 0;
         while asked < TOP_FAILURES_PER_POLL
             && let Ok(id) = failures.try_recv()
         {
-            if known.contains(&Plain::new(&id)) {
+            if known.contains(&id) {
                 continue;
             }
             asked += 1;
@@ -206,23 +231,23 @@ impl RecentFailures {
             self.jobs.pop_front();
         }
         // A job that was retried has moved on; its old failure is not shown.
-        self.jobs.retain(|job| !known.contains(&job.id) && job.is_final());
+        self.jobs.retain(|job| !known.contains(&job.id.to_string()) && job.state.0.is_final());
         look.failures.extend(self.jobs.iter().cloned());
     }
 }
 
 /// The events of failures.
-const FAILURES: &str = "job.lifecycle.failed,job.lifecycle.exhausted,job.lifecycle.expired";
+const FAILURE_EVENTS: &str = "job.lifecycle.failed,job.lifecycle.exhausted,job.lifecycle.expired";
 
 /// Listens for failures for as long as the server responds.
 async fn hear_of_failures(client: Arc<Client>, failed: mpsc::Sender<String>) {
     loop {
-        if let Ok(mut events) = client.stream(Call::get(&["events"]).query("event", FAILURES)).await {
+        if let Ok(mut events) = client.stream(Call::get(&["events"]).query("event", FAILURE_EVENTS)).await {
             while let Ok(Some(event)) = events.next().await {
-                let record: Option<PollResult> = serde_json::from_str(&event.data).ok();
+                let record: Option<RecordView> = serde_json::from_str(&event.data).ok();
                 if let Some(id) = record.and_then(|record| record.job) {
                     // If the channel is full, dropping a failure is fine.
-                    let _full_or_taken = failed.try_send(id);
+                    let _full_or_taken = failed.try_send(id.to_string());
                 }
             }
         }
@@ -231,10 +256,4 @@ async fn hear_of_failures(client: Arc<Client>, failed: mpsc::Sender<String>) {
         }
         tokio::time::sleep(TOP_RETRY_MAX).await;
     }
-}
-
-/// The parts of an event that are used.
-#[derive(serde::Deserialize)]
-struct PollResult {
-    job: Option<String>,
 }

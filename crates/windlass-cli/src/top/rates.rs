@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use windlass::clock::Timestamp;
-
-use super::model::Stats;
+use windlass_api::stats::Stats;
 
 /// Seconds stored: the columns of the widest screen.
 const SECONDS_MAX: usize = 240;
@@ -39,11 +38,11 @@ impl Rates {
             .minutes
             .iter()
             .map(|minute| {
-                let flow = &minute.flow;
+                let rates = &minute.rates;
                 let counted = Counted {
-                    submitted: real(flow.submitted),
-                    completed: real(flow.completed),
-                    failed: real(flow.errors()),
+                    submitted: real(rates.submitted),
+                    completed: real(rates.completed),
+                    failed: real(rates.failed_attempts()),
                 };
                 (minute.at.0.as_millis(), counted)
             })

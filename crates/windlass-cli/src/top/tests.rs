@@ -5,12 +5,14 @@ use serde_json::{Value, json};
 use windlass::clock::Timestamp;
 
 use windlass::job::JobAction;
+use windlass_api::job::Job;
+use windlass_api::job_details::{Attempts, Logs, Reasons};
+use windlass_api::queue::Queue;
 
 use super::app::{Connection, Mode, Pane, Screen, Snapshot};
 use super::command::Verb;
 use super::details::JobDetails;
 use super::key_bindings::Effect;
-use super::model::{Attempts, Gate, Job, Logs, Queues, Reasons, Stats, Workers};
 
 /// The moment at which all of these tests happen.
 pub(super) fn now() -> Timestamp {
@@ -18,7 +20,7 @@ pub(super) fn now() -> Timestamp {
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).unwrap()
+    super::model::read(value).unwrap()
 }
 
 fn flow(submitted: u64, completed: u64, retried: u64) -> Value {
@@ -31,12 +33,23 @@ fn queue(name: &str, scheduled: u64, running: u64, failed: u64, paused: &Value) 
     json!({"name": name, "depth": {"scheduled": scheduled, "running": running, "failed": failed},
         "oldest_age": if scheduled > 0 { json!("2m3s") } else { Value::Null },
         "rates": {"last_minute": flow(60, 58, 1), "last_hour": flow(3600, 3500, 60)},
-        "paused": paused, "max_running": 5, "rate": null})
+        "paused": paused, "known": true, "timeouts": {}, "retention": {}, "max_running": 5, "rate": null})
 }
 
-/// A job as the server shows it.
-pub(super) fn job(id: &str, kind: &str, state: &str, more: &Value) -> Job {
-    let mut job = json!({"id": id, "tenant": "default", "type": kind, "queue": "mail", "state": state, "why": null,
+/// An id that ends with these digits.
+fn id(end: &str) -> String {
+    format!("01990000-0000-4000-8000-0000{end}")
+}
+
+/// A job as the server shows it; its id ends with `end`.
+pub(super) fn job(end: &str, kind: &str, state: &str, more: &Value) -> Job {
+    let at = "2030-01-31T12:00:00Z";
+    let retry = json!({"strategy": "constant", "initial_delay": "1s", "max_delay": "1s", "multiplier": 1.0, "jitter": 0.0,
+        "jitter_mode": "random", "max_attempts": 3, "max_retries": 2, "retry_on": []});
+    let mut job = json!({"id": id(end), "version": "000000000000000000000000", "effective_priority": 50, "failures": 0, "crashes": 0,
+        "retry_count": 0, "max_retries": 2, "expires_at": at, "retry": retry, "after": [], "after_any": [], "owner": "me",
+        "timeouts": {"execution": "1m", "lease": "1m", "lifetime": "1d"}, "tags": {}, "cost_cents": 0, "redacted": false,
+        "tenant": "default", "type": kind, "queue": "mail", "state": state, "why": null,
         "priority": 50, "attempt": 1, "max_attempts": 3, "created_at": "2030-01-31T11:59:00Z",
         "updated_at": "2030-01-31T12:00:00Z", "run_at": "2030-01-31T11:59:00Z", "started_at": "2030-01-31T12:00:00Z",
         "completed_at": null, "suspended_at": null, "suspended_by": null, "lease": null, "error": null, "progress": null});
@@ -47,7 +60,9 @@ pub(super) fn job(id: &str, kind: &str, state: &str, more: &Value) -> Job {
 }
 
 fn error(message: &str, at: &str) -> Value {
-    json!({"error": {"category": "temporary", "code": "bad_gateway", "message": message, "at": at}})
+    let error = json!({"category": "temporary", "code": "bad_gateway", "message": message, "at": at, "attempt": 1,
+        "error_type": "RETRYABLE", "cause": []});
+    json!({"error": error})
 }
 
 /// A server with three queues, one of them paused, and jobs in every list.
@@ -58,37 +73,39 @@ pub(super) fn look() -> Snapshot {
         minute["at"] = json!(at);
         minute
     };
-    let stats: Stats = read(
-        json!({"states": {"scheduled": 120, "running": 2, "failed": 1, "dead_letter": 1, "suspended": 1},
+    let stats = read(
+        json!({"queues": {}, "types": {}, "tenants": {}, "costs": [], "cascades": 0, "states": {"scheduled": 120, "running": 2, "failed": 1, "dead_letter": 1, "suspended": 1},
         "minutes": [minute("2030-01-31T11:59:00Z", 600), minute("2030-01-31T12:00:00Z", 100)]}),
     );
-    let queues: Queues = read(
-        json!({"queues": [queue("billing", 0, 0, 0, &paused), queue("mail", 120, 2, 2, &Value::Null), queue("reports", 0, 0, 0, &Value::Null)]}),
-    );
-    let gate: Gate = read(json!({"online": true, "reason": null, "by": null, "since": null, "scopes": []}));
-    let workers: Workers =
-        read(json!({"workers": [{"id": "w-1", "name": "mail-1", "alive": true, "paused": null}]}));
-    let lease = json!({"lease": {"worker": "w-1", "expires_at": "2030-01-31T12:05:00Z"}, "progress": {"percent": 50.0, "message": "half way"}});
+    let queues: Vec<Queue> = read(json!([
+        queue("billing", 0, 0, 0, &paused),
+        queue("mail", 120, 2, 2, &Value::Null),
+        queue("reports", 0, 0, 0, &Value::Null)
+    ]));
+    let gate = read(json!({"online": true, "reason": null, "by": null, "since": null, "scopes": []}));
+    let worker = json!({"id": id("00000001"), "name": "mail-1", "queues": [], "types": [], "concurrency": 1,
+        "heartbeats": true, "registered_at": "2030-01-31T11:00:00Z", "seen_at": "2030-01-31T12:00:00Z", "alive": true});
+    let lease = json!({"lease": {"worker": id("00000001"), "expires_at": "2030-01-31T12:05:00Z", "deadline": "2030-01-31T12:05:00Z"}, "progress": {"percent": 50.0, "message": "half way"}});
     Snapshot {
         stats,
-        queues: queues.queues,
+        queues,
         gate: Some(gate),
-        workers: Some(workers.workers),
+        workers: Some(read(json!([worker]))),
         running: vec![
-            job("aaaaaaaa-running1", "email.send", "running", &lease),
-            job("bbbbbbbb-running2", "report.build", "running", &json!({})),
+            job("a0000001", "email.send", "running", &lease),
+            job("a0000002", "report.build", "running", &json!({})),
         ],
         failures: vec![
-            job("cccccccc-failure1", "email.send", "failed", &error("older", "2030-01-31T11:58:00Z")),
+            job("fa000001", "email.send", "failed", &error("older", "2030-01-31T11:58:00Z")),
             job(
-                "dddddddd-failure2",
+                "fa000002",
                 "webhook.deliver",
                 "dead_letter",
                 &error("\u{1b}[31m502 Bad Gateway", "2030-01-31T12:00:20Z"),
             ),
         ],
         suspended: vec![job(
-            "eeeeeeee-suspend1",
+            "5e000001",
             "order.approve",
             "suspended",
             &json!({"suspended_at": "2030-01-31T11:59:30Z", "suspended_by": "ann"}),
@@ -117,7 +134,7 @@ fn type_in(screen: &mut Screen, text: &str) {
 fn pausing_a_queue_is_asked_about_and_then_ordered() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Down);
-    assert_eq!(screen.chosen_queue().unwrap().name.as_str(), "mail");
+    assert_eq!(screen.chosen_queue().unwrap().name.to_string(), "mail");
     assert_eq!(press(&mut screen, KeyCode::Char('p')), None);
     let Mode::Confirm(order) = &screen.mode else { panic!("{:?}", screen.mode) };
     assert!(order.question.contains("Pause queue mail"), "{}", order.question);
@@ -134,8 +151,8 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
         panic!("nothing was ordered")
     };
     assert_eq!((order.verb, order.path()), (Verb::PauseQueue, ["queues", "mail", "pause"]));
-    assert_eq!(order.done(&json!({"changed": true})), "queue mail is paused");
-    assert_eq!(order.done(&json!({"changed": false})), "mail was already in that state");
+    assert_eq!(order.done(true, ""), "queue mail is paused");
+    assert_eq!(order.done(false, ""), "mail was already in that state");
 }
 
 #[test]
@@ -187,29 +204,24 @@ fn a_redriven_job_is_named_by_its_new_id() {
     let Some(Effect::Carry(order)) = press(&mut screen, KeyCode::Char('y')) else {
         panic!("nothing was ordered")
     };
-    assert_eq!(order.done(&json!({"id": "0000-new-one1"})), "failure2 is redriven as new-one1");
+    assert_eq!(order.done(true, &id("0ew00001")), "fa000002 is redriven as 0ew00001");
 }
 
 #[test]
 fn the_newest_failure_is_first_and_what_is_chosen_stays_chosen() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));
-    assert_eq!(screen.chosen_job().unwrap().id.as_str(), "dddddddd-failure2");
+    assert_eq!(screen.chosen_job().unwrap().id.to_string(), id("fa000002"));
     let mut later = look();
-    later.failures.push(job(
-        "ffffffff-failure3",
-        "email.send",
-        "failed",
-        &error("new", "2030-01-31T12:00:29Z"),
-    ));
+    later.failures.push(job("fa000003", "email.send", "failed", &error("new", "2030-01-31T12:00:29Z")));
     screen.take(later);
-    assert_eq!(screen.shown_jobs(Pane::Failures)[0].id.as_str(), "ffffffff-failure3");
-    assert_eq!(screen.chosen_job().unwrap().id.as_str(), "dddddddd-failure2");
+    assert_eq!(screen.shown_jobs(Pane::Failures)[0].id.to_string(), id("fa000003"));
+    assert_eq!(screen.chosen_job().unwrap().id.to_string(), id("fa000002"));
     // Once it is gone, the row in its place is chosen.
     let mut gone = look();
     gone.failures.truncate(1);
     screen.take(gone);
-    assert_eq!(screen.chosen_job().unwrap().id.as_str(), "cccccccc-failure1");
+    assert_eq!(screen.chosen_job().unwrap().id.to_string(), id("fa000001"));
     screen.take(Snapshot { failures: Vec::new(), ..look() });
     assert!(screen.chosen_job().is_none());
     assert_eq!(press(&mut screen, KeyCode::Char('r')), None);
@@ -245,11 +257,13 @@ fn details_tell_why_and_what_was_tried() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));
     let wish = press(&mut screen, KeyCode::Enter);
-    let Some(Effect::Look(id)) = wish else { panic!("{wish:?}") };
-    assert_eq!(id.as_str(), "dddddddd-failure2");
+    let Some(Effect::Look(looked)) = wish else { panic!("{wish:?}") };
+    assert_eq!(looked, id("fa000002"));
     let reasons: Reasons = read(json!({"reasons": [{"code": "no_worker", "message": "no worker takes it"}]}));
-    let attempts: Attempts = read(json!({"attempts": [{"number": 1, "started_at": "2030-01-31T12:00:00Z",
-        "ended_at": "2030-01-31T12:00:01Z", "outcome": "failed", "error": {"category": "temporary", "code": null, "message": "no route", "at": "2030-01-31T12:00:01Z"}}]}));
+    let attempts: Attempts = read(
+        json!({"attempts": [{"attempt_id": "a", "number": 1, "started_at": "2030-01-31T12:00:00Z",
+        "ended_at": "2030-01-31T12:00:01Z", "outcome": "failed", "error": {"category": "temporary", "code": null, "message": "no route", "at": "2030-01-31T12:00:01Z", "attempt": 1, "error_type": "RETRYABLE", "cause": []}}]}),
+    );
     let logs: Logs = read(
         json!({"logs": [{"number": 1, "at": "2030-01-31T12:00:00Z", "attempt": 1, "text": "calling\u{7}"}]}),
     );
@@ -283,14 +297,14 @@ fn rates_are_what_the_counts_grew_by() {
     screen.now = now().plus(std::time::Duration::from_secs(2));
     let mut later = look();
     later.stats.minutes.remove(0);
-    later.stats.minutes[0].flow.submitted += 30;
+    later.stats.minutes[0].rates.submitted += 30;
     screen.take(later.clone());
     assert!((screen.rates.now(|counted| counted.submitted) - 15.0).abs() < 0.01);
     // After a gap nothing is made up.
     screen.lose("no route");
     assert!(matches!(screen.link, Connection::Lost { .. }));
     screen.now = now().plus(std::time::Duration::from_secs(60));
-    later.stats.minutes[0].flow.submitted += 3000;
+    later.stats.minutes[0].rates.submitted += 3000;
     screen.take(later);
     assert_eq!(screen.link, Connection::Up);
     assert_eq!(screen.rates.seconds(|counted| counted.submitted), [15.0]);

@@ -1,6 +1,7 @@
 //! Styles: with colours, or with weight alone if colours are off.
 
 use ratatui::style::{Color, Modifier, Style};
+use windlass::job::JobState;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Theme {
@@ -59,12 +60,12 @@ impl Theme {
     }
 
     /// The style of a job's state.
-    pub(super) fn state(self, state: &str) -> Style {
+    pub(super) fn state(self, state: JobState) -> Style {
         match state {
-            "completed" => self.good(),
-            "running" => self.busy(),
-            "failed" | "dead_letter" => self.bad(),
-            "retrying" | "suspended" => self.warning(),
+            JobState::Completed => self.good(),
+            JobState::Running => self.busy(),
+            JobState::Failed | JobState::DeadLetter => self.bad(),
+            JobState::Retrying | JobState::Suspended => self.warning(),
             _ => Style::new(),
         }
     }

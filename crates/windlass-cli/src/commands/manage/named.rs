@@ -12,7 +12,7 @@ use windlass::job::JobState;
 use windlass_api::known::Known;
 use windlass_api::pause::{Pause, Resumption};
 use windlass_api::retry::EffectiveRetry;
-use windlass_api::stats::{Counts, QueueRates, Rates};
+use windlass_api::stats::{Counts, QueueRates};
 
 use crate::commands::manage::operations::finish;
 use crate::commands::manage::settings::{Line, is_empty, nothing_to_set};
@@ -281,11 +281,6 @@ pub(crate) fn depths(depth: &Counts, max_running: Option<u64>) -> [Cell; 4] {
         depth.sum(&WAITING).to_string().into(),
         bad(depth.sum(&[JobState::DeadLetter])),
     ]
-}
-
-/// Attempts that failed.
-pub(crate) fn failures(rates: &Rates) -> u64 {
-    rates.failed + rates.retried + rates.dead_letter
 }
 
 /// A number that should be zero.

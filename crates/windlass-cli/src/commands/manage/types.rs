@@ -6,7 +6,7 @@ use windlass_api::queue::{ActedType, Type};
 use windlass_api::retry::EffectiveRetry;
 use windlass_api::settings::{TypeBody, TypeSettingsView};
 
-use crate::commands::manage::named::{Facts, Help, Kind, bad, depths, failures, held};
+use crate::commands::manage::named::{Facts, Help, Kind, bad, depths, held};
 use crate::commands::manage::settings::{self, DefaultsArgs, Line, default_lines, line, rate_line};
 use crate::output::table::{Cell, Column};
 use crate::output::text::{or_dash, short_span};
@@ -70,7 +70,7 @@ impl Kind for TypeFlags {
             waiting,
             dead,
             hour.completed.to_string().into(),
-            bad(failures(hour)),
+            bad(hour.failed_attempts()),
             median.into(),
             p95.into(),
             held(known.paused.as_ref(), now),

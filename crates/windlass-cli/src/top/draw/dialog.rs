@@ -87,7 +87,9 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, details: &Details, theme: The
         .map(|line| {
             let style = match line.weight {
                 LineStyle::Heading => theme.strong(),
-                LineStyle::Text if line.label == "state" => theme.state(&line.text),
+                LineStyle::Text if line.label == "state" => {
+                    line.text.parse().map_or_else(|_| Style::new(), |state| theme.state(state))
+                }
                 LineStyle::Text => Style::new(),
                 LineStyle::Error => theme.bad(),
             };

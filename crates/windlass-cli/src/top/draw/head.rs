@@ -7,10 +7,11 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Sparkline;
+use windlass::job::JobState;
 
 use crate::top::app::{Connection, Screen};
 use crate::top::format::{age, columns, count, cut, per_second, several};
-use crate::top::model::{Plain, sum};
+use crate::top::model::FAILED;
 use crate::top::rates::Reading;
 use crate::top::theme::Theme;
 
@@ -96,7 +97,7 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
         .filter(|queue| queue.paused.is_none())
         .filter_map(|queue| queue.oldest_age)
         .max_by_key(|span| span.0);
-    let ready = sum(&screen.states, &["scheduled"]);
+    let ready = screen.states.sum(&[JobState::Scheduled]);
     parts.push(match oldest {
         Some(span) => {
             let style = if span.0 >= LONG { theme.warning() } else { Style::new() };
@@ -115,8 +116,8 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
         }
     }
     parts.push((format!("{} ready", count(ready)), Style::new()));
-    parts.push((format!("{} running", count(sum(&screen.states, &["running"]))), theme.busy()));
-    let dead = sum(&screen.states, &["failed", "dead_letter"]);
+    parts.push((format!("{} running", count(screen.states.sum(&[JobState::Running]))), theme.busy()));
+    let dead = screen.states.sum(&FAILED);
     parts.push((format!("{} failed", count(dead)), if dead > 0 { theme.bad() } else { theme.faint() }));
     let mut pieces = vec![Span::raw(" ")];
     for (text, style) in parts {
@@ -131,7 +132,7 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
 fn gate(screen: &Screen, theme: Theme) -> (String, Style) {
     let Some(gate) = &screen.gate else { return ("processing unknown".to_owned(), theme.faint()) };
     if !gate.online {
-        let by = gate.by.as_ref().map_or("", Plain::as_str);
+        let by = gate.by.as_deref().unwrap_or_default();
         let reason = gate.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
         return (cut(&format!("processing PAUSED by {by}{reason}"), 46), theme.bad());
     }

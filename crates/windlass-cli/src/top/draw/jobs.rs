@@ -4,11 +4,13 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Row;
+use windlass::job::JobState;
+use windlass_api::job::{Job, Progress};
 
 use super::draw_list;
 use crate::top::app::{Pane, Screen};
 use crate::top::format::{age, columns, cut, short};
-use crate::top::model::{Job, Progress};
+use crate::top::model::failed_at;
 use crate::top::theme::Theme;
 
 /// Minimum columns of a pane to show ids, queues and workers.
@@ -24,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pan
     let is_roomy = area.width >= ROOMY;
     // The error is more useful than the tenant.
     let is_wide = area.width >= if pane == Pane::Failures { WIDEST } else { WIDE };
-    let longest = jobs.iter().map(|job| columns(job.r#type.as_str())).max().unwrap_or(0);
+    let longest = jobs.iter().map(|job| columns(job.r#type.0.as_str())).max().unwrap_or(0);
     let kind_width = u16::try_from(longest).unwrap_or(u16::MAX).clamp(4, if is_roomy { 24 } else { 16 });
     let (when, what) = match pane {
         Pane::Running => ("running", "progress"),
@@ -57,23 +59,23 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pan
     widths.push(Constraint::Fill(1));
     let rows = jobs.iter().map(|job| {
         let mut cells = vec![
-            Line::styled(short(job.id.as_str()).to_owned(), theme.faint()),
-            Line::styled(cut(job.r#type.as_str(), usize::from(kind_width)), theme.strong()),
+            Line::styled(short(&job.id.to_string()).to_owned(), theme.faint()),
+            Line::styled(cut(job.r#type.0.as_str(), usize::from(kind_width)), theme.strong()),
         ];
         if is_roomy {
-            cells.push(Line::from(cut(job.queue.as_str(), 12)));
+            cells.push(Line::from(cut(job.queue.0.as_str(), 12)));
         }
         if is_wide {
-            cells.push(Line::from(cut(other(screen, job, pane), 14)));
+            cells.push(Line::from(cut(&other(screen, job, pane), 14)));
         }
         if has_tries {
             cells.push(Line::from(format!("{}/{}", job.attempt, job.max_attempts)));
         }
         cells.push(Line::from(age(screen.now.since(since(job, pane)))));
         if pane == Pane::Failures {
-            let word =
-                if job.state.as_str() == "dead_letter" && !is_roomy { "dead" } else { job.state.as_str() };
-            cells.push(Line::styled(word.to_owned(), theme.state(job.state.as_str())));
+            let state = job.state.0;
+            let word = if state == JobState::DeadLetter && !is_roomy { "dead" } else { state.as_str() };
+            cells.push(Line::styled(word, theme.state(state)));
         }
         cells.push(last(job, pane, theme));
         Row::new(cells)
@@ -82,10 +84,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pan
 }
 
 /// The other party: worker, queue or operator, depending on the pane.
-fn other<'a>(screen: &'a Screen, job: &'a Job, pane: Pane) -> &'a str {
+fn other(screen: &Screen, job: &Job, pane: Pane) -> String {
     match (&job.lease, pane) {
-        (Some(lease), Pane::Running) => screen.worker_name(&lease.worker).as_str(),
-        _ => job.tenant.as_str(),
+        (Some(lease), Pane::Running) => screen.worker_name(&lease.worker),
+        _ => job.tenant.to_string(),
     }
 }
 
@@ -93,7 +95,7 @@ fn since(job: &Job, pane: Pane) -> windlass::clock::Timestamp {
     match pane {
         Pane::Running => job.started_at.map_or(job.updated_at.0, |at| at.0),
         Pane::Suspended => job.suspended_at.map_or(job.updated_at.0, |at| at.0),
-        Pane::Queues | Pane::Failures => job.failed_at(),
+        Pane::Queues | Pane::Failures => failed_at(job),
     }
 }
 
@@ -102,12 +104,12 @@ fn last(job: &Job, pane: Pane, theme: Theme) -> Line<'static> {
         Pane::Running => {
             job.progress.as_ref().map_or(Line::styled("·", theme.faint()), |progress| bar(progress, theme))
         }
-        Pane::Suspended => Line::from(job.suspended_by.as_ref().map_or(String::new(), ToString::to_string)),
+        Pane::Suspended => Line::from(job.suspended_by.clone().unwrap_or_default()),
         Pane::Queues | Pane::Failures => {
             let error = job.error.as_ref();
             let code =
                 error.and_then(|error| error.code.as_ref()).map_or(String::new(), |code| format!("{code} "));
-            let message = error.map_or(String::new(), |error| error.message.to_string());
+            let message = error.map_or(String::new(), |error| error.message.clone());
             Line::from(vec![Span::styled(code, theme.warning()), Span::raw(message)])
         }
     }

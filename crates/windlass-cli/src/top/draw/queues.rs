@@ -5,12 +5,14 @@ use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::Row;
+use windlass::job::JobState;
+use windlass_api::queue::Queue;
 
 use super::draw_list;
 use super::head::LONG;
 use crate::top::app::{Pane, Screen};
 use crate::top::format::{age, columns, count_or_dot, cut};
-use crate::top::model::{Queue, sum};
+use crate::top::model::FAILED;
 use crate::top::theme::Theme;
 
 /// A column of numbers.
@@ -28,43 +30,49 @@ fn plain(_: &Queue, _: Theme) -> Style {
 }
 
 const COLUMNS: [Column; 11] = [
-    Column { title: "ready", width: 6, from: 0, text: |queue| depth(queue, &["scheduled"]), style: plain },
+    Column {
+        title: "ready",
+        width: 6,
+        from: 0,
+        text: |queue| depth(queue, &[JobState::Scheduled]),
+        style: plain,
+    },
     Column {
         title: "running",
         width: 7,
         from: 0,
-        text: |queue| depth(queue, &["running"]),
+        text: |queue| depth(queue, &[JobState::Running]),
         style: |_, theme| theme.busy(),
     },
     Column {
         title: "blocked",
         width: 7,
         from: 90,
-        text: |queue| depth(queue, &["pending", "waiting", "created"]),
+        text: |queue| depth(queue, &[JobState::Pending, JobState::Waiting, JobState::Created]),
         style: plain,
     },
-    Column { title: "delayed", width: 7, from: 80, text: |queue| depth(queue, &["delayed"]), style: plain },
+    Column {
+        title: "delayed",
+        width: 7,
+        from: 80,
+        text: |queue| depth(queue, &[JobState::Delayed]),
+        style: plain,
+    },
     Column {
         title: "retrying",
         width: 8,
         from: 70,
-        text: |queue| depth(queue, &["retrying"]),
-        style: |queue, theme| warned(queue, &["retrying"], theme),
+        text: |queue| depth(queue, &[JobState::Retrying]),
+        style: |queue, theme| warned(queue, &[JobState::Retrying], theme),
     },
     Column {
         title: "suspended",
         width: 9,
         from: 110,
-        text: |queue| depth(queue, &["suspended"]),
-        style: |queue, theme| warned(queue, &["suspended"], theme),
+        text: |queue| depth(queue, &[JobState::Suspended]),
+        style: |queue, theme| warned(queue, &[JobState::Suspended], theme),
     },
-    Column {
-        title: "failed",
-        width: 6,
-        from: 0,
-        text: |queue| depth(queue, &["failed", "dead_letter"]),
-        style: troubled,
-    },
+    Column { title: "failed", width: 6, from: 0, text: |queue| depth(queue, &FAILED), style: troubled },
     Column { title: "oldest", width: 7, from: 0, text: oldest, style: aged },
     Column {
         title: "in/min",
@@ -89,16 +97,16 @@ const COLUMNS: [Column; 11] = [
     },
 ];
 
-fn depth(queue: &Queue, states: &[&str]) -> String {
-    count_or_dot(sum(&queue.depth, states))
+fn depth(queue: &Queue, states: &[JobState]) -> String {
+    count_or_dot(queue.depth.sum(states))
 }
 
-fn warned(queue: &Queue, states: &[&str], theme: Theme) -> Style {
-    if sum(&queue.depth, states) > 0 { theme.warning() } else { theme.faint() }
+fn warned(queue: &Queue, states: &[JobState], theme: Theme) -> Style {
+    if queue.depth.sum(states) > 0 { theme.warning() } else { theme.faint() }
 }
 
 fn troubled(queue: &Queue, theme: Theme) -> Style {
-    if sum(&queue.depth, &["failed", "dead_letter"]) > 0 { theme.bad() } else { theme.faint() }
+    if queue.depth.sum(&FAILED) > 0 { theme.bad() } else { theme.faint() }
 }
 
 fn oldest(queue: &Queue) -> String {
@@ -115,7 +123,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
     let taken: u16 = columns_shown.iter().map(|column| column.width + 1).sum();
     let left = area.width.saturating_sub(taken + 2);
     // Names get the width they need; the rest of the line shows why a queue is paused.
-    let longest = shown.iter().map(|queue| columns(queue.name.as_str())).max().unwrap_or(0).max(8);
+    let longest = shown.iter().map(|queue| columns(queue.name.0.as_str())).max().unwrap_or(0).max(8);
     let name_width = u16::try_from(longest).unwrap_or(u16::MAX).saturating_add(2).min(left);
     let mut titles = vec![Line::from("  queue")];
     titles.extend(columns_shown.iter().map(|column| Line::from(column.title).alignment(Alignment::Right)));
@@ -125,7 +133,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
     widths.push(Constraint::Fill(1));
     let rows = shown.iter().map(|queue| {
         let mark = if queue.paused.is_some() { "⏸ " } else { "  " };
-        let name = format!("{mark}{}", cut(queue.name.as_str(), usize::from(name_width).saturating_sub(2)));
+        let name = format!("{mark}{}", cut(queue.name.0.as_str(), usize::from(name_width).saturating_sub(2)));
         let style = if queue.paused.is_some() { theme.warning() } else { theme.strong() };
         let mut cells = vec![Line::styled(name, style)];
         cells.extend(columns_shown.iter().map(|column| {

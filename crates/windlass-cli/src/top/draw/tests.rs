@@ -4,6 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::style::Color;
+use windlass_api::queue::Queue;
+use windlass_api::stats::Counts;
 
 use super::draw;
 use crate::top::app::{Screen, Snapshot};
@@ -136,7 +138,7 @@ fn paused_processing_is_shown_first() {
     let mut screen = screen();
     let mut closed = look();
     let gate = closed.gate.as_mut().unwrap();
-    (gate.online, gate.reason) = (false, Some(crate::top::model::Plain::new("database move")));
+    (gate.online, gate.reason) = (false, Some("database move".to_owned()));
     screen.take(closed);
     assert_shows(&lines(&screen, 80, 24), &["processing PAUSED by : database move"]);
 }
@@ -156,7 +158,7 @@ fn without_colours_nothing_is_coloured() {
 fn an_empty_server_says_so() {
     let mut screen = Screen::new("127.0.0.1:7788".to_owned(), now());
     let mut empty = look();
-    empty.stats.states.clear();
+    empty.stats.states = Counts::default();
     screen.take(Snapshot {
         queues: Vec::new(),
         running: Vec::new(),
@@ -176,10 +178,7 @@ fn the_chosen_row_of_a_long_list_is_in_view() {
     let mut long = look();
     let queue = long.queues[0].clone();
     long.queues = (0..100)
-        .map(|number| crate::top::model::Queue {
-            name: crate::top::model::Plain::new(&format!("queue-{number:03}")),
-            ..queue.clone()
-        })
+        .map(|number| Queue { name: format!("queue-{number:03}").parse().unwrap(), ..queue.clone() })
         .collect();
     screen.take(long);
     press(&mut screen, KeyCode::End);
