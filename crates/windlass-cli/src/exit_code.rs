@@ -28,7 +28,7 @@ impl Exit {
     pub(crate) const ALL: [(Exit, &str); 9] = [
         (Exit::Done, "done"),
         (Exit::No, "the check failed: an invariant is broken, the awaited job failed; or any other error"),
-        (Exit::Usage, "invalid command line"),
+        (Exit::Usage, "invalid command line, or a value that no server takes"),
         (Exit::NotFound, "no such job, queue, worker, schedule or key; or an id that matches several"),
         (Exit::Refused, "the server rejected it: an invalid value, or the state does not allow it"),
         (Exit::NotAllowed, "the API key is missing, wrong or lacks the permission"),

@@ -64,7 +64,7 @@ pub(crate) fn read_each<T: DeserializeOwned>(nouns: &str, items: impl IntoIterat
     let (found, problems) = read_known(items);
     if let Some(problem) = problems.first() {
         output::note(&format!(
-            "{} {nouns} cannot be shown ({}): the server may be newer than this program; --json prints them",
+            "{} of the {nouns} cannot be shown ({}): the server may be newer than this program; --json prints them",
             problems.len(),
             output::escaped(problem)
         ));

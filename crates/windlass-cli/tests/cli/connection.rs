@@ -177,7 +177,10 @@ async fn a_list_of_a_newer_server_is_shown_as_far_as_it_is_known() {
     });
     let said = run_with(&url, &["list"], &[], "").await;
     assert!(said.code == 0 && said.out.contains("running") && !said.out.contains("hibernating"), "{said:?}");
-    assert!(said.err.contains("1 jobs cannot be shown") && said.err.contains("may be newer"), "{said:?}");
+    assert!(
+        said.err.contains("1 of the jobs cannot be shown") && said.err.contains("may be newer"),
+        "{said:?}"
+    );
     let printed = run_with(&url, &["list", "--json"], &[], "").await.documents();
     assert_eq!(printed[0]["field_of_a_later_version"], json!({"b": 1, "a": 2}));
     assert_eq!(printed[1]["state"], "hibernating");

@@ -10,6 +10,7 @@ use windlass::key::KeySecret;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
 use windlass_api::key::Key;
+use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
 
 use crate::commands::jobs::actions::confirmed;
@@ -52,25 +53,17 @@ pub(crate) struct CreateArgs {
     #[arg(long)]
     name: String,
     /// The key's role: admin, operator, submitter, worker, app (submitter and worker in one) or viewer.
-    #[arg(long, value_parser = role)]
-    role: Role,
+    #[arg(long)]
+    role: Text<Role>,
     /// The tenant whose jobs the key can access; an admin key covers all tenants.
-    #[arg(long, value_parser = tenant)]
-    tenant: Option<Tenant>,
+    #[arg(long)]
+    tenant: Option<Text<Tenant>>,
     /// Expire after this time, such as 30d
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
     /// Print JSON instead of the secret alone.
     #[arg(long)]
     json: bool,
-}
-
-fn role(text: &str) -> Result<Role, String> {
-    text.parse().map_err(|problem: windlass::error::FieldProblem| problem.to_string())
-}
-
-fn tenant(text: &str) -> Result<Tenant, String> {
-    Tenant::new(text).map_err(|problem| problem.to_string())
 }
 
 pub(crate) async fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
@@ -141,9 +134,9 @@ async fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
     // The first key is created before the store exists.
     let store = args.store.open(Missing::Create)?;
     let new = NewKey {
-        tenant: args.tenant.clone(),
+        tenant: args.tenant.clone().map(|tenant| tenant.0),
         expires: args.expires.map(|span| span.0),
-        ..NewKey::new(args.name.clone(), args.role)
+        ..NewKey::new(args.name.clone(), args.role.0)
     };
     let created = store.create_key(&Caller::local(), new).await?;
     store.close();

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
+use windlass_api::text::Text;
 use windlass_server::webhooks::signature::{Endpoint, Purpose};
 
 use crate::commands::{Missing, StoreArgs};
@@ -29,8 +30,8 @@ pub(crate) struct SecretArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// The tenant; `default` if not given.
-    #[arg(long, value_parser = tenant)]
-    tenant: Option<Tenant>,
+    #[arg(long)]
+    tenant: Option<Text<Tenant>>,
     /// Rotate first: create new secrets for all receivers of the tenant. The old ones stay valid for a day.
     #[arg(long)]
     rotate: bool,
@@ -39,17 +40,13 @@ pub(crate) struct SecretArgs {
     json: bool,
 }
 
-fn tenant(text: &str) -> Result<Tenant, String> {
-    Tenant::new(text).map_err(|problem| problem.to_string())
-}
-
 pub(crate) async fn webhooks(command: &WebhooksCommand) -> anyhow::Result<ExitCode> {
     let WebhooksCommand::Secret(args) = command;
     let purpose = if args.push { Purpose::Push } else { Purpose::Callback };
     let endpoint =
         Endpoint::new(purpose, &args.url).map_err(|error| anyhow::anyhow!("the address {error}"))?;
     let store = args.store.open(Missing::Create)?;
-    let (me, tenant) = (Caller::local(), args.tenant.clone());
+    let (me, tenant) = (Caller::local(), args.tenant.clone().map(|tenant| tenant.0));
     let secrets = if args.rotate {
         store.rotate_webhook_secret(&me, tenant).await?
     } else {

@@ -29,6 +29,7 @@ use crate::error::Failure;
 use crate::limits::PROGRAM_GRACE_MARGIN;
 use crate::log::warn_only;
 use crate::output;
+use crate::output::text::counted;
 
 /// The argument that means all types.
 const ANY_TYPE: &str = "*";
@@ -203,7 +204,7 @@ pub(crate) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     queue.close();
     telemetry.finish().await;
     if !args.quiet && shutdown.released > 0 {
-        output::note(&format!("windlass: released {}", jobs(shutdown.released)));
+        output::note(&format!("windlass: released {}", counted(shutdown.released as u64, "job")));
     }
     let is_broken = tokio::time::timeout(Duration::ZERO, program.broken()).await.is_ok();
     anyhow::ensure!(!is_broken, "{} can no longer be started", command.display());
@@ -238,7 +239,7 @@ async fn stop_on_signals(
     program.leave();
     stop.cancel();
     if !args.quiet && program.running() > 0 {
-        let running = jobs(program.running());
+        let running = counted(program.running() as u64, "job");
         output::note(&format!(
             "windlass: {running} may continue for {}; press Ctrl-C again to stop them now",
             args.drain
@@ -284,8 +285,4 @@ fn greet(args: &WorkArgs) {
         queues.join(", "),
         args.places()
     ));
-}
-
-fn jobs(count: usize) -> String {
-    if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") }
 }
