@@ -13,6 +13,7 @@ mod keys;
 mod operations;
 mod outcome;
 mod queries;
+mod record;
 mod schedules;
 mod ticket;
 

@@ -7,12 +7,12 @@ use windlass_api::submission::Submission;
 use super::Remote;
 use super::client::Call;
 use super::error::RemoteError;
+use super::record::sketch;
 use crate::error::WorkError;
 use crate::job::{JobRecord, JobType, Parent, Seq};
 use crate::store::command::attempt_writes::LeaseRef;
 use crate::store::command::children::{NewGroup, Spawned};
 use crate::store::command::finish::Park;
-use crate::store::wire::job::sketch;
 
 impl Remote {
     pub(crate) async fn spawn_beside(

@@ -13,6 +13,7 @@ use windlass_api::time::Span;
 
 use super::Remote;
 use super::client::{Call, encoded};
+use super::record::{bytes, sketch};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::WaitLimit;
 use crate::error::StoreError;
@@ -26,7 +27,6 @@ use crate::store::query::explain::Reason;
 use crate::store::query::job_details::{Attempt, Group, JobResult, Neighbours};
 use crate::store::query::list::{ListRequest, Page};
 use crate::store::query::snapshot::Snapshot;
-use crate::store::wire::job::{bytes, sketch};
 use crate::store::wire::job_details::{stored_attempt, stored_log_line};
 
 impl Remote {

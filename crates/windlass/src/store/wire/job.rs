@@ -1,18 +1,12 @@
 //! Jobs: encoded from snapshots, and decoded into records. Fields that the API does not send (the sequence number,
 //! internal counters) have their defaults.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value};
 use windlass_api::job::{Job, Lease, Suspension, Why};
-use windlass_api::json::Json;
 use windlass_api::text::Text;
 use windlass_api::time::Moment;
 
-use crate::clock::Timestamp;
-use crate::job::{
-    self, JobId, JobMetadata, JobRecord, JobState, JobType, Lane, QueueName, Seq, Spec, Tenant,
-};
+use crate::job::{self, JobMetadata, Spec};
 use crate::store::query::explain::Reason;
 use crate::store::query::snapshot::Snapshot;
 
@@ -129,17 +123,4 @@ impl From<Job> for Snapshot {
         };
         Snapshot { job: shown.into(), spec, why, is_redacted, shown_version }
     }
-}
-
-/// A job of which only these fields are known.
-#[cfg(feature = "remote")]
-pub(crate) fn sketch(id: JobId, job_type: JobType, state: JobState, now: Timestamp) -> JobRecord {
-    let lane = Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type };
-    JobRecord { state, ..JobRecord::new(Seq(0), id, Arc::new(lane), Arc::default(), now) }
-}
-
-/// The bytes of a value, as a store keeps them.
-#[cfg(feature = "remote")]
-pub(crate) fn bytes(json: Option<Json>) -> Option<Arc<[u8]>> {
-    json.map(|json| Arc::from(json.bytes()))
 }
