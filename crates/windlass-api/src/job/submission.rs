@@ -1,5 +1,7 @@
 //! Job submissions in the API.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::error::Invalid;
@@ -103,6 +105,14 @@ pub struct Debouncing {
 }
 
 impl Submission {
+    /// The names of all fields. Every way to submit is tested against them.
+    #[doc(hidden)]
+    pub fn field_names() -> BTreeSet<String> {
+        let schema = schemars::schema_for!(Submission);
+        let fields = schema.get("properties").and_then(serde_json::Value::as_object);
+        fields.into_iter().flat_map(serde_json::Map::keys).cloned().collect()
+    }
+
     /// A job of this type, without payload and options.
     pub fn new(r#type: Text<JobType>) -> Submission {
         Submission {

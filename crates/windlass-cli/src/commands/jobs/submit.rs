@@ -13,7 +13,7 @@ use windlass_api::job::{Job, SubmittedJob};
 use windlass_api::json::Json;
 use windlass_api::priority::PriorityInput;
 use windlass_api::retry::{Retry, SomeTimeouts};
-use windlass_api::submission::Submission;
+use windlass_api::submission::{Debouncing, Submission};
 use windlass_api::tags::Tags;
 use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
@@ -77,6 +77,12 @@ pub(crate) struct JobOptions {
     /// Key for concurrency limits across jobs
     #[arg(long, value_name = "KEY")]
     concurrency_key: Option<String>,
+    /// Until the job has started, a later submission with this key replaces its payload and delay
+    #[arg(long, value_name = "KEY", requires = "debounce_delay")]
+    debounce_key: Option<String>,
+    /// How long to wait for another submission with the debounce key
+    #[arg(long, value_name = "DURATION", requires = "debounce_key")]
+    debounce_delay: Option<Span>,
     /// Tag, NAME:VALUE; may be repeated
     #[arg(long = "tag", value_name = "NAME:VALUE")]
     tags: Vec<String>,
@@ -113,6 +119,9 @@ pub(crate) struct JobOptions {
     /// Tenant, for keys that may choose it
     #[arg(long, value_name = "TENANT")]
     tenant: Option<Text<Tenant>>,
+    /// The trace it belongs to, in the format of W3C Trace Context
+    #[arg(long, value_name = "TRACEPARENT")]
+    traceparent: Option<String>,
 }
 
 impl JobOptions {
@@ -151,6 +160,12 @@ impl JobOptions {
             correlation_id: self.correlation_id.clone(),
             callback_url: self.callback.clone(),
             tenant: self.tenant.clone(),
+            traceparent: self.traceparent.clone(),
+            debounce: self
+                .debounce_key
+                .clone()
+                .zip(self.debounce_delay)
+                .map(|(key, delay)| Debouncing { key, delay }),
             ..Submission::new(job_type.clone())
         })
     }
@@ -316,6 +331,24 @@ mod tests {
         );
         let bytes = sent(&["mail", "<a/>", "--content-type", "text/xml"]).unwrap();
         assert_eq!(bytes, r#"{"type":"mail","payload_base64":"PGEvPg==","content_type":"text/xml"}"#);
+    }
+
+    /// Every field of a submission has a flag.
+    #[test]
+    fn every_field_of_a_submission_can_be_given() {
+        let flags = "mail {} --queue q --priority 5 --delay 1s --hold --idempotency-key a --idempotency-window 1h \
+                     --unique-key b --concurrency-key c --debounce-key d --debounce-delay 1s --tag a:b \
+                     --correlation-id e --timeout 1s --lease 1s --lifetime 1h --start-timeout 1s --attempts 2 \
+                     --after x --after-any y --callback https://example.com --tenant t --traceparent z";
+        let at = ["mail", "<a/>", "--content-type", "text/xml", "--at", "2030-01-01T00:00:00Z"];
+        let mut given = std::collections::BTreeSet::new();
+        for flags in [&flags.split_whitespace().collect::<Vec<_>>()[..], &at] {
+            let job: Map<String, serde_json::Value> = serde_json::from_str(&sent(flags).unwrap()).unwrap();
+            given.extend(job.into_iter().map(|(name, _)| name));
+        }
+        // Only jobs of a batch refer to each other by name.
+        given.insert("name".to_owned());
+        assert_eq!(given, Submission::field_names());
     }
 
     #[test]

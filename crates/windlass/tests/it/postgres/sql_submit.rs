@@ -2,7 +2,7 @@
 
 mod sqlx;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio_postgres::{Client as PgClient, NoTls};
@@ -22,6 +22,7 @@ use windlass::store::command::inbox::REFUSED;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::worker::Worker;
+use windlass_api::submission::Submission;
 
 use super::{LONG, open, verify};
 use crate::fixture::cluster::new_schema;
@@ -357,6 +358,23 @@ async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
         running.await.unwrap().unwrap();
         jobs.close();
     }
+}
+
+/// The options of `submit` in SQL are the fields of a submission over HTTP.
+#[tokio::test]
+async fn the_function_takes_every_field_of_a_submission() {
+    let address = new_schema();
+    let jobs = Client::open(&address).await.unwrap();
+    let (client, schema) = stranger(&address).await;
+    let (_, refusal) = submit(&client, &schema, r#"{"no such option": 1}"#).await.unwrap_err();
+    let (_, known) = refusal.split_once("known are ").expect("it says what is known");
+    let mut known: BTreeSet<String> = known.split(", ").map(str::to_owned).collect();
+    // Over HTTP it is a parameter of the request.
+    assert!(known.remove("strict"));
+    // These are parameters of the function, and another submission's job cannot be replaced in a transaction of its own.
+    known.extend(["type", "payload", "payload_base64", "debounce"].map(str::to_owned));
+    assert_eq!(known, Submission::field_names());
+    jobs.close();
 }
 
 /// Model: atomic-changes
