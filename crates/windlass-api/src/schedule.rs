@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use windlass_core::error::{FieldProblem, Invalid};
 use windlass_core::job::{
     JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, ScheduleName, Tenant,
@@ -139,9 +140,11 @@ pub struct SchedulePauseView {
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulePauseBody {
     #[allow(missing_docs, reason = "it is named for what it is")]
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When it resumes automatically: a duration or a time.
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }

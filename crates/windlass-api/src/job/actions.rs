@@ -1,10 +1,12 @@
-//! Actions on jobs in the API: on one job, and on all jobs that match a filter.
+//! Actions on jobs in the API: on one job, and on all jobs that match a filter. The schema states the default of a field that
+//! is left out when it has no value.
 
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use windlass_core::job::{JobAction, JobId, SuspendMode};
 use windlass_core::settings::patch::Field;
 
@@ -25,12 +27,14 @@ pub struct EmptyBody {}
 #[serde(default, deny_unknown_fields)]
 pub struct SuspendBody {
     #[allow(missing_docs, reason = "it is named for what it is")]
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happens to a running attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<SuspendWord>,
     /// When the job resumes automatically: a duration or a time.
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }
@@ -70,6 +74,7 @@ impl From<SuspendMode> for SuspendWord {
 #[serde(default, deny_unknown_fields)]
 pub struct ReasonBody {
     #[allow(missing_docs, reason = "it is named for what it is")]
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -87,16 +92,20 @@ pub struct PriorityBody {
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs, reason = "each is named for what it is")]
 pub struct PatchBody {
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityInput>,
     /// All tags; replaces the existing ones.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Field::is_kept")]
     pub tags: Field<Tags>,
     #[schemars(with = "Option<String>")]
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Field::is_kept")]
     pub correlation_id: Field<String>,
     #[schemars(with = "Option<String>")]
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Field::is_kept")]
     pub callback_url: Field<String>,
 }
@@ -116,6 +125,7 @@ pub struct RedriveBody {
 #[serde(default, deny_unknown_fields)]
 pub struct SignalBody {
     /// Any JSON; null if not given.
+    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
 }
@@ -199,4 +209,25 @@ pub struct BulkAnswer {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_without_a_value_is_left_out_and_a_cleared_one_is_null() {
+        let text = |body: &PatchBody| serde_json::to_string(body).unwrap();
+        assert_eq!(text(&PatchBody::default()), "{}");
+        assert_eq!(
+            text(&PatchBody { callback_url: Field::Clear, ..PatchBody::default() }),
+            r#"{"callback_url":null}"#
+        );
+        assert_eq!(serde_json::to_string(&SuspendBody::default()).unwrap(), "{}");
+        let bulk = BulkBody::new(JobAction::Cancel, JobFilter::default());
+        assert_eq!(
+            serde_json::to_string(&bulk).unwrap(),
+            r#"{"action":"cancel","filter":{},"dry_run":false}"#
+        );
+    }
 }
