@@ -64,6 +64,10 @@ enum Command {
     Explain(jobs::show::ShowArgs),
     /// Print a job's log
     Logs(jobs::logs::LogsArgs),
+    /// Schedule jobs that were submitted with --hold
+    Release(jobs::signal::ReleaseArgs),
+    /// Send a signal to a job that waits for one, or will
+    Signal(jobs::signal::SignalArgs),
     /// Suspend jobs
     Suspend(Box<jobs::actions::SuspendArgs>),
     /// Resume suspended jobs, or a paused queue, worker, type or tenant
@@ -349,6 +353,8 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Show(args) => jobs::show::show(&args).await,
         Command::Explain(args) => jobs::show::explain(&args).await,
         Command::Logs(args) => jobs::logs::logs(&args).await,
+        Command::Release(args) => jobs::signal::release(&args).await,
+        Command::Signal(args) => jobs::signal::signal(&args).await,
         Command::Suspend(args) => jobs::actions::suspend(&args).await,
         Command::Resume(args) => jobs::actions::resume(&args).await,
         Command::Cancel(args) => jobs::actions::cancel(&args).await,

@@ -17,8 +17,8 @@ const THEMES: [(&str, &[&str]); 5] = [
     (
         "Jobs",
         &[
-            "submit", "batch", "list", "show", "explain", "logs", "suspend", "resume", "cancel", "priority",
-            "redrive", "delete",
+            "submit", "batch", "list", "show", "explain", "logs", "release", "signal", "suspend", "resume",
+            "cancel", "priority", "redrive", "delete",
         ],
     ),
     (

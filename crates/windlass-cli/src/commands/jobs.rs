@@ -7,5 +7,6 @@ pub(crate) mod id;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod show;
+pub(crate) mod signal;
 pub(crate) mod submit;
 pub(crate) mod tree;

@@ -241,3 +241,24 @@ async fn a_batch_reports_refused_lines_and_submits_nothing_twice() {
     assert_eq!(other.well(), "submitted 1 job\n");
     site.served.stop().await;
 }
+
+#[tokio::test]
+async fn a_held_job_is_released_and_a_job_hears_a_signal() {
+    let site = Site::start().await;
+    let id = site.submit(&["order.ship", "{}", "--hold"]).await;
+    assert!(site.run(&["show", &id]).await.well().contains("created"));
+    let sent = site.run(&["signal", &id, "packed", r#"{"boxes": 2}"#]).await;
+    assert_eq!(sent.well().trim(), format!("{id}  packed sent"));
+    let json = site.run(&["signal", &id, "paid", "--json"]).await.documents();
+    assert_eq!((&json[0]["id"], &json[0]["signal"]), (&json!(id), &json!("paid")));
+    let bad = site.run(&["signal", &id, "packed", "two"]).await;
+    assert!(bad.code == 2 && bad.err.contains("the value is not JSON"), "{bad:?}");
+    assert_eq!(site.run(&["release", &id]).await.well().trim(), format!("{id}  scheduled"));
+    let again = site.run(&["release", &id]).await;
+    assert!(again.code == 4 && again.err.contains("scheduled"), "{again:?}");
+    // One that does not exist does not stop the others.
+    let other = site.submit(&["order.ship", "{}", "--hold"]).await;
+    let both = site.run(&["release", "00000000-0000-7000-8000-000000000000", &other]).await;
+    assert!(both.code != 0 && both.out.contains(&format!("{other}  scheduled")), "{both:?}");
+    site.served.stop().await;
+}

@@ -62,7 +62,7 @@ pub(crate) struct JobOptions {
     /// Run it at this time, RFC 3339
     #[arg(long, value_name = "TIME")]
     at: Option<Moment>,
-    /// Create it without scheduling it, until it is submitted by id
+    /// Create it without scheduling it, until `windlass release ID`
     #[arg(long)]
     hold: bool,
     /// A second submission with the same key returns the same job

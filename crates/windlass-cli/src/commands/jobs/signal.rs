@@ -1,0 +1,83 @@
+//! `windlass signal`: sends a signal to a job; and `windlass release`: schedules jobs that were submitted with `--hold`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use windlass_api::actions::{SignalBody, SignalTaken};
+use windlass_api::job::ActedJob;
+use windlass_api::json::Json;
+
+use crate::commands::jobs::submit::content;
+use crate::connection::client::{Call, Client};
+use crate::connection::connect::ConnectArgs;
+use crate::error::Failure;
+use crate::exit_code::Exit;
+use crate::output;
+use crate::output::color::Paint;
+
+/// Arguments of `signal`.
+#[derive(Args)]
+pub(crate) struct SignalArgs {
+    /// Job id, or a prefix or suffix of an id that matches one job
+    id: String,
+    /// The signal's name, as the job waits for it
+    name: String,
+    /// Value: JSON, or @FILE, or - for standard input; null if not given
+    #[arg(value_name = "JSON")]
+    value: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `release`.
+#[derive(Args)]
+pub(crate) struct ReleaseArgs {
+    /// Job ids, or a prefix or suffix of an id that matches one job
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) async fn signal(args: &SignalArgs) -> anyhow::Result<ExitCode> {
+    let value =
+        args.value.as_deref().map(content).transpose()?.map(|bytes| json_value(&bytes)).transpose()?;
+    let client = args.connect.client()?;
+    let id = client.job_id(&args.id).await?;
+    let call = Call::post(&["jobs", &id, "signals", &args.name]).json(&SignalBody { value });
+    if let Some(SignalTaken { id, signal }) = client.show(call).await? {
+        output::line(&format!("{id}  {} sent", output::escaped(&signal)))?;
+    }
+    Ok(Exit::Done.into())
+}
+
+fn json_value(bytes: &[u8]) -> anyhow::Result<Json> {
+    let refused = |error| {
+        let quoted = "quote a JSON string as '\"like this\"'";
+        Failure::usage(format!("the value is not JSON ({error}); {quoted}"))
+    };
+    serde_json::from_slice(bytes).map(Json).map_err(refused)
+}
+
+pub(crate) async fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
+    let client = args.connect.client()?;
+    let mut first_failure = None;
+    for text in &args.ids {
+        match release_job(&client, text).await {
+            Ok(()) => {}
+            Err(error) if args.ids.len() == 1 => return Err(error),
+            Err(error) => {
+                output::note(&format!("{}: {error:#}", output::escaped(text)));
+                first_failure.get_or_insert(Exit::of(&error));
+            }
+        }
+    }
+    Ok(first_failure.unwrap_or(Exit::Done).into())
+}
+
+async fn release_job(client: &Client, text: &str) -> anyhow::Result<()> {
+    let id = client.job_id(text).await?;
+    let answer = client.show(Call::post(&["jobs", &id, "submit"])).await?;
+    let Some(ActedJob { job, .. }) = answer else { return Ok(()) };
+    output::line(&format!("{id}  {}", Paint::for_data().state(job.state.0)))
+}
