@@ -43,8 +43,8 @@ impl Dashboard {
     }
 }
 
-/// All pages, their actions and assets, and the refresh stream.
-pub(crate) fn router(app: App, is_secure: bool) -> Router {
+/// All pages, their actions and assets, and the refresh stream; and what browsers get for any other address.
+pub(crate) fn routers(app: App, is_secure: bool) -> (Router, Router) {
     let local_token = requests::session::token(&app.store().environment().entropy);
     let board = Dashboard(Arc::new(Inner {
         app,
@@ -54,12 +54,14 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         live: requests::refresh::Live::default(),
         tail: parts::latest_records::Tail::default(),
     }));
-    Router::new()
-        .merge(pages())
-        .merge(actions())
-        .method_not_allowed_fallback(|| async { page::PageError::only_a_form() })
-        .layer(from_fn_with_state(board.clone(), requests::middleware::guard))
-        .with_state(board)
+    let guarded = |routes: Router<Dashboard>| {
+        let guard = from_fn_with_state(board.clone(), requests::middleware::guard);
+        routes.layer(guard).with_state(board.clone())
+    };
+    let routes = Router::new().merge(pages()).merge(actions());
+    let routes = routes.method_not_allowed_fallback(|| async { page::PageError::only_a_form() });
+    let no_page = || async { page::PageError::not_found("There is no page at this address.") };
+    (guarded(routes), guarded(Router::new().fallback(no_page)))
 }
 
 fn pages() -> Router<Dashboard> {

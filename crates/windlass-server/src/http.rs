@@ -10,8 +10,11 @@ mod schema;
 mod wire;
 
 use axum::Router;
-use axum::http::{Method, StatusCode};
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use tower::ServiceExt;
 use windlass::store::caller::Permission;
 
 pub use self::app::{App, StorePlace};
@@ -145,10 +148,11 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let page = openapi::page(&description);
     app.set_documents(description.to_string(), page);
     let mounted = routes.into_iter().fold(Router::new(), |router, route| route.mount(router, &app));
+    let (pages, no_such_page) = dashboard::routers(app.clone(), is_secure);
     mounted
         .with_state(app.clone())
-        .merge(dashboard::router(app.clone(), is_secure))
-        .fallback(no_such_path)
+        .merge(pages)
+        .fallback(move |request| no_such_path(no_such_page, request))
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state((app, is_secure), stamp))
         .layer(from_fn(request::drain_body::discard))
@@ -159,8 +163,14 @@ fn single_bytes_max(app: &App) -> usize {
     app.store().environment().options.payload_bytes_max * 2 + crate::limits::ENVELOPE_BYTES
 }
 
-async fn no_such_path() -> ApiError {
-    ApiError::not_found("no such path")
+/// A page for a browser, an error of the API for other clients.
+async fn no_such_path(no_such_page: Router, request: Request) -> Response {
+    let accepted = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let is_browser = request.method().is_safe() && accepted.is_some_and(|kinds| kinds.contains("text/html"));
+    if is_browser && !request.uri().path().starts_with("/api/") {
+        return no_such_page.oneshot(request).await.into_response();
+    }
+    ApiError::not_found("no such path").into_response()
 }
 
 async fn no_such_method() -> ApiError {

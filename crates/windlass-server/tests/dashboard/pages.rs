@@ -242,3 +242,24 @@ async fn pages_can_be_read_without_a_script() {
         assert!(page.contains(text), "{path} lacks {text}");
     }
 }
+
+/// A browser gets a page for a wrong address, a program an error of the API.
+#[tokio::test]
+async fn a_wrong_address_is_a_page_in_a_browser_only() {
+    let site = Site::start().await;
+    let html = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    for path in ["/nope", "/queue/mail", "/jobs/1/2/3"] {
+        let page = site.ask("GET", path, &html, "").await;
+        assert_eq!(page.status, 404, "{path}");
+        assert!(
+            page.body.contains("There is no page at this address.") && page.body.contains("href=\"/jobs\"")
+        );
+        assert!(page.header("content-security-policy").is_some());
+        let answer = site.ask("GET", path, &[("accept", "*/*")], "").await;
+        assert!(answer.status == 404 && answer.body.contains("\"not_found\""), "{}", answer.body);
+    }
+    for (method, path) in [("GET", "/api/v1/nope"), ("POST", "/nope")] {
+        let answer = site.ask(method, path, &html, "").await;
+        assert!(answer.body.contains("\"not_found\""), "{method} {path}: {}", answer.body);
+    }
+}
