@@ -120,7 +120,7 @@ async fn a_pause_says_who_when_why_and_until_when(t: &Fixture) {
     pause(t, Target::Queue(queue("default")), how).await;
     t.advance(Duration::from_secs(1));
     let config = t.store.config(&t.me).await.unwrap();
-    let hold = config.holds.values().next().expect("it is stored");
+    let hold = config.pauses.values().next().expect("it is stored");
     assert_eq!((hold.by.as_str(), hold.since), ("local", since));
     assert_eq!((hold.reason.as_deref(), hold.expires_at), (Some("rotating keys"), Some(since.plus(MINUTE))));
     let reasons = t.store.explain(&t.me, job).await.unwrap().unwrap();
@@ -164,7 +164,7 @@ async fn a_pause_ends_automatically(t: &Fixture) {
         t.advance(Duration::from_millis(1));
         assert_eq!(t.claim_ids(worker, 1).await, [job], "not held any more, though no maintenance ran");
         t.tick().await;
-        assert!(t.store.config(&t.me).await.unwrap().holds.is_empty());
+        assert!(t.store.config(&t.me).await.unwrap().pauses.is_empty());
         let records = t.everything().await.records;
         assert_eq!(records.len(), 2 * (n + 1), "one record of its beginning, one of its end");
         assert_eq!(records.last().unwrap().actor_type, "system");
@@ -230,7 +230,7 @@ async fn a_reason_has_a_longest_length(t: &Fixture) {
     let error = t.store.resume(&t.me, Target::Gate, Some("x".repeat(1_025))).await.unwrap_err();
     assert!(matches!(error, ActError::Invalid(_)), "{error}");
     assert_eq!(t.everything().await, before);
-    assert_eq!(t.store.config(&t.me).await.unwrap().holds.len(), 1);
+    assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 1);
 }
 
 /// Model: tenant-isolation, roles
@@ -253,7 +253,7 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
         let error = t.store.resume(&caller, Target::Queue(queue("mail")), None).await.unwrap_err();
         assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }
-    assert_eq!(t.store.config(&t.me).await.unwrap().holds.len(), 2);
+    assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 2);
 }
 
 /// Model: worker-pause, tenant-isolation
@@ -266,7 +266,7 @@ async fn an_operator_pauses_workers_of_the_own_tenant_only(t: &Fixture) {
         let error = t.store.pause(&operator, Target::Worker(worker), aggressive()).await.unwrap_err();
         assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }
-    assert!(t.store.config(&t.me).await.unwrap().holds.is_empty());
+    assert!(t.store.config(&t.me).await.unwrap().pauses.is_empty());
     assert!(t.store.pause(&operator, Target::Worker(own), Pause::default()).await.unwrap());
     assert!(t.store.resume(&operator, Target::Worker(own), None).await.unwrap());
 }

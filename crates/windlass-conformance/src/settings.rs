@@ -89,8 +89,8 @@ async fn a_caller_sees_its_own_settings_and_those_of_all(t: &Fixture) {
     t.set_tenant("blue", TenantSettings { max_running: Some(1), ..TenantSettings::default() }).await;
     t.store.pause(&blue, Target::Queue(queue("mail")), Pause::default()).await.unwrap();
     let (seen, theirs) = (t.store.config(&acme).await.unwrap(), t.store.config(&blue).await.unwrap());
-    assert_eq!((seen.queues.len(), seen.tenants.len(), seen.holds.len()), (2, 0, 0));
-    assert_eq!((theirs.queues.len(), theirs.tenants.len(), theirs.holds.len()), (1, 1, 1));
+    assert_eq!((seen.queues.len(), seen.tenants.len(), seen.pauses.len()), (2, 0, 0));
+    assert_eq!((theirs.queues.len(), theirs.tenants.len(), theirs.pauses.len()), (1, 1, 1));
     let depth_of = async |who: &Caller| t.store.queue(who, queue("mail")).await.unwrap().settings.max_depth;
     assert_eq!(depth_of(&acme).await, Some(10));
     assert_eq!(depth_of(&blue).await, Some(100));

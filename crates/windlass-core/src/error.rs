@@ -10,7 +10,8 @@ pub use invalid::{FieldProblem, Invalid};
 use crate::job::{JobAction, JobId, JobState, NeededBy, ScheduleName, Version, WorkerId};
 use crate::key::KeyId;
 
-/// The store failed; nothing changed.
+/// The store failed. Nothing changed, except that after [`Away`](StoreError::Away) and
+/// [`Unreachable`](StoreError::Unreachable) it may be unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -59,9 +60,14 @@ pub enum StoreError {
     /// The server does not know the caller, or does not permit this read.
     #[error(transparent)]
     Forbidden(Forbidden),
-    /// Not available on a remote store; only the server's process can do this.
-    #[error("`{0}` is not available on a remote store; run it where the database is")]
+    /// Not available through a server; only a process with the database can do this.
+    #[error("`{0}` is not available through a server; run it where the database is")]
     LocalOnly(&'static str),
+    /// A server knows its callers by their API keys, and this client has another caller's.
+    #[error(
+        "a client of a server acts as the owner of its API key: open another client with the other caller's key"
+    )]
+    OtherCaller,
 }
 
 /// A store could not be opened.
@@ -70,7 +76,7 @@ pub enum StoreError {
 pub enum OpenError {
     /// This build does not support the address.
     #[error(
-        "cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`"
+        "cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE` or `memory:`; a client also takes `http://HOST:PORT`"
     )]
     UnknownAddress(String),
     /// The address is that of a server, which has the store.

@@ -1,6 +1,6 @@
 //! What clients and workers ask of a store: one method per verb, answered by a [`Store`] in this process or by the
-//! server of a remote one. [`Client`](crate::Client) and [`Worker`](crate::Worker) hold an `Arc<dyn Api>` and do not
-//! know which.
+//! server of a remote one. A [`Client`](crate::Client) holds an `Arc<dyn Api>`, which a [`Worker`](crate::Worker) uses
+//! too, and does not know which.
 
 mod events;
 mod interrupts;
@@ -50,7 +50,7 @@ use crate::store::query::queues::QueueInfo;
 use crate::store::query::snapshot::Snapshot;
 use crate::store::query::stats::Stats;
 
-/// An answer that is waited for.
+/// The future that a verb returns; boxed, so that there can be an `Arc<dyn Api>`.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// How many of the jobs of a claim start at once; evaluated at each query.
@@ -59,7 +59,7 @@ pub type Starts<'a> = &'a (dyn Fn() -> usize + Sync);
 /// Completes when nobody waits for an answer any more.
 pub type Gone<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
-/// Declares [`Api`] and implements it for both kinds of store by their methods of the same names. A server knows its
+/// Declares [`Api`] and implements it for `Store` and `Remote` by their methods of the same names. A server knows its
 /// caller by the API key; it is asked only if the caller is the one whose key this is.
 macro_rules! api {
     ($a:lifetime; $($(#[$doc:meta])* fn $verb:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
@@ -191,7 +191,8 @@ api! { 'a;
     fn heartbeat_wait(worker: WorkerId, beats: Vec<HeartbeatItem>, wait: Duration) -> Result<HeartbeatReply, WorkError>;
     /// Reports how attempts ended.
     fn finish(worker: WorkerId, reports: Vec<Report>) -> Result<Vec<Finish>, WorkError>;
-    /// Writes checkpoints, progress or log lines for a running job.
+    /// Writes checkpoints, progress or log lines for a running job: all or none in a store; through a server, one after
+    /// the other.
     fn note(lease: LeaseRef, notes: Vec<AttemptWrite>) -> Result<(), WorkError>;
     /// Creates a group of children for a running job, which is parked until they end if it asks for that.
     fn spawn_beside(lease: LeaseRef, group: NewGroup, beside: Vec<Park>) -> Result<Spawned, WorkError>;

@@ -1,6 +1,6 @@
 //! Benchmark workloads of this library, for `windlass bench` and `cargo bench`; feature `bench`.
 //!
-//! They use only the public API, on any address that [`Store::open`](crate::Store::open) accepts, including a server's.
+//! They use only the public API, on any address that [`Client::open`](crate::Client::open) accepts.
 //! They are not covered by semantic versioning.
 
 pub mod figure;

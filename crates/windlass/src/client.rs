@@ -135,7 +135,7 @@ impl Client {
     }
 
     /// A client that acts as another caller: its role, its tenant, and its name in the audit trail. At a server every
-    /// call then fails with [`StoreError::LocalOnly`]: open another client with that caller's API key instead.
+    /// call then fails with [`StoreError::OtherCaller`]: open another client with that caller's API key instead.
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Client {
         Client { caller, ..self.clone() }

@@ -1,5 +1,5 @@
-//! A store that is served by a server: every operation is a call of the HTTP API, and every answer is converted into
-//! the library's own types and errors. The server identifies the caller by the API key and enforces the rules.
+//! The verbs of [`Api`](crate::api::Api) as calls of the HTTP API of a server. Every answer is converted into the
+//! library's own types and errors. The server identifies the caller by the API key and enforces the rules.
 
 mod actions;
 mod address;
@@ -35,7 +35,7 @@ use crate::ticket::TicketPublicKey;
 /// The environment variable with the API key for a server whose address has none.
 const KEY_VARIABLE: &str = "WINDLASS_KEY";
 
-/// The server of a remote store.
+/// A server, and the caller's connection to it.
 pub(crate) struct Remote {
     client: Client,
     clock: Arc<ServerClock>,
@@ -71,7 +71,7 @@ impl Remote {
 
     /// Refuses every caller but the owner of the API key: the server would attribute the call to that owner.
     pub(crate) fn check_caller(caller: &Caller) -> Result<(), StoreError> {
-        if *caller == Caller::local() { Ok(()) } else { Err(StoreError::LocalOnly("as_caller")) }
+        if *caller == Caller::local() { Ok(()) } else { Err(StoreError::OtherCaller) }
     }
 
     /// Events that the owner of the API key can see. Another caller is refused at the first one.

@@ -169,7 +169,7 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
         let refused = t.store.resume(&eve, Target::Worker(worker), None).await;
         assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
     }
-    assert_eq!(t.store.config(&t.me).await.unwrap().holds.len(), 2);
+    assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 2);
     let mine =
         t.store.register(&caller("robot", Role::Worker, "red"), NewWorker::default()).await.unwrap().id;
     assert!(t.store.pause(&eve, Target::Worker(mine), Pause::default()).await.unwrap());

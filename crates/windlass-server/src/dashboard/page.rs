@@ -129,7 +129,7 @@ impl Layout {
         title: impl Into<String>,
     ) -> Layout {
         let now = board.now();
-        let gate = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
+        let gate = config.pauses.get(&Scope::Gate).filter(|hold| hold.is_active(now));
         Layout {
             live: format!("/live?seen={}", visitor.seen),
             gate: gate.map(|hold| PauseView::of(hold, now)),

@@ -260,8 +260,8 @@ async fn an_empty_list_gets_its_buttons_with_its_first_jobs() {
     assert_eq!(window.eval(shown).await, json!(true));
     // The bar is on the screen, however long the list and narrow the window.
     for width in [1440, 800, 390] {
-        let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
-        window.send("Emulation.setDeviceMetricsOverride", size).await;
+        let metrics = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
+        window.send("Emulation.setDeviceMetricsOverride", metrics).await;
         window.eval("scrollTo(0, 0)").await;
         let bar = "document.querySelector('.bulk').getBoundingClientRect()";
         window

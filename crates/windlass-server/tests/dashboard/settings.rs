@@ -194,7 +194,7 @@ async fn a_button_that_resumes_is_there_where_it_works() {
         let page = ada.fill(&page, "/resume", &[]).await.body;
         assert!(page.contains("Resumed.") && !page.contains(what), "{path}");
     }
-    assert!(site.store.config(&all).await.unwrap().holds.is_empty());
+    assert!(site.store.config(&all).await.unwrap().pauses.is_empty());
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn nobody_resumes_a_pause_that_is_not_theirs() {
     let globex = Caller::new("hank", Role::Operator, Some(tenant("globex")));
     site.store.pause(&globex, Target::Queue(queue("mail")), Pause::graceful()).await.unwrap();
     let token = operator.look("/queues/mail").await.token();
-    let holds = site.store.config(&local).await.unwrap().holds;
+    let holds = site.store.config(&local).await.unwrap().pauses;
     for scope in holds.keys() {
         let scope = serde_json::to_string(scope).unwrap();
         let body = form_urlencoded::Serializer::new(String::new())
@@ -220,7 +220,7 @@ async fn nobody_resumes_a_pause_that_is_not_theirs() {
     let body = format!("action=close&type=mail&tenant=globex&token={token}");
     let headers = [("cookie", operator.cookie.as_str()), ("sec-fetch-site", "same-origin")];
     assert_eq!(site.ask("POST", "/gate", &headers, &body).await.status, 403);
-    assert_eq!(site.store.config(&local).await.unwrap().holds, holds);
+    assert_eq!(site.store.config(&local).await.unwrap().pauses, holds);
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn pausing_an_unknown_name_says_so() {
             && !page.contains("no type mail yet")
     );
     let scope = Scope::Type { job_type: JobType::new("mail").unwrap(), tenant: Some(Tenant::default()) };
-    let holds = site.store.config(&Caller::local()).await.unwrap().holds;
+    let holds = site.store.config(&Caller::local()).await.unwrap().pauses;
     assert!(holds.contains_key(&scope) && !holds.contains_key(&Scope::Tenant(Tenant::default())));
     // A URL cannot make a page show a false message.
     let page = ada.look("/settings?done=closed&tenant=nobody").await.body;

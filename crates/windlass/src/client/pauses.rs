@@ -111,7 +111,7 @@ impl Client {
                 tenant.as_ref().is_none_or(|tenant| self.caller.can_see(tenant))
             }
         };
-        Ok(config.holds.values().filter(|hold| hold.is_active(now)).filter(is_visible).cloned().collect())
+        Ok(config.pauses.values().filter(|hold| hold.is_active(now)).filter(is_visible).cloned().collect())
     }
 
     /// Configures a job type; takes effect with the next submission or claim.

@@ -167,7 +167,7 @@ fn patch_body(patch: Patch) -> PatchBody {
 fn bulk_body(action: BulkAction, filter: JobFilter) -> Result<BulkBody, ActError> {
     let unknown = |what: &str| {
         let problem =
-            FieldProblem::Contradiction(format!("{what} in bulk is not supported on a remote store"));
+            FieldProblem::Contradiction(format!("{what} in bulk is not supported through a server"));
         Err(ActError::Invalid(Invalid::new("action", problem)))
     };
     let body = |action| BulkBody::new(action, filter);

@@ -1,4 +1,4 @@
-//! The client of the HTTP API as a store uses it: its errors become those of the library.
+//! The client of the HTTP API as [`Remote`](super::Remote) uses it: its errors become those of the library.
 
 use std::sync::Arc;
 

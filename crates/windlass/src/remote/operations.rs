@@ -1,4 +1,4 @@
-//! Operations for operators at a server: pauses, settings, queues, workers, statistics, keys.
+//! Operations for operators at a server: pauses, settings, queues, workers, statistics.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ use crate::store::command::settings::{Configured, Settings};
 use crate::store::documents::config::{Config, QueueSettings};
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
-use crate::store::wire::operations::{gate_holds, queue_info, stored_worker};
+use crate::store::wire::operations::{gate_pauses, queue_info, stored_worker};
 
 #[derive(Deserialize)]
 struct Changed {
@@ -131,7 +131,7 @@ impl Remote {
             for worker in page.workers {
                 let (worker, hold) = stored_worker(worker);
                 config.workers.insert(worker.id, worker);
-                config.holds.extend(hold.map(|hold| (hold.scope.clone(), hold)));
+                config.pauses.extend(hold.map(|hold| (hold.scope.clone(), hold)));
             }
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -139,9 +139,9 @@ impl Remote {
             }
         }
         let gate: Gate = self.client.ask(Call::get("/gate")).await?;
-        config.holds.extend(gate_holds(gate).into_iter().map(|hold| (hold.scope.clone(), hold)));
+        config.pauses.extend(gate_pauses(gate).into_iter().map(|hold| (hold.scope.clone(), hold)));
         for queue in self.queues().await? {
-            config.holds.extend(queue.paused.map(|hold| (hold.scope.clone(), hold)));
+            config.pauses.extend(queue.paused.map(|hold| (hold.scope.clone(), hold)));
             if queue.settings != QueueSettings::default() {
                 config.queues.insert((queue.name, None), queue.settings);
             }

@@ -2,16 +2,13 @@
 //! [`transition`](crate::job::transition), and leaves the writing to the transaction; it contains no SQL.
 
 pub mod actions;
-pub(crate) mod advance;
 pub mod attempt_writes;
-pub(crate) mod audit;
 pub mod audit_chain;
 pub mod bulk;
-pub(crate) mod callback;
-pub(crate) mod cascade;
 pub mod children;
 pub mod claim;
 pub mod clock;
+pub(crate) mod effects;
 pub mod finish;
 pub mod generation;
 pub mod heartbeat;
@@ -19,15 +16,12 @@ pub mod heartbeat;
 pub mod inbox;
 pub mod key;
 pub mod maintenance;
-pub(crate) mod needed;
 pub mod pause;
 pub mod precondition;
-pub(crate) mod rate_limit;
 pub mod redrive;
 pub mod retention;
 pub(crate) mod schedule;
 pub mod settings;
 pub mod signal;
 pub mod submit;
-pub(crate) mod ticket;
 pub mod worker;

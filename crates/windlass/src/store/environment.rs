@@ -39,7 +39,7 @@ pub struct StoreOptions {
     /// Signed tickets: issued at submission, verified before every run. Disabled unless set; every node of a
     /// fleet must have the same key, or trust the others' keys.
     pub tickets: Option<TicketOptions>,
-    /// The ticket keys that a worker of a remote store trusts: jobs with other tickets are not run, and reported
+    /// The ticket keys that a worker at a server trusts: jobs with other tickets are not run, and reported
     /// as failed. If empty, the server is trusted.
     pub tickets_trusted: Vec<TicketPublicKey>,
     /// Jobs that one commit changes as consequences of another change; maintenance continues with the rest.
@@ -48,7 +48,7 @@ pub struct StoreOptions {
     pub aging_heads_per_claim: usize,
     /// When a SQLite file is checked for damage.
     pub file_check: FileCheck,
-    /// The API key for a server; used instead of one in the address or in `WINDLASS_KEY`. Ignored by local stores.
+    /// The API key for a server; used instead of one in the address or in `WINDLASS_KEY`. Ignored by stores in this process.
     pub key: Option<KeySecret>,
 }
 

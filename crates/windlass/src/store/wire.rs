@@ -1,5 +1,5 @@
-//! Conversions between the store's types and those of the HTTP API, used by the server to encode and by remote stores to
-//! decode.
+//! Conversions between the store's types and those of the HTTP API, used by the server to encode and by clients of a
+//! server to decode.
 
 pub mod claim;
 pub mod filter;

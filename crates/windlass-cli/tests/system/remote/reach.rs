@@ -29,11 +29,11 @@ fn reached() -> (Client, InProcessServer) {
     (Client::connect(&server.url, StoreOptions::default()).unwrap(), server)
 }
 
-/// Model: attempt-records. A handler sees the labels of its job, with a remote store as well.
+/// Model: attempt-records. A handler sees the metadata of its job, also through a server.
 #[tokio::test]
 async fn a_claim_brings_the_labels_of_its_job() {
     let (queue, _server) = reached();
-    let (seen, mut labels) = mpsc::channel(1);
+    let (seen, mut metadata) = mpsc::channel(1);
     let handler = move |job: Greet, cx: Cx| {
         let seen = seen.clone();
         async move {
@@ -51,7 +51,7 @@ async fn a_claim_brings_the_labels_of_its_job() {
         correlation_id: Some("c".to_owned()),
         callback_url: Some("https://example.com/done".to_owned()),
     };
-    assert_eq!(labels.recv().await, Some(expected));
+    assert_eq!(metadata.recv().await, Some(expected));
     drop(stop);
     working.await.unwrap();
 }
@@ -63,9 +63,9 @@ async fn a_queue_does_not_speak_to_a_server_for_somebody_whose_key_it_does_not_h
     let job = queue.submit(greet("a")).await.unwrap();
     let viewer = queue.as_caller(Caller::new("eve", Role::Viewer, None));
     let refused = viewer.submit(greet("b")).await.map(|job| job.id());
-    assert!(matches!(refused, Err(SubmitError::Store(StoreError::LocalOnly("as_caller")))), "{refused:?}");
+    assert!(matches!(refused, Err(SubmitError::Store(StoreError::OtherCaller))), "{refused:?}");
     let refused = viewer.job(job.id()).cancel().await;
-    assert!(matches!(refused, Err(ActError::Store(StoreError::LocalOnly("as_caller")))), "{refused:?}");
+    assert!(matches!(refused, Err(ActError::Store(StoreError::OtherCaller))), "{refused:?}");
     let me = queue.as_caller(Caller::local());
     me.job(job.id()).cancel().await.unwrap();
 }

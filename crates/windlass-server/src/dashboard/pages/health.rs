@@ -66,7 +66,7 @@ impl Health {
         cascades(signs, &mut concerns);
         // A stable sort: within each class the order above stays.
         concerns.sort_by_key(|concern| concern.class != "bad");
-        let gate = signs.config.holds.get(&Scope::Gate);
+        let gate = signs.config.pauses.get(&Scope::Gate);
         let (class, title) = match concerns.first().map(|concern| concern.class) {
             _ if gate.is_some_and(|hold| hold.is_active(signs.now)) => {
                 ("bad", "Stopped: processing is paused")
@@ -158,7 +158,7 @@ fn workers(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
 
 fn pauses(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let (config, now) = (signs.config, signs.now);
-    let holds = config.holds.values().filter(|hold| hold.scope != Scope::Gate && hold.is_active(now));
+    let holds = config.pauses.values().filter(|hold| hold.scope != Scope::Gate && hold.is_active(now));
     let schedules = config.schedules.values().filter(|schedule| schedule.pause_now(now).is_some());
     let said = |number: usize, one: &str, many: &str| match number {
         0 => None,
@@ -265,7 +265,7 @@ mod tests {
             since: Timestamp::from_millis(0),
             expires_at: None,
         };
-        config.holds.insert(Scope::Gate, gate);
+        config.pauses.insert(Scope::Gate, gate);
         assert_eq!(health(0, 0, &config).title, "Stopped: processing is paused");
     }
 }

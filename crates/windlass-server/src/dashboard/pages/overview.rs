@@ -144,7 +144,7 @@ async fn sample(
 
 /// All active pauses, then paused schedules.
 fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForce> {
-    let holds = config.holds.values().filter(|hold| hold.is_active(now));
+    let holds = config.pauses.values().filter(|hold| hold.is_active(now));
     let holds = holds.map(|hold| PauseInForce {
         hold: PauseView::among(config, hold, now),
         scope: resume::scope(hold, visitor, config),

@@ -244,7 +244,7 @@ fn tenants_pauses(
         }
         _ => false,
     };
-    let holds = config.holds.values().filter(|hold| is_one(&hold.scope) && hold.is_active(now));
+    let holds = config.pauses.values().filter(|hold| is_one(&hold.scope) && hold.is_active(now));
     let holds = holds.take(limits::GROUPS_SHOWN);
     holds
         .map(|hold| TenantsPause {

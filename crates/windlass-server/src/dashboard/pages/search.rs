@@ -121,7 +121,7 @@ fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named
         link: format!("/workers#w-{}", worker.id),
     });
     // A queue without jobs that is configured or paused has a page.
-    let paused = config.holds.keys().filter_map(|scope| match scope {
+    let paused = config.pauses.keys().filter_map(|scope| match scope {
         Scope::Queue { queue, .. } => Some(queue),
         _ => None,
     });

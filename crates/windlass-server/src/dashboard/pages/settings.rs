@@ -80,7 +80,7 @@ pub(in crate::dashboard) async fn page(
     keys.sort_by(|a, b| a.0.cmp(&b.0));
     let keys = pager::page(keys, |(name, _)| name, &query, ("/settings", "key"), limits::KEYS_PER_PAGE);
     let known = NewSecret { stats: &stats, config: &config };
-    let holds = config.holds.values().filter(|hold| hold.is_active(now));
+    let holds = config.pauses.values().filter(|hold| hold.is_active(now));
     let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
     let mut shell = Layout::of(&board, &visitor, &config, "settings", "Settings").with_flash(&query);
     shell.done = shell.done.map(|said| known.part_done(&query, now).unwrap_or(said));
@@ -153,7 +153,7 @@ impl NewSecret<'_> {
             (None, Some(tenant)) => Scope::Tenant(tenant),
             (None, None) => return None,
         };
-        let hold = self.config.holds.get(&scope).filter(|hold| hold.is_active(now));
+        let hold = self.config.pauses.get(&scope).filter(|hold| hold.is_active(now));
         match (query.get("done")?, hold) {
             ("closed", Some(hold)) => {
                 let said = format!("Processing is paused for {}.", PauseView::of(hold, now).what);

@@ -74,7 +74,7 @@ pub(in crate::dashboard) async fn page(
     let stats = store.totals(caller).await?;
     let mut names: BTreeSet<Tenant> = stats.tenants.keys().chain(config.tenants.keys()).cloned().collect();
     names.extend(stats.costs.keys().map(|(tenant, _)| tenant.clone()));
-    names.extend(config.holds.values().filter(|hold| hold.is_active(now)).filter_map(
+    names.extend(config.pauses.values().filter(|hold| hold.is_active(now)).filter_map(
         |hold| match &hold.scope {
             Scope::Tenant(tenant) => Some(tenant.clone()),
             _ => None,
@@ -87,7 +87,7 @@ pub(in crate::dashboard) async fn page(
         costs.entry(tenant).or_default().push((job_type, *cost));
     }
     let view = |name: &Tenant| {
-        let hold = config.holds.get(&Scope::Tenant(name.clone())).filter(|hold| hold.is_active(now));
+        let hold = config.pauses.get(&Scope::Tenant(name.clone())).filter(|hold| hold.is_active(now));
         let settings = config.tenants.get(name).cloned().unwrap_or_default();
         let costs = costs.get(name).cloned().unwrap_or_default();
         TenantView {

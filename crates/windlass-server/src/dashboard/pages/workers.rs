@@ -176,7 +176,7 @@ fn view(
         seen: Moment::new(worker.seen_at, now),
         is_lost: worker.is_lost || worker.is_silent(now),
         is_built_in: is_built_in(worker),
-        paused: config.hold_on_worker(worker.id, now).map(|hold| PauseView::of(hold, now)),
+        paused: config.worker_pause(worker.id, now).map(|hold| PauseView::of(hold, now)),
         can_pause: is_theirs && visitor.may(Permission::Pause),
         id,
     }

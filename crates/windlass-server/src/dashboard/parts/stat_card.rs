@@ -114,7 +114,7 @@ pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
 
 /// What prevents ready jobs from starting, if anything does.
 fn held(numbers: &StatCards<'_>) -> String {
-    let gate = numbers.config.holds.get(&Scope::Gate);
+    let gate = numbers.config.pauses.get(&Scope::Gate);
     match numbers.stats.paused {
         0 => "waiting for a free worker".to_owned(),
         held if gate.is_some_and(|hold| hold.is_active(numbers.now)) => {

@@ -32,7 +32,7 @@ pub(crate) async fn list(
 ) -> Result<JsonOk<Tenants>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     let mut names: BTreeSet<&Tenant> = stats.tenants.keys().chain(config.tenants.keys()).collect();
-    names.extend(config.holds.keys().filter_map(|scope| match scope {
+    names.extend(config.pauses.keys().filter_map(|scope| match scope {
         Scope::Tenant(tenant) => Some(tenant),
         Scope::Gate | Scope::Type { .. } | Scope::Queue { .. } | Scope::Worker(_) => None,
     }));

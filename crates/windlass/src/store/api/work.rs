@@ -73,8 +73,7 @@ impl Store {
 
     /// Like [`claim_until`](Store::claim_until), but jobs beyond the first `starts` (evaluated at each query) are
     /// claimed ahead: their attempt does not count yet. Each starts with the first report or write of its worker, or by
-    /// [`start`](Store::start). If it is released or lost before, it counts as never claimed. On a remote store
-    /// every claim is a start.
+    /// [`start`](Store::start). If it is released or lost before, it counts as never claimed.
     pub(crate) async fn claim_ahead(
         &self,
         caller: &Caller,

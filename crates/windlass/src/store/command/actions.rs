@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::audit::RecordActor;
-use super::needed::needed_by;
+use super::effects::audit::RecordActor;
+use super::effects::needed::needed_by;
 use super::precondition::{ActOptions, IfMatch};
 use crate::audit::AuditEvent;
 use crate::error::ActError;

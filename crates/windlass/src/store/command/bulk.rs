@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::actions::{self, ActionRequest};
-use super::needed::has_looked_at_enough;
+use super::effects::needed::has_looked_at_enough;
 use super::precondition::IfMatch;
 use super::redrive::{self, Redrive};
 use crate::error::{ActError, FieldProblem, StoreError};

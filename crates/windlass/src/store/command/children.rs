@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::attempt_writes::LeaseRef;
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use super::finish::{Park, check_parks, wait_of};
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
 use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};

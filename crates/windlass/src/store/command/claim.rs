@@ -12,7 +12,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use crate::clock::Timestamp;
 use crate::error::{StoreError, WorkError};
 use crate::job::{Event, JobRecord, JobType, Lane, QueueName, Seq, Spec, WorkerId};
@@ -152,7 +152,7 @@ pub(crate) fn claim(
     }
     tx.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     let config = tx.config()?;
-    if config.hold_on_worker(worker.id, tx.now).is_some() {
+    if config.worker_pause(worker.id, tx.now).is_some() {
         return Ok(ClaimAnswer {
             is_paused: true,
             interest: request.interest(&worker),

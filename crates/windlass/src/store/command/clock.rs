@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::clock::{ClockReport, Timestamp};
 use crate::error::{ActError, StoreError};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::attempt_writes::check_step;
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{Event, Failure, Fence, JobId, JobRecord, JobState, Seq, Wait, WorkerId};

@@ -108,7 +108,7 @@ pub(crate) fn heartbeat(
         };
         directives.push((beat.job, directive));
     }
-    let paused = tx.config()?.hold_on_worker(worker, tx.now).map(|hold| hold.mode);
+    let paused = tx.config()?.worker_pause(worker, tx.now).map(|hold| hold.mode);
     Ok(HeartbeatReply { directives, paused })
 }
 

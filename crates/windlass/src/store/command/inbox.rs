@@ -3,7 +3,7 @@
 
 use std::slice;
 
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use super::submit::{self, Receipt};
 use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
 use crate::job::{Event, Failure, JobMetadata, NewJob, Payload};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};

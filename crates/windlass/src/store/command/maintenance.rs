@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::needed::{has_looked_at_enough, needed_by};
+use super::effects::needed::{has_looked_at_enough, needed_by};
 use super::schedule::fire::next_run;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -25,7 +25,7 @@ pub struct TickReport {
     /// Leases ended because their worker fell silent.
     pub leases: usize,
     /// Pauses that expired.
-    pub holds: usize,
+    pub pauses: usize,
     /// Jobs submitted by schedules.
     pub scheduled: usize,
     /// Whether schedules are due.
@@ -44,17 +44,17 @@ pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
     let swept = tx.sweep_leases()?;
     let (leases, has_silent) = tx.reap_silent_workers()?;
     let jobs = tx.promote(limits::TICK_JOBS_PER_COMMIT)?;
-    let holds = tx.end_expired_pauses(limits::EXPIRED_PAUSES_PER_COMMIT)?;
+    let pauses = tx.end_expired_pauses(limits::EXPIRED_PAUSES_PER_COMMIT)?;
     let throttled = tx.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     tx.drop_old_rates()?;
     let has_cascades = tx.continue_cascades()?;
     let next_at = tx.next_at()?;
     let is_full =
-        jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT || holds >= limits::EXPIRED_PAUSES_PER_COMMIT;
+        jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT || pauses >= limits::EXPIRED_PAUSES_PER_COMMIT;
     let has_more = is_full || has_silent || has_cascades || swept.has_more;
     let now = tx.now;
     let has_due_schedules = tx.config()?.schedules.values().any(|schedule| schedule.is_due(now));
-    Ok(TickReport { jobs, leases, holds, scheduled: 0, has_due_schedules, has_more, next_at })
+    Ok(TickReport { jobs, leases, pauses, scheduled: 0, has_due_schedules, has_more, next_at })
 }
 
 impl WriteTx<'_> {
@@ -148,7 +148,7 @@ impl WriteTx<'_> {
         let liveness = self.liveness()?;
         let workers = config.workers.values().filter(|worker| worker.heartbeats && !worker.is_lost);
         let silent = workers.map(|worker| Worker::silent_when(liveness.seen_at(worker), &grace)).min();
-        let expiring = config.holds.values().filter_map(|hold| hold.expires_at).min();
+        let expiring = config.pauses.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
         let throttled = self.first_timer()?;
         let scheduled = next_run(&config, self.now);

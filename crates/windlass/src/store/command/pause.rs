@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::actions::ActionRequest;
-use super::audit::{RecordActor, Subject};
 use super::bulk::BulkAction;
+use super::effects::audit::{RecordActor, Subject};
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
 use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId, check_text};
@@ -113,7 +113,7 @@ pub(crate) fn pause(
     let now = tx.now;
     // An expired pause has ended, even if maintenance has not removed it yet.
     tx.end_if_expired(&scope)?;
-    if tx.config()?.holds.contains_key(&scope) {
+    if tx.config()?.pauses.contains_key(&scope) {
         return Ok(false);
     }
     let hold = PauseRecord {
@@ -126,7 +126,7 @@ pub(crate) fn pause(
     };
     let key = hold_key(&scope);
     tx.put_document(DocumentKind::Hold, &key, Some(&encode(&hold)), |config| {
-        config.holds.insert(scope.clone(), hold.clone());
+        config.pauses.insert(scope.clone(), hold.clone());
     })?;
     record(tx, caller, &hold, true, pause.reason.as_deref());
     tx.interrupt();
@@ -146,7 +146,7 @@ pub(crate) fn resume(
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
     let scope = scope_for(tx, caller, target)?;
     tx.end_if_expired(&scope)?;
-    let Some(hold) = tx.config()?.holds.get(&scope).cloned() else { return Ok(false) };
+    let Some(hold) = tx.config()?.pauses.get(&scope).cloned() else { return Ok(false) };
     tx.drop_hold(&scope)?;
     tx.keep_resumption(caller, &scope, reason)?;
     record(tx, caller, &hold, false, reason);
@@ -264,11 +264,11 @@ impl WriteTx<'_> {
 
     /// Removes a pause without an audit record.
     pub(crate) fn drop_hold(&mut self, scope: &Scope) -> Result<(), StoreError> {
-        if !self.config()?.holds.contains_key(scope) {
+        if !self.config()?.pauses.contains_key(scope) {
             return Ok(());
         }
         self.put_document(DocumentKind::Hold, &hold_key(scope), None, |config| {
-            config.holds.remove(scope);
+            config.pauses.remove(scope);
         })
     }
 
@@ -276,7 +276,7 @@ impl WriteTx<'_> {
     pub(crate) fn end_expired_pauses(&mut self, max: usize) -> Result<usize, StoreError> {
         let now = self.now;
         let config = self.config()?;
-        let expired = config.holds.values().filter(|hold| !hold.is_active(now)).take(max);
+        let expired = config.pauses.values().filter(|hold| !hold.is_active(now)).take(max);
         let expired: Vec<PauseRecord> = expired.cloned().collect();
         drop(config);
         for hold in &expired {
@@ -288,7 +288,7 @@ impl WriteTx<'_> {
     /// Ends the pause of one scope if it has expired.
     fn end_if_expired(&mut self, scope: &Scope) -> Result<(), StoreError> {
         let now = self.now;
-        let hold = self.config()?.holds.get(scope).filter(|hold| !hold.is_active(now)).cloned();
+        let hold = self.config()?.pauses.get(scope).filter(|hold| !hold.is_active(now)).cloned();
         hold.map_or(Ok(()), |hold| self.end_expired(&hold))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use super::precondition::IfMatch;
 use super::submit::{TooDeep, WantedKey, first_beyond_limit, too_deep, unique_holder};
 use crate::audit::AuditEvent;

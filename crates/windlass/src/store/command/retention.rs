@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::audit::{RecordActor, Subject};
+use super::effects::audit::{RecordActor, Subject};
 use super::submit;
 use crate::audit::AuditEvent;
 use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};

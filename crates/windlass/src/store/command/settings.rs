@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::audit::{RecordActor, Subject};
+use super::effects::audit::{RecordActor, Subject};
 use crate::audit::AuditEvent;
 use crate::callback;
 use crate::error::{ActError, FieldProblem, Invalid};

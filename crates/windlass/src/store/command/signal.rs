@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::audit::RecordActor;
+use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{Event, JobAction, JobId, JobRecord, JobState, Seq, Wait};

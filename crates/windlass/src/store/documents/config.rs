@@ -114,7 +114,7 @@ pub struct Config {
     /// Settings of tenants.
     pub tenants: BTreeMap<Tenant, TenantSettings>,
     /// Pauses, by scope.
-    pub holds: BTreeMap<Scope, PauseRecord>,
+    pub pauses: BTreeMap<Scope, PauseRecord>,
     /// The default retention of jobs, used if neither their type nor their queue sets one; empty until the first
     /// pruning.
     pub retention: Retention,
@@ -190,7 +190,7 @@ impl Config {
         }
         for document in next() {
             let hold: PauseRecord = parse(&document.body)?;
-            config.holds.insert(hold.scope.clone(), hold);
+            config.pauses.insert(hold.scope.clone(), hold);
         }
         for document in next() {
             config.retention = parse(&document.body)?;
@@ -238,7 +238,7 @@ impl Config {
             Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => is_own(tenant),
             Scope::Worker(worker) => workers.contains_key(worker),
         };
-        seen.holds.retain(|scope, _| is_seen(scope));
+        seen.pauses.retain(|scope, _| is_seen(scope));
         seen.resumed.retain(|scope, _| is_seen(scope));
         seen
     }
@@ -279,15 +279,15 @@ impl Config {
 
     /// The pauses that apply to this lane now. They are looked up one by one: a claim does this for every lane, and
     /// there may be as many pauses as tenants.
-    pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a PauseRecord> {
-        let scopes = if self.holds.is_empty() { Vec::new() } else { Scope::all_over(lane) };
-        let holds = scopes.into_iter().filter_map(|scope| self.holds.get(&scope));
+    pub fn pauses_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a PauseRecord> {
+        let scopes = if self.pauses.is_empty() { Vec::new() } else { Scope::all_over(lane) };
+        let holds = scopes.into_iter().filter_map(|scope| self.pauses.get(&scope));
         holds.filter(move |hold| hold.is_active(now))
     }
 
     /// The pause of a worker, if it is paused now.
-    pub fn hold_on_worker(&self, worker: WorkerId, now: Timestamp) -> Option<&PauseRecord> {
-        self.holds.get(&Scope::Worker(worker)).filter(|hold| hold.is_active(now))
+    pub fn worker_pause(&self, worker: WorkerId, now: Timestamp) -> Option<&PauseRecord> {
+        self.pauses.get(&Scope::Worker(worker)).filter(|hold| hold.is_active(now))
     }
 
     /// The settings that apply to a lane's queue, the tenant's own before those of all tenants.

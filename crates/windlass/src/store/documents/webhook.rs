@@ -10,7 +10,7 @@ use crate::job::Tenant;
 use crate::limits;
 use crate::store::Store;
 use crate::store::caller::{Caller, Permission};
-use crate::store::command::callback::{self, secret_key};
+use crate::store::command::effects::callback::{self, secret_key};
 use crate::store::documents::config::parse;
 use crate::store::engine::DocumentKind;
 use crate::store::tx::read_tx::ReadTx;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::clock::whole_millis;
 use crate::error::StoreError;
 use crate::job::{Bucket, JobRecord, JobState, Rate, Suspension, Wait};
-use crate::store::command::rate_limit::{KeyBucket, key_bucket_key};
+use crate::store::command::effects::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::documents::budget::{self, BudgetUsage};
 use crate::store::documents::cascade;
 use crate::store::documents::config::{Config, PauseMode, PauseRecord, Scope, parse};
@@ -78,8 +78,8 @@ pub(crate) fn reasons(tx: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Res
         return Ok(found);
     }
     let config = tx.config()?;
-    let holds: Vec<PauseRecord> = config.holds_on(&job.lane, tx.now).cloned().collect();
-    found.extend(holds.iter().map(held_by));
+    let pauses: Vec<PauseRecord> = config.pauses_on(&job.lane, tx.now).cloned().collect();
+    found.extend(pauses.iter().map(held_by));
     if depth == Depth::First && !found.is_empty() {
         return Ok(found);
     }
@@ -106,7 +106,7 @@ fn without_slots(
 ) -> Result<Option<Reason>, StoreError> {
     let now = tx.now;
     let open = config.workers.values().filter(|worker| {
-        worker.takes(&job.lane) && !worker.is_paused && config.hold_on_worker(worker.id, now).is_none()
+        worker.takes(&job.lane) && !worker.is_paused && config.worker_pause(worker.id, now).is_none()
     });
     let mut at_work = Vec::new();
     for worker in open {
@@ -151,7 +151,7 @@ fn without_workers(
         if !tx.is_live(worker)? {
             continue;
         }
-        if !worker.is_paused && config.hold_on_worker(worker.id, now).is_none() {
+        if !worker.is_paused && config.worker_pause(worker.id, now).is_none() {
             return Ok(None);
         }
         paused.push(worker);
@@ -215,7 +215,7 @@ fn cut_off_next(tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>, 
     let config = tx.config()?;
     let is_cutting =
         |hold: &&PauseRecord| hold.mode == PauseMode::Aggressive && matches!(hold.scope, Scope::Queue { .. });
-    for hold in config.holds_on(&job.lane, tx.now).filter(is_cutting) {
+    for hold in config.pauses_on(&job.lane, tx.now).filter(is_cutting) {
         if cascade::suspends(tx.db, hold, job)? {
             let message = format!(
                 "running; will be suspended within seconds: queue {} was paused aggressively by {} at {}, and the pause is \

@@ -167,7 +167,7 @@ fn results(
 
 impl Store {
     /// The results of several jobs as JSON, with few queries. Results are left out once the total size exceeds
-    /// `bytes_max`, and if the caller may not read them. Not available on a remote store.
+    /// `bytes_max`, and if the caller may not read them.
     pub async fn results(
         &self,
         caller: &Caller,

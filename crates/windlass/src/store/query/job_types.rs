@@ -57,7 +57,7 @@ pub(crate) fn job_types(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Type
         }
     }
     let mut names: BTreeSet<JobType> = depths.keys().chain(config.types.keys()).cloned().collect();
-    names.extend(config.holds.keys().filter_map(|scope| match scope {
+    names.extend(config.pauses.keys().filter_map(|scope| match scope {
         Scope::Type { job_type, .. } => Some(job_type.clone()),
         Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
     }));
@@ -70,7 +70,7 @@ pub(crate) fn job_types(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Type
         // The pause of all tenants comes first: resuming only the caller's own would not help.
         let scopes =
             [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
-        let mut holds = scopes.into_iter().filter_map(|scope| config.holds.get(&scope));
+        let mut holds = scopes.into_iter().filter_map(|scope| config.pauses.get(&scope));
         TypeInfo {
             depth: depths.remove(&name).unwrap_or_else(no_jobs),
             minutes: minutes.remove(&name).unwrap_or_default(),

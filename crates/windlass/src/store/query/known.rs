@@ -59,7 +59,7 @@ fn queues<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTre
     names.extend(config.queues.keys().map(|(queue, _)| queue.as_str()));
     names.extend(config.workers.values().flat_map(|worker| &worker.queues).map(QueueName::as_str));
     names.extend(config.schedules.values().map(|schedule| schedule.job.queue.as_str()));
-    names.extend(config.holds.keys().chain(config.resumed.keys()).filter_map(|scope| match scope {
+    names.extend(config.pauses.keys().chain(config.resumed.keys()).filter_map(|scope| match scope {
         Scope::Queue { queue, .. } => Some(queue.as_str()),
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
     }));
@@ -73,7 +73,7 @@ fn types<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTree
     names.extend(config.types.keys().map(JobType::as_str));
     names.extend(config.workers.values().flat_map(|worker| &worker.types).map(JobType::as_str));
     names.extend(config.schedules.values().map(|schedule| schedule.job.job_type.as_str()));
-    names.extend(config.holds.keys().filter_map(|scope| match scope {
+    names.extend(config.pauses.keys().filter_map(|scope| match scope {
         Scope::Type { job_type, .. } => Some(job_type.as_str()),
         Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
     }));
@@ -85,7 +85,7 @@ fn tenants<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTr
     names.extend(config.tenants.keys().map(Tenant::as_str));
     names.extend(config.workers.values().filter_map(|worker| worker.tenant.as_ref()).map(Tenant::as_str));
     names.extend(config.schedules.keys().map(|(tenant, _)| tenant.as_str()));
-    names.extend(config.holds.keys().filter_map(|scope| match scope {
+    names.extend(config.pauses.keys().filter_map(|scope| match scope {
         Scope::Tenant(tenant) => Some(tenant.as_str()),
         Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant.as_ref().map(Tenant::as_str),
         Scope::Gate | Scope::Worker(_) => None,

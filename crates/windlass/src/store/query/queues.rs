@@ -56,7 +56,7 @@ pub(crate) fn queues(
     let counts = tx.db.counts()?;
     let with_jobs = counts.lanes.keys().filter(|lane| caller.can_see(&lane.tenant)).map(|lane| &lane.queue);
     let with_settings = config.queues.keys().filter(|(_, tenant)| is_seen(tenant)).map(|(queue, _)| queue);
-    let with_pause = config.holds.keys().filter_map(|scope| match scope {
+    let with_pause = config.pauses.keys().filter_map(|scope| match scope {
         Scope::Queue { queue, tenant } => is_seen(tenant).then_some(queue),
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
     });
@@ -110,6 +110,6 @@ fn resumption_of(config: &Config, caller: &Caller, queue: &QueueName) -> Option<
 fn pause_of(config: &Config, caller: &Caller, queue: &QueueName, now: Timestamp) -> Option<PauseRecord> {
     let tenants = [None, caller.tenant.clone()];
     let scopes = tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant });
-    let holds = scopes.into_iter().filter_map(|scope| config.holds.get(&scope));
+    let holds = scopes.into_iter().filter_map(|scope| config.pauses.get(&scope));
     holds.into_iter().find(|hold| hold.is_active(now)).cloned()
 }

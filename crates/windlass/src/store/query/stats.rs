@@ -32,13 +32,13 @@ pub struct Stats {
     pub types: BTreeMap<JobType, ByState>,
     /// By tenant.
     pub tenants: BTreeMap<Tenant, ByState>,
-    /// Scheduled jobs that are held by a pause. Always 0 on a remote store.
+    /// Scheduled jobs that are held by a pause. Always 0 through a server.
     pub paused: u64,
     /// Statistics per minute for the last hour, by minutes since 1970.
     pub minutes: BTreeMap<i64, Minute>,
     /// Costs in cents, by tenant and type.
     pub costs: BTreeMap<(Tenant, JobType), i64>,
-    /// What each tenant with a budget has spent in the current period, in cents. Empty on a remote store.
+    /// What each tenant with a budget has spent in the current period, in cents. Empty through a server.
     pub spent: BTreeMap<Tenant, i64>,
     /// How many queues, types, tenants and costs were left out.
     pub left_out: Omitted,
@@ -112,7 +112,7 @@ fn counted(tx: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats, S
             continue;
         }
         let ready = counts[JobState::Scheduled as usize];
-        if ready > 0 && config.holds_on(lane, tx.now).next().is_some() {
+        if ready > 0 && config.pauses_on(lane, tx.now).next().is_some() {
             stats.paused += ready;
         }
         all.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);

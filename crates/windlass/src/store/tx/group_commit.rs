@@ -3,7 +3,7 @@
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::store::command::audit::RecordActor;
+use crate::store::command::effects::audit::RecordActor;
 use crate::store::engine::{Write, WriteTask};
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;

@@ -180,7 +180,7 @@ where
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         let answer = match outcome {
             Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
-            // A refusal remains valid; only what would have been committed is lost with the commit.
+            // The caller gets the error of the commit, even if the command itself had been refused.
             Err(error) => Err(error.into()),
         };
         // The caller may have stopped waiting; the commit stands.

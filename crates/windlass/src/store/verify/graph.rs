@@ -8,7 +8,7 @@ use super::{VerifyCounts, VerifyReport};
 use crate::error::StoreError;
 use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq};
 use crate::limits;
-use crate::store::command::rate_limit::{KeyBucket, key_bucket_key};
+use crate::store::command::effects::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::documents::cascade::{self, Cascade};
 use crate::store::documents::config::parse;
 use crate::store::engine::{ClaimOrder, DocumentKind, Edge, JobDataKind, JobDataQuery, Key, KeyKind, Side};

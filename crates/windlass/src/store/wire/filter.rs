@@ -46,11 +46,11 @@ impl TryFrom<&Filter> for JobFilter {
     fn try_from(filter: &Filter) -> Result<JobFilter, Invalid> {
         if !filter.workers.is_empty() || filter.concurrency.is_some() || filter.is_blocked.is_some() {
             let problem =
-                "filters by worker, concurrency key and blocked jobs are not supported on a remote store";
+                "filters by worker, concurrency key and blocked jobs are not supported through a server";
             return Err(invalid("filter", problem));
         }
         if filter.ids.is_some() {
-            return Err(invalid("filter", "filters by a range of ids are not supported on a remote store"));
+            return Err(invalid("filter", "filters by a range of ids are not supported through a server"));
         }
         Ok(JobFilter {
             id_prefix: None,

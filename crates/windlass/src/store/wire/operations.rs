@@ -115,7 +115,7 @@ pub fn job_type(info: &TypeInfo, known: Known, now: Timestamp) -> Type {
 
 /// A tenant at this time.
 pub fn tenant(tenant: &Tenant, known: Known, stats: &Stats, config: &Config, now: Timestamp) -> TenantView {
-    let hold = config.holds.get(&Scope::Tenant(tenant.clone())).filter(|hold| hold.is_active(now));
+    let hold = config.pauses.get(&Scope::Tenant(tenant.clone())).filter(|hold| hold.is_active(now));
     // Costs are sorted by tenant, and there may be many.
     let first = JobType::new("A").expect("it is a name, and sorts before all others");
     let costs = stats.costs.range((tenant.clone(), first)..);
@@ -144,7 +144,7 @@ pub fn worker(worker: &Worker, config: &Config, now: Timestamp) -> worker::Worke
         registered_at: worker.registered_at.into(),
         seen_at: worker.seen_at.into(),
         alive: !worker.is_lost && !worker.is_silent(now),
-        paused: config.hold_on_worker(worker.id, now).map(Into::into),
+        paused: config.worker_pause(worker.id, now).map(Into::into),
     }
 }
 
@@ -172,8 +172,8 @@ pub fn stored_worker(shown: worker::Worker) -> (Worker, Option<PauseRecord>) {
 
 /// Whether jobs are processed at this time.
 pub fn gate(config: &Config, now: Timestamp) -> Gate {
-    let whole = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
-    let active = config.holds.values().filter(|hold| hold.is_active(now));
+    let whole = config.pauses.get(&Scope::Gate).filter(|hold| hold.is_active(now));
+    let active = config.pauses.values().filter(|hold| hold.is_active(now));
     Gate {
         online: whole.is_none(),
         reason: whole.and_then(|hold| hold.reason.clone()),
@@ -201,7 +201,7 @@ fn gate_scope(hold: &PauseRecord) -> Option<GateScope> {
 }
 
 /// The pauses of a server's processing.
-pub fn gate_holds(gate: Gate) -> Vec<PauseRecord> {
+pub fn gate_pauses(gate: Gate) -> Vec<PauseRecord> {
     let whole = (!gate.online).then(|| PauseRecord {
         scope: Scope::Gate,
         mode: PauseMode::Graceful,

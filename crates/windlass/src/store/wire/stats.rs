@@ -1,5 +1,5 @@
-//! Counts and rates. Durations are sent as percentiles only, from which no histogram can be restored; histograms of a
-//! remote store stay empty.
+//! Counts and rates. Durations are sent as percentiles only, from which no histogram can be restored; histograms of
+//! clients of a server stay empty.
 
 use std::collections::BTreeMap;
 

@@ -33,7 +33,7 @@ async fn gave(store: &Store, config: &Config, answer: &ClaimAnswer) -> Result<()
         let is_later =
             |other: &JobRecord| answer.jobs[place + 1..].iter().any(|later| later.job.id == other.id);
         let running: Vec<&JobRecord> = running.iter().filter(|other| !is_later(other)).collect();
-        if let Some(hold) = config.holds_on(&job.lane, now).next() {
+        if let Some(hold) = config.pauses_on(&job.lane, now).next() {
             return Err(format!("job {} was claimed in spite of {hold:?}", job.id));
         }
         within_limits(config, &running, job)?;
@@ -60,7 +60,7 @@ async fn left(
     for job in jobs(store, JobState::Scheduled).await? {
         let is_wanted = request.queues.as_ref().is_none_or(|queues| queues.contains(&job.lane.queue))
             && request.types.as_ref().is_none_or(|types| types.contains(&job.lane.job_type));
-        let is_held = config.holds_on(&job.lane, store.environment().clock.now()).next().is_some();
+        let is_held = config.pauses_on(&job.lane, store.environment().clock.now()).next().is_some();
         if job.is_blocked || is_held || !is_wanted || !worker.takes(&job.lane) || has_limits(config, &job) {
             continue;
         }

@@ -221,7 +221,7 @@ async fn a_reason_stays_with_what_was_cancelled(t: &TestClient) {
     assert_eq!(job.attempts().await.unwrap(), Some(vec![]));
 }
 
-/// On local and remote stores: the snapshot has the version that was read, and actions on a newer one are refused.
+/// In a store and through a server: the snapshot has the version that was read, and actions on a newer one are refused.
 async fn actions_on_a_version_that_is_gone_are_refused(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let seen = job.snapshot().await.unwrap().unwrap().version();

@@ -118,7 +118,7 @@ impl Search {
         let config = self.config.clone();
         let mut fair_queues: HashMap<QueueName, usize> = HashMap::new();
         for lane in lanes {
-            if config.holds_on(&lane, self.now).next().is_some() {
+            if config.pauses_on(&lane, self.now).next().is_some() {
                 continue;
             }
             let Some(slots) = self.capacity.open(tx, &config, &lane)? else { continue };

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, Lane, QueueName};
-use crate::store::command::rate_limit::KeyBucket;
+use crate::store::command::effects::rate_limit::KeyBucket;
 use crate::store::documents::config::Config;
 use crate::store::tx::write_tx::WriteTx;
 

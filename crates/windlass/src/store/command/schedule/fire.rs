@@ -11,7 +11,7 @@ use crate::job::{Event, JobId, JobRecord, NewJob, Seq};
 use crate::limits;
 use crate::schedule::Overlap;
 use crate::store::caller::{Caller, Role};
-use crate::store::command::audit::RecordActor;
+use crate::store::command::effects::audit::RecordActor;
 use crate::store::command::submit::{self, SubmitOptions};
 use crate::store::documents::config::Config;
 use crate::store::documents::schedules::{RefusedRun, RetriedRun, Schedule};

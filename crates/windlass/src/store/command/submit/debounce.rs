@@ -12,7 +12,7 @@ use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{Debounce, JobRecord, JobState, Lane, NewJob, Seq};
-use crate::store::command::audit::RecordActor;
+use crate::store::command::effects::audit::RecordActor;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The job that later submissions with a debounce key update.

@@ -12,7 +12,7 @@ use crate::job::{
     Seq, Spec, Traceparent, Transition, transition,
 };
 use crate::store::caller::Caller;
-use crate::store::command::audit::RecordActor;
+use crate::store::command::effects::audit::RecordActor;
 use crate::store::documents::config::Config;
 use crate::store::engine::{Edge, KeyHolder, KeyHolderCache, KeyKind};
 use crate::store::tx::write_tx::WriteTx;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Consequences, Rest};
 use crate::clock::Timestamp;
 use crate::job::{Event, JobRecord, JobState, Seq, WorkerId};
-use crate::store::command::audit::RecordActor;
+use crate::store::command::effects::audit::RecordActor;
 use crate::store::documents::cascade::{LeaseEnd, Task};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;

@@ -29,7 +29,7 @@ impl WriteTx<'_> {
     }
 
     /// Applies an event to a job; consequences are added to `todo`.
-    pub(super) fn step(
+    pub(in crate::store::command) fn step(
         &mut self,
         seq: Seq,
         event: &Event,
@@ -104,7 +104,7 @@ impl WriteTx<'_> {
 
     /// Applies the consequences of a job's end for itself and its parent; consequences for other jobs are added to
     /// `todo`.
-    pub(super) fn ended(&mut self, seq: Seq, todo: &mut Consequences) -> EngineResult<()> {
+    pub(in crate::store::command) fn ended(&mut self, seq: Seq, todo: &mut Consequences) -> EngineResult<()> {
         let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
         if job.has.unique_key {
             self.free_unique_key(&job)?;
@@ -188,7 +188,7 @@ impl WriteTx<'_> {
 
     /// Unblocks the next job of each lane that is blocked on this key. It does so in every lane, because a paused lane
     /// must not block the others.
-    pub(super) fn unblock(&mut self, key: ConcurrencyKey) -> EngineResult<()> {
+    pub(in crate::store::command) fn unblock(&mut self, key: ConcurrencyKey) -> EngineResult<()> {
         for job in self.db()?.set_aside(key)? {
             let seq = self.cache_job(job);
             self.set_blocked(seq, false)?;

@@ -20,11 +20,11 @@ use crate::store::tx::write_tx::WriteTx;
 
 /// Consequences of the changes made so far.
 #[derive(Default)]
-pub(super) struct Consequences {
+pub(in crate::store::command) struct Consequences {
     /// Jobs that became final.
-    pub(super) ended: VecDeque<Seq>,
+    pub(in crate::store::command) ended: VecDeque<Seq>,
     /// Concurrency keys that lost a holder or a candidate.
-    pub(super) freed: VecDeque<ConcurrencyKey>,
+    pub(in crate::store::command) freed: VecDeque<ConcurrencyKey>,
     /// By key; keys sort shallower levels first.
     cascades: BTreeMap<String, Cascade>,
     /// Cascades of earlier commits that were not started in this one; by key.
@@ -56,7 +56,7 @@ struct Page {
 }
 
 impl Consequences {
-    pub(super) fn add(&mut self, since: Timestamp, depth: u32, task: Task) {
+    pub(in crate::store::command) fn add(&mut self, since: Timestamp, depth: u32, task: Task) {
         let cascade = Cascade { since, depth, task };
         self.cascades.insert(cascade.key(), cascade);
     }
@@ -73,7 +73,7 @@ impl Consequences {
 
 impl WriteTx<'_> {
     /// Processes consequences as far as the budget allows, and stores the rest.
-    pub(super) fn drain(&mut self, mut todo: Consequences) -> EngineResult<Consequences> {
+    pub(in crate::store::command) fn drain(&mut self, mut todo: Consequences) -> EngineResult<Consequences> {
         loop {
             self.apply_consequences(&mut todo)?;
             if self.budgets[todo.source as usize].left() == 0 {

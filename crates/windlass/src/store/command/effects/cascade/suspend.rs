@@ -2,7 +2,7 @@
 
 use super::{Consequences, Rest};
 use crate::job::{Event, JobRecord, JobState, SuspendMode, Suspension};
-use crate::store::command::audit::RecordActor;
+use crate::store::command::effects::audit::RecordActor;
 use crate::store::documents::cascade::Task;
 use crate::store::documents::config::{PauseRecord, Scope};
 use crate::store::engine::EngineResult;
@@ -21,7 +21,7 @@ impl WriteTx<'_> {
         let Task::Suspend { scope, since, trace_id, mut after } = task else { return Ok(None) };
         let now = self.now;
         let is_in_force = |hold: &&PauseRecord| hold.since == since && hold.is_active(now);
-        let Some(hold) = self.config()?.holds.get(&scope).filter(is_in_force).cloned() else {
+        let Some(hold) = self.config()?.pauses.get(&scope).filter(is_in_force).cloned() else {
             return Ok(None);
         };
         let Scope::Queue { queue, tenant } = scope.clone() else { return Ok(None) };

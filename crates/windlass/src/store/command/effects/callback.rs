@@ -6,12 +6,12 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
 use super::audit::RecordActor;
-use super::submit::{self, SubmitOptions};
 use crate::audit::AuditEvent;
 use crate::callback;
 use crate::error::{StoreError, SubmitError};
 use crate::job::{JobRecord, Tenant};
 use crate::store::caller::Caller;
+use crate::store::command::submit::{self, SubmitOptions};
 use crate::store::documents::config::{encode, parse};
 use crate::store::documents::webhook::{WebhookSecret, WebhookSecrets};
 use crate::store::engine::{DocumentKind, JobDataKind, JobDataQuery};
@@ -19,7 +19,7 @@ use crate::store::tx::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Submits the callback job for a job that has ended.
-    pub(super) fn call_back(&mut self, job: &JobRecord) -> Result<(), StoreError> {
+    pub(in crate::store::command) fn call_back(&mut self, job: &JobRecord) -> Result<(), StoreError> {
         let Some(spec) = self.spec(job.seq)? else { return Ok(()) };
         let result = if job.has.result { self.result_of(job)? } else { None };
         let Some(delivery) = callback::delivery(job, &spec, result.as_deref()) else { return Ok(()) };
