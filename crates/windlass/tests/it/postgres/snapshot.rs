@@ -25,8 +25,11 @@ const CLAIMS: usize = 6;
 const BACKLOG: usize = 1_000;
 /// Jobs that come and go before anything is measured, so that a queue which walks dead rows has some to walk.
 const CHURN: usize = 5_000;
-/// The 99th percentile of claims beside an open transaction, at most so many times that without.
+/// Claims beside an open transaction take at most so many times as long as without, by their percentiles.
 const RATIO_MAX: f64 = 2.0;
+/// Slowest claims that a percentile must leave out to be compared: one or two of them say what the machine did, not the
+/// database.
+const SLOWEST_MIN: usize = 20;
 
 /// One of the two stores.
 struct Side {
@@ -129,10 +132,13 @@ async fn a_transaction_that_stands_open_does_not_slow_claims_down() {
         let (without, with) = (free.percentile(percent), held.percentile(percent));
         println!("claim p{percent}: {without:?} without, {with:?} beside it, {:.2} times", ratio(percent));
     }
-    let ratio = ratio(99);
     assert!(dead > jobs / 2, "the open transaction kept {dead} dead rows of {jobs} jobs");
     assert!(walked < 2 * walked_without + jobs, "{walked} entries of the index, {walked_without} without");
-    assert!(ratio <= RATIO_MAX, "{ratio:.2} times");
+    for percent in [50, 90, 99] {
+        if held.claims.len() * (100 - percent) / 100 >= SLOWEST_MIN {
+            assert!(ratio(percent) <= RATIO_MAX, "p{percent}: {:.2} times", ratio(percent));
+        }
+    }
     client.batch_execute("ROLLBACK").await.unwrap();
     for address in [&free.address, &held.address] {
         let store = open(address);
