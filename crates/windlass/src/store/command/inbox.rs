@@ -18,16 +18,11 @@ pub const REFUSED: &str = "rejected_in_inbox";
 pub(crate) fn deliver(tx: &mut WriteTx<'_>, entry: &InboxEntry) -> Result<(), StoreError> {
     let caller = Caller::new(entry.owner.clone(), Role::Admin, None);
     tx.begin();
-    let refusal = match submit(tx, &caller, entry, &entry.job) {
+    let refusal = match submit(tx, &caller, entry, &entry.job, false) {
         Ok(()) => return Ok(()),
         Err(SubmitError::Store(error)) => return Err(error),
         Err(refusal) => refusal,
     };
-    tx.undo();
-    if let Some(error) = tx.error() {
-        return Err(error.clone());
-    }
-    tx.begin();
     refuse(tx, &caller, entry, &refusal)
 }
 
@@ -36,10 +31,11 @@ fn submit(
     caller: &Caller,
     entry: &InboxEntry,
     job: &NewJob,
+    is_refused: bool,
 ) -> Result<(), SubmitError> {
     let options = &tx.env.options;
     submit::check(slice::from_ref(job), options.payload_bytes_max, &options.targets)?;
-    let receipt = submit::submit_as(tx, caller, job, entry.id)?;
+    let receipt = submit::submit_as(tx, caller, job, entry.id, is_refused)?;
     match receipt {
         Receipt { is_duplicate: true, job, .. } => {
             let problem = FieldProblem::Contradiction(format!("belongs to job {} already", job.id));
@@ -49,18 +45,42 @@ fn submit(
     }
 }
 
-/// Stores a refused submission as a failed job, without anything that could be refused again.
+/// Stores a refused submission as a failed job, with as much of it as is not refused again: a redrive repeats that.
 fn refuse(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     entry: &InboxEntry,
     refusal: &SubmitError,
 ) -> Result<(), StoreError> {
-    let given = &entry.job;
+    let mut refused_again = None;
+    for job in storable(tx, &entry.job) {
+        tx.undo();
+        if let Some(error) = tx.error() {
+            return Err(error.clone());
+        }
+        tx.begin();
+        match submit(tx, caller, entry, &job, true) {
+            Ok(()) => {
+                let failure = Failure::permanent(REFUSED, refusal.to_string());
+                if let Some(seq) = tx.find(&[entry.id])?.pop().flatten() {
+                    let _not_scheduled = tx.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
+                }
+                return Ok(());
+            }
+            Err(SubmitError::Store(error)) => return Err(error),
+            Err(other) => refused_again = Some(other),
+        }
+    }
+    let why = refused_again.map(|why| why.to_string()).unwrap_or_default();
+    Err(StoreError::Database(format!("a submission through SQL cannot be stored: {why}")))
+}
+
+/// What is left of a refused submission: first as much as possible, last without anything that could be refused.
+fn storable(tx: &WriteTx<'_>, given: &NewJob) -> [NewJob; 3] {
     let is_small = given.payload.bytes.len() <= tx.env.options.payload_bytes_max;
     let payload =
         if is_small { given.payload.clone() } else { Payload::bytes([], &given.payload.content_type) };
-    let job = NewJob {
+    let least = NewJob {
         queue: given.queue.clone(),
         priority: given.priority,
         metadata: JobMetadata { callback_url: None, ..given.metadata.clone() },
@@ -68,13 +88,14 @@ fn refuse(
         traceparent: given.traceparent.clone(),
         ..NewJob::new(given.job_type.clone(), payload)
     };
-    submit(tx, caller, entry, &job).map_err(|again| match again {
-        SubmitError::Store(error) => error,
-        other => StoreError::Database(format!("a submission through SQL cannot be stored: {other}")),
-    })?;
-    let failure = Failure::permanent(REFUSED, refusal.to_string());
-    if let Some(seq) = tx.find(&[entry.id])?.pop().flatten() {
-        let _not_scheduled = tx.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
-    }
-    Ok(())
+    let policy = NewJob {
+        retry: given.retry.clone(),
+        execution_timeout: given.execution_timeout,
+        lease_timeout: given.lease_timeout,
+        lifetime: given.lifetime,
+        start_timeout: given.start_timeout,
+        concurrency_key: given.concurrency_key.clone(),
+        ..least.clone()
+    };
+    [NewJob { unique_key: given.unique_key.clone(), ..policy.clone() }, policy, least]
 }

@@ -109,15 +109,18 @@ pub(crate) fn submit(
 
 /// Submits a job whose id its caller received earlier, when the store could not be queried. It was accepted then,
 /// so the current depth of its queue does not matter, nor does the number of queues and types: a refused job would be
-/// stored under the same names. The limit on concurrency keys applies: a refused job is stored without its key.
+/// stored under the same names. The limit on concurrency keys applies, except to a refused job, which ends in the same
+/// commit.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn submit_as(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     job: &NewJob,
     id: JobId,
+    is_refused: bool,
 ) -> Result<Receipt, SubmitError> {
-    let batch = Batch { given_id: Some(id), ..Batch::new(tx, caller, std::slice::from_ref(job), None)? };
+    let batch = Batch::new(tx, caller, std::slice::from_ref(job), None)?;
+    let batch = Batch { given_id: Some(id), is_refused, ..batch };
     let mut receipts = submit_batch(tx, batch, SubmitOptions::default())?;
     Ok(receipts.pop().expect("one job has one receipt"))
 }
@@ -136,7 +139,9 @@ fn submit_batch(
         batch.check_names(tx, &duplicates)?;
         batch.check_backlog(tx, &duplicates)?;
     }
-    batch.check_concurrency_keys(tx, &duplicates)?;
+    if !batch.is_refused {
+        batch.check_concurrency_keys(tx, &duplicates)?;
+    }
     batch.insert(tx, &duplicates, &depths)
 }
 
@@ -147,6 +152,8 @@ struct Batch<'a> {
     spawning: Option<Spawning>,
     /// The id of its only job, if the caller already has it.
     given_id: Option<JobId>,
+    /// Whether its only job is stored to end at once, as refused.
+    is_refused: bool,
     lanes: Vec<Arc<Lane>>,
     /// The dependencies of each job.
     needs: Vec<Vec<(Need, Target)>>,
@@ -186,6 +193,6 @@ impl<'a> Batch<'a> {
             needs = graph::resolve(tx, jobs, &lanes, &names)?;
             order = graph::order_of(jobs, &needs)?;
         }
-        Ok(Batch { caller, jobs, spawning, given_id: None, lanes, needs, order })
+        Ok(Batch { caller, jobs, spawning, given_id: None, is_refused: false, lanes, needs, order })
     }
 }

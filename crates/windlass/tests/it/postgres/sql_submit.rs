@@ -19,6 +19,7 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::inbox::REFUSED;
+use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::worker::Worker;
@@ -514,7 +515,8 @@ async fn a_key_beyond_the_limit_is_rejected_in_the_inbox() {
     assert_eq!(taken_in(&store, first).await.job.state, JobState::Scheduled);
     let same = submit(&client, &schema, &with_key("a")).await.unwrap();
     assert_eq!(taken_in(&store, same).await.job.state, JobState::Scheduled);
-    let refused = submit(&client, &schema, &with_key("b")).await.unwrap();
+    let options = r#"{"concurrency_key": "b", "unique_key": "u", "retry": {"max_attempts": 7}, "timeouts": {"execution": "9s"}}"#;
+    let refused = submit(&client, &schema, options).await.unwrap();
     let found = taken_in(&store, refused).await;
     let error = found.job.details.error.as_ref().expect("it says why");
     assert_eq!((found.job.state, error.code.as_deref()), (JobState::Failed, Some(REFUSED)));
@@ -528,6 +530,14 @@ async fn a_key_beyond_the_limit_is_rejected_in_the_inbox() {
     }
     let third = submit(&client, &schema, &with_key("b")).await.unwrap();
     assert_eq!(taken_in(&store, third).await.job.state, JobState::Scheduled);
+    verify(&store).await;
+    // A redrive repeats what was submitted, not only its payload.
+    let again = store.redrive(&me, refused, Redrive::default()).await.unwrap();
+    let again = store.get(&me, again.id).await.unwrap().unwrap();
+    assert_eq!(again.spec.concurrency_key.as_deref(), Some("b"));
+    assert_eq!(again.spec.unique_key.as_deref(), Some("u"));
+    let policy = &again.job.policy;
+    assert_eq!((policy.retry.max_attempts, policy.timeouts.execution), (7, Duration::from_secs(9)));
     verify(&store).await;
     store.close();
 }
