@@ -11,7 +11,7 @@ mod wire;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tower::ServiceExt;
@@ -165,12 +165,20 @@ fn single_bytes_max(app: &App) -> usize {
 
 /// A page for a browser, an error of the API for other clients.
 async fn no_such_path(no_such_page: Router, request: Request) -> Response {
-    let accepted = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
-    let is_browser = request.method().is_safe() && accepted.is_some_and(|kinds| kinds.contains("text/html"));
-    if is_browser && !request.uri().path().starts_with("/api/") {
+    let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    let first = request.uri().path().split('/').nth(1).unwrap_or_default();
+    if is_read && prefers_pages(request.headers()) && !["api", "assets"].contains(&first) {
         return no_such_page.oneshot(request).await.into_response();
     }
     ApiError::not_found("no such path").into_response()
+}
+
+/// Whether a client asks for pages first, as browsers do.
+fn prefers_pages(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut kinds = accepted.split([',', ';']);
+    kinds.next().is_some_and(|first| first.trim().eq_ignore_ascii_case("text/html"))
+        && !accepted.to_ascii_lowercase().contains("application/json")
 }
 
 async fn no_such_method() -> ApiError {

@@ -195,6 +195,22 @@ async fn schedules_are_made_changed_and_removed() {
     site.served.stop().await;
 }
 
+/// An edit changes the schedule that was found, also of another tenant, and nothing that it does not name.
+#[tokio::test]
+async fn an_edited_schedule_keeps_its_tenant_and_its_payload() {
+    let site = Site::start().await;
+    let payload = r#"{"z":12345678901234567890123,"a":1.00,"e":1E5}"#;
+    let flags = ["--type", "a.b", "--every", "1h", "--tenant", "acme", "--payload", payload];
+    site.run(&[&["schedules", "create", "far"], &flags[..]].concat()).await.well();
+    site.run(&["schedules", "edit", "far", "--every", "8h"]).await.well();
+    let shown = site.served.request("GET", "/schedules").send().await.body;
+    let shown = String::from_utf8_lossy(&shown);
+    assert_eq!(shown.matches(r#""name":"far""#).count(), 1, "{shown}");
+    assert!(shown.contains(r#""tenant":"acme""#) && shown.contains(r#""every":"8h""#), "{shown}");
+    assert!(shown.contains(payload), "{shown}");
+    site.served.stop().await;
+}
+
 #[tokio::test]
 async fn the_program_describes_itself() {
     let help = run("", &["--help"]).await.well();

@@ -209,8 +209,8 @@ pub struct NewJob {
     pub after_any: Vec<Dependency>,
     /// Local name, for dependencies within the same batch.
     pub name: Option<String>,
-    /// Tags, correlation id and callback URL. Stored schedules may have it under its former name.
-    #[serde(alias = "labels")]
+    /// Tags, correlation id and callback URL. Stored schedules have it under its former name, which other versions read.
+    #[serde(rename = "labels")]
     pub metadata: JobMetadata,
     /// The tenant; the caller's own tenant unless set.
     pub tenant: Option<Tenant>,

@@ -258,7 +258,17 @@ async fn a_wrong_address_is_a_page_in_a_browser_only() {
         let answer = site.ask("GET", path, &[("accept", "*/*")], "").await;
         assert!(answer.status == 404 && answer.body.contains("\"not_found\""), "{}", answer.body);
     }
-    for (method, path) in [("GET", "/api/v1/nope"), ("POST", "/nope")] {
+    for accept in ["application/json, text/html;q=0.1", "text/htmlx", "text/html, application/json"] {
+        let answer = site.ask("GET", "/nope", &[("accept", accept)], "").await;
+        assert!(answer.body.contains("\"not_found\""), "{accept}: {}", answer.body);
+    }
+    for (method, path) in [
+        ("GET", "/api/v1/nope"),
+        ("GET", "/api"),
+        ("GET", "/assets/x.css"),
+        ("POST", "/nope"),
+        ("OPTIONS", "/nope"),
+    ] {
         let answer = site.ask(method, path, &html, "").await;
         assert!(answer.body.contains("\"not_found\""), "{method} {path}: {}", answer.body);
     }

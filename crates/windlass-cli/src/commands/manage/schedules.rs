@@ -1,10 +1,12 @@
 //! `windlass schedules`: submit jobs by cron, at an interval or once.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use windlass::clock::Timestamp;
 use windlass::job::{JobType, QueueName, Tenant};
@@ -130,6 +132,9 @@ struct PutArgs {
     named: NamedArgs,
 }
 
+/// Fields as they are written: numbers may have more digits than fit.
+type Fields = BTreeMap<String, Box<RawValue>>;
+
 /// One of the API's words.
 fn choice<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
@@ -147,7 +152,11 @@ impl PutArgs {
                 at: current.at,
                 missed: Some(current.missed),
                 overlap: Some(current.overlap),
-                job: self.job(Some(current.job.into()))?,
+                job: self.job(Some(Submission {
+                    // Without it a schedule of another tenant would be left as it is, and one of the same name made.
+                    tenant: Some(current.tenant),
+                    ..current.job.into()
+                }))?,
             }
         } else {
             let (timezone, missed, overlap) = (None, None, None);
@@ -173,22 +182,22 @@ impl PutArgs {
 
     /// The job so far with the given flags applied.
     fn job(&self, current: Option<Submission>) -> anyhow::Result<Submission> {
-        let mut fields = match current.map(serde_json::to_value).transpose()? {
-            Some(Value::Object(fields)) => fields,
-            _ => Map::new(),
-        };
+        let mut fields = Fields::new();
+        if let Some(current) = current {
+            fields = serde_json::from_str(&serde_json::to_string(&current)?)?;
+        }
         if let Some(text) = &self.job {
-            let given: Map<String, Value> = serde_json::from_str(text)
+            let given: Fields = serde_json::from_str(text)
                 .map_err(|error| Failure::usage(format!("--job is not a JSON object: {error}")))?;
             fields.extend(given);
         }
         if let Some(name) = &self.job_type {
-            fields.insert("type".to_owned(), name.to_string().into());
+            fields.insert("type".to_owned(), to_raw_value(&name.to_string())?);
         }
         if !fields.contains_key("type") {
             return Err(Failure::usage("which job? give --type"));
         }
-        let mut job: Submission = serde_json::from_value(Value::Object(fields))
+        let mut job: Submission = serde_json::from_str(&serde_json::to_string(&fields)?)
             .map_err(|error| Failure::usage(format!("--job is not a submission: {error}")))?;
         if let Some(payload) = &self.payload {
             set_payload(&mut job, &content(payload)?, None)?;
