@@ -1,10 +1,9 @@
 //! The refresh stream of open pages. One listener for all of them notices changes, at most once a second; the pages then
 //! reload with their visitor's permissions. The stream itself contains no data.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::Frame;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use windlass::Store;
 use windlass::clock::Stopwatch;
 use windlass::job::JobId;
@@ -25,6 +24,7 @@ use crate::dashboard::parts::latest_records::Tail;
 use crate::dashboard::requests::form::Query;
 use crate::dashboard::requests::middleware::{self, Visitor};
 use crate::dashboard::{Dashboard, pages::limits};
+use crate::http::request::connection_slots::ConnectionSlots;
 
 /// A notification of the listener.
 #[derive(Debug, Default)]
@@ -38,45 +38,22 @@ struct Announcement {
 pub(in crate::dashboard) struct Live {
     /// The listener's notifications, while it runs.
     announced: Mutex<Option<watch::Receiver<Arc<Announcement>>>>,
-    places: Places,
+    slots: ConnectionSlots,
     /// Hashes change numbers, so that a tenant cannot see how active others are.
-    veil: RandomState,
+    hasher: RandomState,
 }
 
 impl Default for Live {
     fn default() -> Live {
-        Live { announced: Mutex::new(None), places: Places::default(), veil: RandomState::new() }
-    }
-}
-
-/// Slots for streams, limited in total and per key.
-struct Places {
-    all: Arc<Semaphore>,
-    /// Callers with open streams.
-    each: std::sync::Mutex<HashMap<String, Arc<Semaphore>>>,
-}
-
-impl Default for Places {
-    fn default() -> Places {
-        Places { all: Arc::new(Semaphore::new(limits::STREAMS_MAX)), each: std::sync::Mutex::default() }
-    }
-}
-
-impl Places {
-    /// Takes a slot for a stream of this caller.
-    fn take(&self, caller: &str) -> Option<[OwnedSemaphorePermit; 2]> {
-        let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);
-        each.retain(|_, own| own.available_permits() < limits::STREAMS_PER_KEY_MAX);
-        let own = each.entry(caller.to_owned());
-        let own = own.or_insert_with(|| Arc::new(Semaphore::new(limits::STREAMS_PER_KEY_MAX))).clone();
-        Some([own.try_acquire_owned().ok()?, self.all.clone().try_acquire_owned().ok()?])
+        let slots = ConnectionSlots::new(limits::STREAMS_MAX, limits::STREAMS_PER_KEY_MAX);
+        Live { announced: Mutex::new(None), slots, hasher: RandomState::new() }
     }
 }
 
 impl Live {
     /// Identifies the state of this process's changes: equal as long as nothing changes.
     pub(in crate::dashboard) fn seen(&self, store: &Store) -> u64 {
-        self.veil.hash_one(store.changed())
+        self.hasher.hash_one(store.changed())
     }
 }
 
@@ -89,11 +66,11 @@ async fn listen(board: &Dashboard) -> watch::Receiver<Arc<Announcement>> {
     }
     let (sender, receiver) = watch::channel(Arc::new(Announcement::default()));
     *announced = Some(receiver.clone());
-    tokio::spawn(look_out(board.clone(), sender));
+    tokio::spawn(listen_for_changes(board.clone(), sender));
     receiver
 }
 
-async fn look_out(board: Dashboard, sender: watch::Sender<Arc<Announcement>>) {
+async fn listen_for_changes(board: Dashboard, sender: watch::Sender<Arc<Announcement>>) {
     let mut commits = board.store().changes();
     // Its own cursor: sharing it with a page of the audit trail would lose changes.
     let tail = Tail::default();
@@ -131,14 +108,14 @@ pub(in crate::dashboard) async fn stream(
     Query(query): Query,
     headers: HeaderMap,
 ) -> Response {
-    let Some(place) = board.0.live.places.take(&visitor.caller.bucket()) else {
+    let Ok(slot) = board.0.live.slots.take(&visitor.caller.bucket()) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let job: Option<JobId> = query.get("job").and_then(|text| text.parse().ok());
     let seen: Option<u64> = query.get("seen").and_then(|text| text.parse().ok());
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
-        let _place = place;
+        let _slot = slot;
         tokio::select! {
             () = send_event(&board, &visitor, &headers, (job, seen), &sender) => {}
             () = board.0.app.draining() => {}
@@ -162,7 +139,7 @@ async fn send_event(
     if sender.send(Bytes::from_static(b"retry: 2000\n\nevent: ready\ndata: 0\n\n")).await.is_err() {
         return;
     }
-    let mut last = looks(board, visitor, job).await;
+    let mut last = fingerprint(board, visitor, job).await;
     // Changes between the page and its stream would otherwise show only with the next change.
     let is_behind = seen.is_some_and(|seen| seen != board.0.live.seen(board.store()));
     if is_behind && sender.send(changed(0)).await.is_err() {
@@ -180,7 +157,7 @@ async fn send_event(
         let announcement = changes.borrow_and_update().clone();
         is_owed |= heard.is_ok() && announcement.change.concerns(&visitor.caller);
         // A job's page also polls the job: log lines and progress are not events. Changes of other objects show there too.
-        let now = looks(board, visitor, job).await;
+        let now = fingerprint(board, visitor, job).await;
         let wait_limit = if job.is_some() { limits::LIVE_AROUND_EVERY } else { Duration::ZERO };
         let is_due = now != last
             || (is_owed && since_sent.elapsed() >= wait_limit)
@@ -200,7 +177,7 @@ fn changed(number: u64) -> Bytes {
 }
 
 /// The parts of a job that its page shows and that change while it runs.
-async fn looks(board: &Dashboard, visitor: &Visitor, job: Option<JobId>) -> Option<String> {
+async fn fingerprint(board: &Dashboard, visitor: &Visitor, job: Option<JobId>) -> Option<String> {
     let found = board.store().job(&visitor.caller, job?).await.ok()??;
     let details = &found.details;
     Some(format!(
@@ -237,11 +214,12 @@ mod tests {
 
     #[test]
     fn a_key_that_opens_page_after_page_leaves_places_for_others() {
-        let places = Places::default();
-        let held: Vec<_> = (0..limits::STREAMS_PER_KEY_MAX).map(|_| places.take("ada").unwrap()).collect();
-        assert!(places.take("ada").is_none(), "its slots are in use");
-        assert!(places.take("grace").is_some());
+        let slots = Live::default().slots;
+        let held: Vec<_> =
+            (0..limits::STREAMS_PER_KEY_MAX).map(|_| slots.take("ada").ok().unwrap()).collect();
+        assert!(slots.take("ada").is_err(), "its slots are in use");
+        assert!(slots.take("grace").is_ok());
         drop(held);
-        assert!(places.take("ada").is_some(), "it is released");
+        assert!(slots.take("ada").is_ok(), "it is released");
     }
 }

@@ -31,7 +31,7 @@ pub(crate) enum Taken {
 
 /// A slot in use; released on drop.
 pub(crate) struct ConnectionSlot {
-    places: ConnectionSlots,
+    slots: ConnectionSlots,
     holder: String,
 }
 
@@ -53,7 +53,7 @@ impl ConnectionSlots {
         }
         open.all += 1;
         open.each.insert(holder.to_owned(), own + 1);
-        Ok(ConnectionSlot { places: self.clone(), holder: holder.to_owned() })
+        Ok(ConnectionSlot { slots: self.clone(), holder: holder.to_owned() })
     }
 
     /// The number of slots in use.
@@ -64,7 +64,7 @@ impl ConnectionSlots {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut open = self.places.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.slots.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.all -= 1;
         if let Some(own) = open.each.get_mut(&self.holder) {
             *own -= 1;
@@ -81,14 +81,14 @@ mod tests {
 
     #[test]
     fn one_holder_cannot_take_all_places() {
-        let places = ConnectionSlots::new(3, 2);
-        let own = [places.take("ada").unwrap(), places.take("ada").unwrap()];
-        assert_eq!(places.take("ada").err(), Some(Taken::Each));
-        let other = places.take("bob").unwrap();
-        assert_eq!(places.take("eve").err(), Some(Taken::All));
+        let slots = ConnectionSlots::new(3, 2);
+        let own = [slots.take("ada").unwrap(), slots.take("ada").unwrap()];
+        assert_eq!(slots.take("ada").err(), Some(Taken::Each));
+        let other = slots.take("bob").unwrap();
+        assert_eq!(slots.take("eve").err(), Some(Taken::All));
         drop(other);
         drop(own);
-        assert_eq!(places.open(), 0);
-        assert!(places.0.open.lock().unwrap().each.is_empty());
+        assert_eq!(slots.open(), 0);
+        assert!(slots.0.open.lock().unwrap().each.is_empty());
     }
 }
