@@ -24,7 +24,6 @@ use windlass_api::client::clock::ServerClock;
 use self::address::Address;
 use self::client::Client;
 use self::events::EventStream;
-
 use crate::clock::{StoreClock, Timestamp};
 use crate::error::{OpenError, StoreError};
 use crate::key::KeySecret;

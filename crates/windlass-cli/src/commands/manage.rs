@@ -1,4 +1,4 @@
-//! Commands that look after a server: queues, types, tenants, schedules, keys, pauses, retention and the audit trail.
+//! Commands that operate a server: queues, types, tenants, schedules, keys, pauses, retention and the audit trail.
 
 pub(crate) mod audit;
 pub(crate) mod audit_list;
