@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// Open connections; further ones wait in the listener's queue until one closes.
 pub const CONNECTIONS_MAX: usize = 16_384;
+/// Connections that wait to be accepted; the system may allow fewer. Once they are all taken, the system resets connections,
+/// also those of honest clients.
+pub const LISTEN_QUEUE_MAX: u32 = 16_384;
 /// Time to send a request's head once half of the connections are in use: idle connections are closed in favour of active
 /// ones.
 pub const HEAD_TIME_CROWDED: Duration = Duration::from_secs(3);

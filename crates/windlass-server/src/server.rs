@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -77,9 +77,8 @@ impl Listening {
     /// If the address is in use, or a certificate cannot be read.
     pub async fn bind(options: Options) -> anyhow::Result<Listening> {
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
-        let listener = TcpListener::bind(options.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}", options.listen))?;
+        let listener =
+            listen(options.listen).with_context(|| format!("cannot listen on {}", options.listen))?;
         let address = listener.local_addr()?;
         Ok(Listening { options, listener, tls, address })
     }
@@ -198,6 +197,14 @@ impl Server {
             tracing::warn!("some requests did not finish in time and are aborted");
         }
     }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // The server may be restarted while connections of its predecessor are still closing.
+    socket.set_reuseaddr(cfg!(unix))?;
+    socket.bind(address)?;
+    socket.listen(limits::LISTEN_QUEUE_MAX)
 }
 
 /// An address that others can reach requires API keys and encryption.
