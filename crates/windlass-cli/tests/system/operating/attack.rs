@@ -144,6 +144,25 @@ async fn ask(server: &ServerProcess, id: &str, number: u64) -> Duration {
     watch.elapsed()
 }
 
+/// All attackers, connected wave by wave.
+async fn attackers(
+    server: &ServerProcess,
+    beats: &watch::Receiver<u64>,
+) -> JoinSet<(Kind, Duration, String)> {
+    let mut attackers = JoinSet::new();
+    let before = usage(server.process()).open_files;
+    let kinds = [(Kind::SlowHead, 2_500), (Kind::SlowBody, 200), (Kind::HugeBody, 8), (Kind::Garbage, 200)];
+    for (kind, count) in kinds {
+        for number in 1..=count {
+            attackers.spawn(attack(server.address, kind, beats.clone()));
+            if kind == Kind::SlowHead && number % WAVE == 0 {
+                until_accepted(server, before + number).await;
+            }
+        }
+    }
+    attackers
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_hostile_clients_leave_the_server_serving_others() {
     allow_files();
@@ -156,16 +175,7 @@ async fn thousands_of_hostile_clients_leave_the_server_serving_others() {
     let before = usage(server.process());
 
     let (beat, beats) = watch::channel(0);
-    let (mut attackers, mut readers) = (JoinSet::new(), JoinSet::new());
-    let kinds = [(Kind::SlowHead, 2_500), (Kind::SlowBody, 200), (Kind::HugeBody, 8), (Kind::Garbage, 200)];
-    for (kind, count) in kinds {
-        for number in 1..=count {
-            attackers.spawn(attack(server.address, kind, beats.clone()));
-            if kind == Kind::SlowHead && number % WAVE == 0 {
-                until_accepted(&server, before.open_files + number).await;
-            }
-        }
-    }
+    let (mut attackers, mut readers) = (attackers(&server, &beats).await, JoinSet::new());
     for _ in 0..100 {
         readers.spawn(read_slowly(server.address, beats.clone()));
     }

@@ -217,7 +217,8 @@ async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
     for _ in 0..5 {
         look().await;
     }
-    let mut costs = [0, 0];
+    // The least of all rounds: in some of them a reader prepares its statements, or nodes poll for changes.
+    let mut costs = [usize::MAX; 2];
     for _ in 0..ROUNDS {
         let start = proxy.statements();
         look().await;
@@ -226,15 +227,11 @@ async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
         store.heartbeat(&me, worker, Vec::new()).await.expect("the worker is known");
         let beaten = proxy.statements();
         look().await;
-        costs[0] += quiet - start;
-        costs[1] += proxy.statements() - beaten;
+        costs[0] = costs[0].min(quiet - start);
+        costs[1] = costs[1].min(proxy.statements() - beaten);
     }
-    println!(
-        "statements of {ROUNDS} looks: {} with nothing changed, {} after a heartbeat",
-        costs[0], costs[1]
-    );
-    // Nodes also poll for changes now and then.
-    assert!(costs[1] <= costs[0] + 2 * ROUNDS, "{costs:?}");
+    println!("statements of a look: {} with nothing changed, {} after a heartbeat", costs[0], costs[1]);
+    assert!(costs[1] <= costs[0] + 1, "{costs:?}");
     // Both know that the worker is alive: what one received the other sees, and neither marks it as lost.
     other.tick().await.unwrap();
     let known = other.config(&me).await.unwrap().workers[&worker].clone();
