@@ -75,7 +75,7 @@ impl Listening {
     ///
     /// # Errors
     /// If the address is in use, or a certificate cannot be read.
-    pub async fn bind(options: Options) -> anyhow::Result<Listening> {
+    pub fn bind(options: Options) -> anyhow::Result<Listening> {
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener =
             listen(options.listen).with_context(|| format!("cannot listen on {}", options.listen))?;
@@ -125,7 +125,7 @@ impl Server {
     /// # Errors
     /// If the address is in use, or can be reached by others and there are no keys or no encryption.
     pub async fn bind(store: Store, options: Options) -> anyhow::Result<Server> {
-        Listening::bind(options).await?.serve(store).await
+        Listening::bind(options)?.serve(store).await
     }
 
     /// The bound address.

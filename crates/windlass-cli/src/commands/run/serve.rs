@@ -158,7 +158,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         listening.connections_max.min(usize::try_from(files_left).unwrap_or(usize::MAX));
     let targets = keeping.targets.clone();
     let mut signals = Signals::listen()?;
-    let listening = Listening::bind(listening).await?;
+    let listening = Listening::bind(listening)?;
     let waits_for = args.waits_for(keeping.file_check);
     let store = tokio::select! {
         opened = listening.answer_until(waits_for, args.open_store(keeping)) => opened?,
