@@ -7,6 +7,7 @@ mod dataset;
 mod environment;
 mod http;
 mod idle;
+mod nodes;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use windlass::store::environment::StoreOptions;
 
 use self::connection::Target;
 pub(crate) use self::environment::{ChildServer, Folder};
+pub(crate) use self::nodes::{Combinations, be_a_node, measure as nodes};
 
 /// The size of the workloads.
 #[derive(Debug, Clone, Copy)]

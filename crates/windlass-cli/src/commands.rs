@@ -134,6 +134,9 @@ enum Command {
     Move(stores::move_store::MoveArgs),
     /// Benchmark a store, or a server over HTTP
     Bench(run::bench::BenchArgs),
+    /// Be one node of a benchmark of several. Started by `bench` itself.
+    #[command(hide = true)]
+    BenchNode,
     /// Check the settings of `serve`
     #[command(subcommand)]
     Config(run::config::ConfigCommand),
@@ -380,6 +383,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Migrate(args) => stores::migrate::migrate(&args),
         Command::Move(args) => stores::move_store::move_store(&args).await,
         Command::Bench(args) => run::bench::bench(&args).await,
+        Command::BenchNode => crate::bench::be_a_node().await,
         Command::Config(run::config::ConfigCommand::Check(args)) => run::config::check(&args, settings),
         Command::Webhooks(command) => manage::webhooks::webhooks(&command).await,
         Command::Tickets(command) => manage::tickets::tickets(&command),

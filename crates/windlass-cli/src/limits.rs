@@ -69,3 +69,13 @@ pub(crate) const TOP_JOBS_MAX: usize = 200;
 pub(crate) const TOP_FAILURES_PER_POLL: usize = 10;
 /// How long `windlass top` shows the result of a command.
 pub(crate) const TOP_NOTE_TIME: Duration = Duration::from_secs(8);
+
+/// Nodes of a benchmark: each is a process with several connections.
+pub(crate) const BENCH_NODES_MAX: usize = 64;
+/// Round trip time that a benchmark adds: more than once around the earth.
+pub(crate) const BENCH_RTT_MAX: Duration = Duration::from_secs(1);
+/// Combinations of nodes and round trip times in one benchmark: each takes about 20 seconds.
+pub(crate) const BENCH_COMBINATIONS_MAX: usize = 64;
+/// How long a node of a benchmark may take to start, or to answer beyond the time of a measurement: a busy machine starts
+/// many at once.
+pub(crate) const BENCH_NODE_REPLY_MAX: Duration = Duration::from_secs(120);

@@ -6,12 +6,14 @@
 pub mod figure;
 pub mod handlers;
 pub mod limited;
+#[cfg(feature = "postgres")]
+pub mod node;
 pub mod workflow;
 pub mod workload;
 
 pub use crate::store::engines::baseline::Baseline;
 #[cfg(feature = "postgres")]
-pub use crate::store::engines::postgres::baseline as postgres_floor;
+pub use crate::store::engines::postgres::{baseline as postgres_floor, endpoint, plain};
 #[cfg(feature = "sqlite")]
 pub use crate::store::engines::sqlite::baseline as sqlite_floor;
 pub use figure::{Figure, Times, rate};

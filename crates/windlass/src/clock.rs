@@ -126,6 +126,16 @@ impl Stopwatch {
     }
 }
 
+/// Time since some moment in the past that is the same for every process of this machine: benchmarks compare readings of
+/// several processes.
+#[cfg(feature = "bench")]
+pub fn machine_time() -> Duration {
+    let read = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let (seconds, nanos) =
+        (u64::try_from(read.tv_sec).unwrap_or(0), u32::try_from(read.tv_nsec).unwrap_or(0));
+    Duration::new(seconds, nanos)
+}
+
 /// A longest wait in real time, independent of the store's clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitLimit(tokio::time::Instant);

@@ -1,4 +1,5 @@
-//! `windlass top` in a real terminal, which tmux provides; and `windlass bench`.
+//! `windlass top` in a real terminal, which tmux provides; and `windlass bench`, also with several nodes.
 
 mod bench;
+mod nodes;
 mod screen;

@@ -11,6 +11,12 @@ pub struct Figure {
     pub workload: &'static str,
     /// Description of the measurement.
     pub what: String,
+    /// Number of nodes, where it is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<usize>,
+    /// Time added to each round trip to the database in milliseconds, where it is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
     /// Rate per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,

@@ -18,12 +18,22 @@ use crate::worker::Worker;
 
 /// The queue of these jobs.
 pub const QUEUE: &str = "bench";
+/// Size of a payload in bytes.
+const PAYLOAD: usize = 101;
 /// Pause before each single job.
 const BREATH: Duration = Duration::from_millis(3);
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Nothing {
+pub(super) struct Nothing {
     data: String,
+}
+
+impl Nothing {
+    /// A job whose payload has this size in bytes.
+    pub(super) fn of_size(payload: usize) -> Nothing {
+        // `{"data":""}` is the rest.
+        Nothing { data: "x".repeat(payload.saturating_sub(11)) }
+    }
 }
 
 impl Job for Nothing {
@@ -37,13 +47,16 @@ impl Job for Nothing {
 
 /// How many jobs were handled, and when the last one was.
 #[derive(Default)]
-struct Seen {
-    count: AtomicUsize,
+pub(super) struct Seen {
+    pub(super) count: AtomicUsize,
     wanted: AtomicUsize,
     reached: Notify,
 }
 
-async fn nothing(_job: Nothing, State(seen): State<Arc<Seen>>) -> Result<(), std::convert::Infallible> {
+pub(super) async fn nothing(
+    _job: Nothing,
+    State(seen): State<Arc<Seen>>,
+) -> Result<(), std::convert::Infallible> {
     if seen.count.fetch_add(1, Ordering::Relaxed) + 1 == seen.wanted.load(Ordering::Relaxed) {
         seen.reached.notify_one();
     }
@@ -67,7 +80,7 @@ pub struct Plan {
 /// it is measured.
 pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
     let client = Client::open(address).await?;
-    let job = Nothing { data: "x".repeat(90) };
+    let job = Nothing::of_size(PAYLOAD);
     for _ in 0..plan.jobs / 1_000 {
         client.submit_all(vec![job.clone(); 1_000]).await?;
     }
@@ -113,7 +126,7 @@ pub async fn work(address: &str, concurrency: usize, over: impl Future) -> anyho
 }
 
 /// How often to poll the progress of workers in other processes: rarely enough not to affect the measurement.
-const PROGRESS_EVERY: Duration = Duration::from_millis(20);
+pub(super) const PROGRESS_EVERY: Duration = Duration::from_millis(20);
 
 /// Drains with workers in other processes, started by `start`. Their start is not measured.
 pub async fn drain_by<W>(
@@ -123,7 +136,7 @@ pub async fn drain_by<W>(
     start: impl FnOnce() -> anyhow::Result<W>,
 ) -> anyhow::Result<Figure> {
     let client = Client::open(address).await?;
-    let job = Nothing { data: "x".repeat(90) };
+    let job = Nothing::of_size(PAYLOAD);
     for _ in 0..jobs / 1_000 {
         client.submit_all(vec![job.clone(); 1_000]).await?;
     }
@@ -145,8 +158,13 @@ pub async fn drain_by<W>(
 }
 
 /// Unfinished jobs of the benchmark.
-async fn open_jobs(client: &Client) -> anyhow::Result<usize> {
-    let name = QueueName::new(QUEUE)?;
+pub(super) async fn open_jobs(client: &Client) -> anyhow::Result<usize> {
+    open_jobs_of(client, QUEUE).await
+}
+
+/// Unfinished jobs of a queue.
+pub(super) async fn open_jobs_of(client: &Client, queue: &str) -> anyhow::Result<usize> {
+    let name = QueueName::new(queue)?;
     let depth = client.api().queue(client.caller(), name).await?.depth;
     let open: u64 = depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, count)| *count).sum();
     Ok(usize::try_from(open)?)

@@ -8,10 +8,14 @@ pub mod baseline;
 mod change_listener;
 mod cluster;
 mod connection;
+#[cfg(feature = "bench")]
+pub mod endpoint;
 pub(in crate::store) mod migrate;
 mod node_cache;
 mod notifications;
 mod parameter;
+#[cfg(feature = "bench")]
+pub mod plain;
 mod prefetch;
 mod reader;
 mod sql_submit;

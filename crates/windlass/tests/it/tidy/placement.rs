@@ -65,6 +65,8 @@ fn is_sql(string: &str) -> bool {
 /// one finds the way in the other.
 const ALONE: &[(&str, &str)] = &[
     ("address.rs", "a server has an address with options; a file has a path"),
+    ("endpoint.rs", "only a server can be reached by another way"),
+    ("plain.rs", "only a server has several nodes, and a distance to them"),
     ("connection.rs", "the connection to a server is driven, and can break"),
     (
         "node_cache.rs",

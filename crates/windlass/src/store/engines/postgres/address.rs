@@ -122,7 +122,7 @@ fn parse_config(address: &str) -> Result<(Config, Tls), OpenError> {
 }
 
 /// The address without the wanted options, and those options.
-fn split(address: &str, wanted: &[&str]) -> (String, Vec<(String, String)>) {
+pub(super) fn split(address: &str, wanted: &[&str]) -> (String, Vec<(String, String)>) {
     let Some((base, query)) = address.split_once('?') else { return (address.to_owned(), Vec::new()) };
     let (mut own, mut driver) = (Vec::new(), Vec::new());
     for option in query.split('&') {
