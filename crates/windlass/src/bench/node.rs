@@ -177,7 +177,7 @@ impl PlainCallers {
         let parts = std::thread::scope(|scope| {
             let started: Vec<_> =
                 self.0.into_iter().map(|connection| scope.spawn(|| caller(connection))).collect();
-            let ended = started.into_iter().map(|thread| thread.join());
+            let ended = started.into_iter().map(std::thread::ScopedJoinHandle::join);
             ended.map(|part| part.map_err(|_| anyhow::anyhow!("a caller panicked"))?).collect::<Vec<_>>()
         });
         Ok(Measured::of(parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?, watch.elapsed()))

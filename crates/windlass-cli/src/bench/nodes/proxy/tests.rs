@@ -45,11 +45,10 @@ fn a_round_trip_takes_at_least_what_was_asked_for() {
 fn bytes_keep_their_order_and_the_end_comes_after_them() {
     let proxy = DelayProxy::start(echo(), RTT).unwrap();
     std::thread::scope(|scope| {
-        for seed in 0..8_u32 {
+        for seed in 0..8_u8 {
             let client = connect(&proxy);
-            let sent: Vec<u8> = (0..6_000_000_u32)
-                .map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8 ^ seed as u8)
-                .collect();
+            let sent: Vec<u8> =
+                (0..6_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8 ^ seed).collect();
             scope.spawn(move || {
                 let mut received = Vec::new();
                 std::thread::scope(|scope| {
