@@ -48,21 +48,20 @@ fn several(why: &str) -> OpenError {
 /// # Errors
 /// As [`Endpoint::of`].
 pub fn through(address: &str, port: u16) -> Result<String, OpenError> {
-    let endpoint = Endpoint::of(address)?;
+    let (endpoint, name) = (Endpoint::of(address)?, name_of(&Address::parse(address)?.config));
     let (rest, _) = split(address, &["host", "hostaddr", "port"]);
-    let (host, way) = match (endpoint, name_of(&Address::parse(address)?.config)) {
+    let (rest, way) = match endpoint {
         // A socket has no TLS, and what is behind the local port is that socket.
-        (Endpoint::Unix(_), _) => (None, "sslmode=disable"),
-        (Endpoint::Tcp(..), name) => (name, "hostaddr=127.0.0.1"),
+        Endpoint::Unix(_) => (split(&rest, &["sslmode"]).0, "sslmode=disable"),
+        Endpoint::Tcp(..) => (rest, "hostaddr=127.0.0.1"),
     };
-    let rest = if host.is_none() { split(&rest, &["sslmode"]).0 } else { rest };
     let (base, query) =
         rest.split_once('?').map_or((rest.as_str(), None), |(base, query)| (base, Some(query)));
     let (scheme, base) = base.split_once("://").unwrap_or(("postgres", base));
     let (user, place) = base.split_once('@').map_or(("", base), |(user, place)| (user, place));
     let database = place.find('/').map_or("", |at| &place[at..]);
     let at = if user.is_empty() { "" } else { "@" };
-    let host = host.unwrap_or_else(|| "127.0.0.1".to_owned());
+    let host = name.unwrap_or_else(|| "127.0.0.1".to_owned());
     let query = query.map_or(String::new(), |query| format!("{query}&"));
     Ok(format!("{scheme}://{user}{at}{host}:{port}{database}?{query}{way}"))
 }
@@ -112,8 +111,12 @@ mod tests {
         for (address, other) in [
             ("postgres://me:s%40x@db:6432/app", "postgres://me:s%40x@db:9/app?hostaddr=127.0.0.1"),
             (
-                "postgres://db/app?sslmode=verify-full&schema=a&hostaddr=10.0.0.7",
-                "postgres://db:9/app?sslmode=verify-full&schema=a&hostaddr=127.0.0.1",
+                "postgres://db/app?sslmode=require&schema=a&hostaddr=10.0.0.7",
+                "postgres://db:9/app?sslmode=require&schema=a&hostaddr=127.0.0.1",
+            ),
+            (
+                "postgres:///app?hostaddr=10.0.0.7&sslmode=require",
+                "postgres://127.0.0.1:9/app?sslmode=require&hostaddr=127.0.0.1",
             ),
             ("postgres://[::1]/app", "postgres://[::1]:9/app?hostaddr=127.0.0.1"),
             (
