@@ -88,8 +88,10 @@ pub(crate) async fn measure(
                 measured = one.measure(&scratch, &mut first_drain, &mut tell) => measured,
             };
             let removed = scratch.remove().await.context("the schemas of the benchmark could not be removed");
-            measured?;
-            removed?;
+            match (measured, removed) {
+                (Err(why), Err(left)) => return Err(left.context(format!("{why:#}"))),
+                (measured, removed) => measured.and(removed)?,
+            }
         }
     }
     Ok(())
@@ -122,7 +124,7 @@ impl Interruption {
             _ = terminate.recv() => {}
             _ = hang_up.recv() => {}
         }
-        anyhow::bail!("interrupted; the data of the benchmark was removed")
+        anyhow::bail!("interrupted")
     }
 }
 
@@ -209,6 +211,13 @@ impl Combination<'_> {
     async fn await_workers(&self, coordinator: &Coordinator) -> anyhow::Result<()> {
         within(coordinator.await_workers(self.nodes)).await
     }
+}
+
+/// On a thread that may block: connections without Windlass are driven by their owner.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    tokio::task::spawn_blocking(work).await?
 }
 
 async fn within(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

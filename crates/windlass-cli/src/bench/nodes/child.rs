@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::bench::node::{Node, PlainCallers};
 
 use super::protocol::{GO, Order, Reply, STOP};
-use super::{CALLERS, SLOTS};
+use super::{CALLERS, SLOTS, blocking};
 use crate::config::shown;
 
 /// Lines that wait to be read: an order, and what follows it.
@@ -79,12 +79,6 @@ async fn obey(lines: &mut Lines, addresses: &mut Vec<String>) -> anyhow::Result<
         };
         say(&Reply::Measured(measured))?;
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
-) -> anyhow::Result<T> {
-    tokio::task::spawn_blocking(work).await?
 }
 
 fn say(reply: &Reply) -> anyhow::Result<()> {

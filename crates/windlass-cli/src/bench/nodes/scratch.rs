@@ -7,7 +7,7 @@ use windlass::bench::endpoint::with_schema;
 use windlass::bench::plain::{CONNECTIONS_OF_A_STORE, PlainConnection};
 use windlass::clock::{Stopwatch, machine_time};
 
-use super::CALLERS;
+use super::{CALLERS, blocking};
 use crate::error::Failure;
 
 /// Round trips that are measured at most, and for how long.
@@ -75,11 +75,4 @@ pub(super) async fn refuse_too_many(address: &str, nodes: usize) -> anyhow::Resu
         ))),
         _ => Ok(()),
     }
-}
-
-/// On a thread that may block: these connections are driven by their owner.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
-) -> anyhow::Result<T> {
-    tokio::task::spawn_blocking(work).await?
 }
