@@ -1,0 +1,27 @@
+"""Durable background jobs: workers, steps that survive crashes, and a typed client for Windlass.
+
+>>> app = Windlass()
+>>> @app.job("greet")
+... async def greet(name: str) -> str:
+...     return f"hello {name}"
+"""
+
+from .app import Windlass
+from .children import Child, Children
+from .cx import Cx
+from .cx_sync import SyncCx
+from .errors import (
+    ApiError, ChildFailed, JobError, JobFailed, Permanent, RetryAfter, Snooze, StepFailed, StepsChanged, Unreachable,
+    WindlassError,
+)
+from .handle import Handle, Progress
+from .inline import Inline, run_inline_async
+from .job import Job, Options, Retry
+from .webhooks import InvalidSignature, verify_headers, verify_webhook
+from .worker import Worker
+
+__all__ = [
+    "ApiError", "Child", "ChildFailed", "Children", "Cx", "Handle", "Inline", "InvalidSignature", "Job", "JobError",
+    "JobFailed", "Options", "Permanent", "Progress", "Retry", "RetryAfter", "Snooze", "StepFailed", "StepsChanged",
+    "SyncCx", "Unreachable", "Windlass", "WindlassError", "Worker", "run_inline_async", "verify_headers", "verify_webhook",
+]

@@ -1,0 +1,143 @@
+"""The application: job types, and the connection to a server."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from .api import Api
+from .cx import Cx
+from .cx_sync import SyncCx
+from .errors import Category
+from .handle import Handle
+from .http_sync import SyncHttp
+from .job import Job, Options, submission
+from .wire import Address, StoreClock
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+#: How long submissions are repeated while the server is away, in seconds.
+SUBMIT_PATIENCE = 30.0
+
+
+class _Decorator:
+    """What ``app.job(...)`` returns: keeps the types of payload and result."""
+
+    def __init__(self, make: Callable[[Callable[..., Any]], Job[Any, Any]]) -> None:
+        self._make = make
+
+    @overload
+    def __call__(self, function: Callable[[In, Cx], Awaitable[Out]]) -> Job[In, Out]: ...
+
+    @overload
+    def __call__(self, function: Callable[[In], Awaitable[Out]]) -> Job[In, Out]: ...
+
+    @overload
+    def __call__(self, function: Callable[[In, SyncCx], Out]) -> Job[In, Out]: ...
+
+    @overload
+    def __call__(self, function: Callable[[In], Out]) -> Job[In, Out]: ...
+
+    @overload
+    def __call__(self, function: Callable[[], Any]) -> Job[None, Any]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Job[Any, Any]:
+        return self._make(function)
+
+
+class Windlass:
+    """Job types and a server. The address and the key come from ``WINDLASS_URL`` and ``WINDLASS_KEY`` unless given.
+
+    ``errors`` maps classes of exceptions to categories, for all handlers: ``{ValueError: "permanent"}``.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, key: str | None = None, tls: ssl.SSLContext | None = None,
+        errors: Mapping[type[BaseException], Category] | None = None,
+    ) -> None:
+        self.address = Address.of(url, key, tls)
+        self.errors = dict(errors or {})
+        self.jobs: dict[str, Job[Any, Any]] = {}
+        self.clock = StoreClock()
+        #: For programs and threads without an event loop.
+        self.http = SyncHttp(self.address, self.clock)
+        self._apis: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Api] = weakref.WeakKeyDictionary()
+
+    def api(self) -> Api:
+        """The API for the running event loop."""
+        loop = asyncio.get_running_loop()
+        found = self._apis.get(loop)
+        if found is None:
+            found = self._apis[loop] = Api(self.address, self.clock)
+        return found
+
+    async def close(self) -> None:
+        """Closes the connections of the running event loop."""
+        found = self._apis.pop(asyncio.get_running_loop(), None)
+        if found is not None:
+            await found.close()
+
+    def job(
+        self, type: str, *, executor: Literal["thread", "process"] = "thread",
+        errors: Mapping[type[BaseException], Category] | None = None, **options: Unpack[Options],
+    ) -> _Decorator:
+        """Registers a handler: ``async def``, or ``def``, which runs in a thread or with ``executor="process"`` in a
+        process. It takes the payload and, if it has a second parameter, the context.
+
+        Options are the defaults of submissions of this type.
+        """
+        submission(type, None, options)
+
+        def make(function: Callable[..., Any]) -> Job[Any, Any]:
+            if type in self.jobs:
+                raise ValueError(f"there is a handler for {type!r} already: {self.jobs[type].__qualname__}")
+            made: Job[Any, Any] = Job(self, type, function, options, executor, errors)
+            self.jobs[type] = made
+            return made
+
+        return _Decorator(make)
+
+    async def submit(self, type: str, payload: Any = None, **options: Unpack[Options]) -> Handle[Any]:
+        """Submits a job of a type that need not have a handler here."""
+        return await self.submit_body(submission(type, payload, options), None)
+
+    def submit_sync(self, type: str, payload: Any = None, **options: Unpack[Options]) -> Handle[Any]:
+        """As ``submit``, for programs without an event loop."""
+        return self.submit_body_sync(submission(type, payload, options), None)
+
+    async def submit_body(self, body: Mapping[str, Any], kind: Any) -> Handle[Any]:
+        """Submits a job. One without an idempotency key is not sent again if the server may have it."""
+        answer = await self.api().call(
+            "POST", "/jobs", body, patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body
+        )
+        return self._handle(answer, kind)
+
+    def submit_body_sync(self, body: Mapping[str, Any], kind: Any) -> Handle[Any]:
+        """As ``submit_body``, for programs without an event loop."""
+        answer = self.http.call(
+            "POST", "/jobs", body, patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body
+        )
+        return self._handle(answer, kind)
+
+    async def submit_many(self, type: str, payloads: Iterable[Any], **options: Unpack[Options]) -> list[Handle[Any]]:
+        """Submits up to 10,000 jobs of one type, all or none."""
+        jobs = [submission(type, payload, options) for payload in payloads]
+        answer = await self.api().call("POST", "/jobs/batch", {"jobs": jobs}, patience=SUBMIT_PATIENCE, may_repeat=False)
+        return [self._handle(one, self._kind(type)) for one in answer["jobs"]]
+
+    def handle(self, id: str) -> Handle[Any]:
+        """A handle for a job that was submitted earlier."""
+        return Handle(self, id)
+
+    def _kind(self, type: str) -> Any:
+        return self.jobs[type].result_kind if type in self.jobs else None
+
+    def _handle(self, answer: Mapping[str, Any], kind: Any) -> Handle[Any]:
+        return Handle(self, answer["id"], kind, is_duplicate=bool(answer.get("duplicate")))

@@ -1,0 +1,222 @@
+"""One attempt: runs a handler and turns its end into an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextvars
+import logging
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .calls import Backend, Calls, Stopped, deadline_seconds, park_body
+from .codec import decode, dumps
+from .context import Reason, cost_of, tell_to_stop
+from .cx import Cx
+from .cx_sync import SyncCx
+from .errors import Category, Failure, JobError, Permanent, Snooze, WindlassError, chain, failure_of
+
+if TYPE_CHECKING:
+    from .job import Job
+
+log = logging.getLogger("windlass")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a worker runs its handlers."""
+
+    grace: float = 5.0
+    is_strict: bool = True
+    errors: Mapping[type[BaseException], Category] | None = None
+    threads: Executor | None = None
+    processes: Executor | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a handler ended: with a value, or with an exception."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Attempt:
+    """A running attempt. ``interrupt`` may be called from any thread."""
+
+    def __init__(self, claimed: Mapping[str, Any], job: Job[Any, Any], backend: Backend, settings: Settings) -> None:
+        self.claimed, self.job, self.settings = claimed, job, settings
+        self.loop = asyncio.get_running_loop()
+        saved = {one["step"]: one["value"] for one in claimed["checkpoints"]}
+        errors = {**(settings.errors or {}), **job.errors}
+        self.calls = Calls(
+            saved, backend, is_strict=settings.is_strict, mapping=errors, threads=settings.threads
+        )
+        self.cx: Cx | SyncCx
+        self.cx = Cx(claimed, self.calls) if job.is_async else SyncCx(claimed, self.calls, self.loop)
+        #: Done when nothing of the handler runs any more, also not a thread.
+        self.thread: asyncio.Future[Any] | None = None
+        self._task: asyncio.Task[Ended] | None = None
+        self._given_up: asyncio.Future[None] = self.loop.create_future()
+
+    def interrupt(self, reason: Reason) -> None:
+        """Tells the handler to stop; it is abandoned after the grace period."""
+        if tell_to_stop(self.cx, reason):
+            self.loop.call_soon_threadsafe(self._interrupted)
+
+    def _interrupted(self) -> None:
+        if self._task is not None and self.job.is_async:
+            self._task.cancel()
+        self.loop.call_later(self.settings.grace, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._given_up.done():
+            self._given_up.set_result(None)
+
+    async def run(self) -> str | None:
+        """Runs the handler. Returns the outcome as JSON, or None if there is nothing to report."""
+        limit = deadline_seconds(self.claimed.get("deadline"), self.calls.backend.now_ms())
+        self._task = task = self.loop.create_task(self._handle())
+        if isinstance(self.cx, Cx):
+            self.cx._main = task
+        if self.cx.cancelled:
+            task.cancel()
+        waited: set[asyncio.Future[Any]] = {task, self.calls.exit, self._given_up}
+        await asyncio.wait(waited, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        if self.calls.exit.done():
+            return await self._leave(task, self.calls.exit.result())
+        if task.done():
+            return await self._outcome(task.result())
+        if self._given_up.done():
+            log.warning("job %s: the handler did not stop in time and is abandoned", self.cx.id)
+            task.cancel()
+            return None
+        tell_to_stop(self.cx, "timeout")
+        task.cancel()
+        return self._report(Failure("timeout", f"ran longer than {limit:.3f}s"))
+
+    async def _handle(self) -> Ended:
+        try:
+            payload = self._payload()
+            if self.job.is_async:
+                return Ended(await self.job.call(payload, self.cx))
+            return Ended(await self._blocking(payload))
+        except asyncio.CancelledError as error:
+            return Ended(error=error)
+        except BaseException as error:
+            return Ended(error=error)
+
+    async def _blocking(self, payload: Any) -> Any:
+        if self.job.executor == "process":
+            self.thread = self.loop.run_in_executor(
+                self.settings.processes, run_in_process, *self.job.location, self.claimed.get("payload")
+            )
+        else:
+            running = contextvars.copy_context().run
+            self.thread = self.loop.run_in_executor(self.settings.threads, running, self._in_thread, payload)
+        ended = await asyncio.shield(self.thread)
+        if isinstance(ended, Ended) and ended.error is not None:
+            raise ended.error
+        return ended.value if isinstance(ended, Ended) else ended
+
+    def _in_thread(self, payload: Any) -> Ended:
+        import threading
+
+        if isinstance(self.cx, SyncCx):
+            self.cx._thread = threading.get_ident()
+        try:
+            return Ended(self.job.call(payload, self.cx))
+        except BaseException as error:
+            return Ended(error=error)
+
+    def _payload(self) -> Any:
+        try:
+            if "payload_base64" in self.claimed:
+                return base64.b64decode(self.claimed["payload_base64"])
+            return decode(self.claimed.get("payload"), self.job.payload_kind)
+        except (TypeError, ValueError, KeyError) as error:
+            raise Permanent(f"the payload cannot be read as this type: {error}", "payload_unreadable") from error
+
+    async def _leave(self, task: asyncio.Task[Ended], park: Mapping[str, Any] | None) -> str | None:
+        outcome = None
+        if park is not None:
+            try:
+                if records := self.calls.order.beside_each_other():
+                    await self.calls.backend.save(records)
+                body = park_body(park, self.calls.backend.now_ms())
+                outcome = self._item("parked", f'"park":{dumps(body)}')
+            except JobError as error:
+                outcome = self._report(error.failure)
+            except Stopped:
+                outcome = None
+        tell_to_stop(self.cx, "released")
+        if self.job.is_async:
+            task.cancel()
+        await asyncio.wait({task}, timeout=self.settings.grace)
+        return outcome
+
+    async def _outcome(self, ended: Ended) -> str | None:
+        error = ended.error
+        if self.calls.changed is not None:
+            return self._report(self.calls.changed.failure)
+        if error is None:
+            return self._completed(ended.value)
+        if isinstance(error, Stopped):
+            return None
+        if self.cx.cancelled and isinstance(error, asyncio.CancelledError):
+            return self._item("released") if self.cx.reason != "lost" else None
+        await self._reopen(error)
+        snooze = next((one for one in chain(error) if isinstance(one, Snooze)), None)
+        if snooze is not None:
+            return self._item("parked", f'"park":{{"for":"{snooze.delay_ms}ms"}}')
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            return self._report(Failure("system", f"the handler ended with {error!r}", "panic"))
+        failure = failure_of(error, self.calls.mapping)
+        if self.cx.cancelled and failure.category == "temporary":
+            return self._item("released")
+        log.warning(
+            "job %s (%s) failed in attempt %d: %s", self.cx.id, self.cx.type, self.cx.attempt, failure.message,
+            exc_info=None if isinstance(error, WindlassError) else error,
+        )
+        return self._report(failure)
+
+    def _completed(self, value: Any) -> str:
+        try:
+            result = dumps(value)
+        except (TypeError, ValueError) as error:
+            message = f"the result cannot be written as JSON: {error}"
+            return self._report(Failure("permanent", message, "result_unwritable"))
+        return self._item("completed", "" if result == "null" else f'"result":{result}')
+
+    async def _reopen(self, error: BaseException) -> None:
+        """The steps whose errors failed the attempt run again in the next one."""
+        if records := self.calls.order.reopened_by(error):
+            try:
+                await self.calls.backend.save(records)
+            except (WindlassError, Stopped) as failed:
+                log.warning("job %s: a failed step stays failed in the next attempt: %s", self.cx.id, failed)
+
+    def _report(self, failure: Failure) -> str:
+        return self._item("failed", f'"error":{dumps(failure.body())}')
+
+    def _item(self, outcome: str, more: str = "") -> str:
+        cost = f',"cost_cents":{cost_of(self.cx)}' if cost_of(self.cx) else ""
+        rest = f",{more}" if more else ""
+        return f'{{"id":"{self.cx.id}","fence":{self.cx.fence},"outcome":"{outcome}"{cost}{rest}}}'
+
+
+def run_in_process(module: str, name: str, payload: Any) -> Any:
+    """Runs a handler in a process of the pool; its result is plain JSON."""
+    import importlib
+    import json
+
+    job: Any = importlib.import_module(module)
+    for part in name.split("."):
+        job = getattr(job, part)
+    try:
+        value = decode(payload, job.payload_kind)
+    except (TypeError, ValueError, KeyError) as error:
+        raise Permanent(f"the payload cannot be read as this type: {error}", "payload_unreadable") from None
+    return json.loads(dumps(job.call(value, None)))

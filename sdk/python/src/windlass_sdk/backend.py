@@ -1,0 +1,79 @@
+"""An attempt's writes to a server. Every write names the fence; a stale one ends the attempt without an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .api import Api
+from .calls import Calls, Stopped, park_body
+from .errors import ApiError, JobError, Permanent, Unreachable
+from .wire import segment
+
+#: How long writes are repeated while the server is away, in seconds; by then heartbeats have stopped the attempt.
+WRITE_PATIENCE = 25.0
+
+
+class ServerBackend:
+    """The writes of one claimed job."""
+
+    def __init__(
+        self, api: Api, worker: str, job: Mapping[str, Any], on_directive: Callable[[str], None]
+    ) -> None:
+        self._api, self._worker, self._job, self._on_directive = api, worker, job, on_directive
+        self.calls: Calls | None = None
+
+    def now_ms(self) -> int:
+        """The store's time."""
+        return self._api.clock.now_ms()
+
+    def _lease(self) -> dict[str, Any]:
+        return {"fence": self._job["fence"], "worker_id": self._worker}
+
+    async def save(self, records: Sequence[tuple[str, Any]]) -> None:
+        """Saves checkpoints one after the other: each is written, or it and all after it are not."""
+        for key, value in records:
+            path = f"/jobs/{self._job['id']}/checkpoints/{segment(key)}"
+            await self._write("PUT", path, {**self._lease(), "value": value})
+
+    async def group(self, key: str) -> Mapping[str, Any] | None:
+        """The group with this name and its children."""
+        path = f"/jobs/{self._job['id']}/children?group={segment(key)}"
+        found = await self._write("GET", path, None)
+        group = next((group for group in found["groups"] if group["name"] == key), None)
+        if group is None:
+            return None
+        children = [child for child in found["children"] if child["group"] == group["group"]]
+        return {**group, "children": children}
+
+    async def spawn(self, key: str, strategy: Any, jobs: Sequence[Any], beside: Sequence[Any]) -> bool:
+        """Spawns a group; the server parks the job in the same commit."""
+        body: dict[str, Any] = {**self._lease(), "name": key, "strategy": strategy, "jobs": list(jobs)}
+        if beside:
+            body["beside"] = [park_body(one, self.now_ms()) for one in beside]
+        answer = await self._write("POST", f"/jobs/{self._job['id']}/children", body)
+        return bool(answer["parent"]["state"] != "running")
+
+    async def note(self, item: Mapping[str, Any]) -> None:
+        """Sends progress or log lines in a heartbeat; log lines are not repeated."""
+        beat = {"id": self._job["id"], "fence": self._job["fence"], **item}
+        body = {"worker_id": self._worker, "jobs": [beat]}
+        answer = await self._write("POST", "/heartbeats", body, may_repeat="logs" not in item)
+        directive = answer["jobs"][0]["directive"]
+        if directive != "continue":
+            self._on_directive(directive)
+
+    async def _write(self, method: str, path: str, body: Any, may_repeat: bool = True) -> Any:
+        try:
+            return await self._api.call(method, path, body, patience=WRITE_PATIENCE, may_repeat=may_repeat)
+        except ApiError as error:
+            if error.code == "stale_fence" or error.status == 404:
+                if self.calls is not None:
+                    self.calls.leave()
+                raise Stopped from None
+            if error.status in (413, 422):
+                raise Permanent(error.message, "not_allowed") from error
+            code = "unique_key_taken" if error.code == "unique_key_taken" else "not_written"
+            raise JobError(str(error), code=code) from error
+        except Unreachable as error:
+            raise JobError(str(error), code="not_written") from error

@@ -1,0 +1,153 @@
+"""Values to JSON and back, by annotation: pydantic models if pydantic is installed, dataclasses, typed dictionaries,
+enumerations, dates, and everything that JSON itself has."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import types
+import typing
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal, Union
+from uuid import UUID
+
+from .duration import millis
+
+try:
+    from pydantic import BaseModel, TypeAdapter
+except ImportError:
+    _PYDANTIC = False
+else:
+    _PYDANTIC = True
+
+_adapters: dict[Any, Any] = {}
+
+
+def _default(value: Any) -> Any:
+    if _PYDANTIC and isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, (UUID, Decimal)):
+        return str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
+
+
+def dumps(value: Any) -> str:
+    """The value as JSON. Raises ``ValueError`` or ``TypeError`` if it has none: NaN, cycles, foreign objects, lone
+    surrogates."""
+    try:
+        found = json.dumps(value, default=_default, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        found.encode("utf-8")
+    except RecursionError:
+        raise ValueError("it is nested too deeply or in itself") from None
+    return found
+
+
+def plain(value: Any) -> Any:
+    """The value as read back from its JSON, as later attempts get it."""
+    return json.loads(dumps(value))
+
+
+def decode(value: Any, kind: Any) -> Any:
+    """Reads plain JSON as a type. Raises ``ValueError`` or ``TypeError`` if it does not fit."""
+    if kind is None or kind is Any or kind is dataclasses.MISSING:
+        return value
+    if _PYDANTIC:
+        # By JSON, so that dates, bytes and tuples are read in the same way as they were written.
+        return _adapter(kind).validate_json(json.dumps(value))
+    return _read(value, kind)
+
+
+def _adapter(kind: Any) -> Any:
+    try:
+        found = _adapters.get(kind)
+    except TypeError:
+        return TypeAdapter(kind)
+    if found is None:
+        found = _adapters[kind] = TypeAdapter(kind)
+    return found
+
+
+def _read(value: Any, kind: Any) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _read_union(value, arguments)
+    if origin is Literal:
+        return _expect(value, value in arguments, kind)
+    if origin in (list, set, frozenset) or (origin is tuple and arguments[1:] == (Ellipsis,)):
+        _expect(value, isinstance(value, list), kind)
+        return origin(_read(one, arguments[0]) for one in value)
+    if origin is tuple:
+        _expect(value, isinstance(value, list) and len(value) == len(arguments), kind)
+        return tuple(_read(one, each) for one, each in zip(value, arguments))
+    if origin is dict or origin is Mapping:
+        _expect(value, isinstance(value, dict), kind)
+        return {key: _read(one, arguments[1]) for key, one in value.items()}
+    return _read_class(value, kind)
+
+
+def _read_union(value: Any, kinds: tuple[Any, ...]) -> Any:
+    for kind in kinds:
+        try:
+            return _read(value, kind)
+        except (TypeError, ValueError, KeyError):
+            continue
+    raise ValueError(f"{value!r} is none of {kinds}")
+
+
+def _read_class(value: Any, kind: Any) -> Any:
+    if kind is None or kind is type(None):
+        return _expect(value, value is None, kind)
+    if typing.is_typeddict(kind):
+        hints = typing.get_type_hints(kind)
+        _expect(value, isinstance(value, dict) and set(kind.__required_keys__) <= set(value), kind)
+        return {key: _read(one, hints.get(key, Any)) for key, one in value.items()}
+    if dataclasses.is_dataclass(kind):
+        return _read_dataclass(value, kind)
+    if not isinstance(kind, type):
+        return value
+    if issubclass(kind, enum.Enum):
+        return kind(value)
+    if kind in (datetime, date):
+        return kind.fromisoformat(value.replace("Z", "+00:00"))
+    if kind is timedelta:
+        return timedelta(milliseconds=millis(value))
+    if kind in (UUID, Decimal):
+        return kind(value)
+    if kind is float:
+        return float(_expect(value, isinstance(value, (int, float)) and not isinstance(value, bool), kind))
+    if kind in (int, str, dict, list):
+        return _expect(value, isinstance(value, kind) and not (kind is int and isinstance(value, bool)), kind)
+    return _expect(value, isinstance(value, kind), kind)
+
+
+def _read_dataclass(value: Any, kind: Any) -> Any:
+    _expect(value, isinstance(value, dict), kind)
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in dataclasses.fields(kind) if field.init}
+    unknown = set(value) - known
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
+    return kind(**{name: _read(one, hints[name]) for name, one in value.items()})
+
+
+def _expect(value: Any, fits: bool, kind: Any) -> Any:
+    if not fits:
+        raise ValueError(f"{value!r} is not a {getattr(kind, '__name__', kind)}")
+    return value

@@ -1,0 +1,169 @@
+"""What both contexts share: the claimed job, why an attempt should stop, and reading of values."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import typing
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, Literal
+
+from .calls import Calls
+from .codec import decode
+from .errors import Permanent
+from .history import CHECKPOINT
+
+#: Why an attempt should stop.
+Reason = Literal["cancel", "suspend", "timeout", "lost", "unreachable", "released"]
+
+#: The step around the code that runs: its key and ``#/``; empty outside of steps.
+BRANCH: ContextVar[str] = ContextVar("windlass_branch", default="")
+
+
+class BaseContext:
+    """A claimed job."""
+
+    def __init__(self, job: Mapping[str, Any], calls: Calls) -> None:
+        self._job, self._calls = job, calls
+        self._stop = threading.Event()
+        self._reason: Reason | None = None
+        self._cost_cents = 0
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return str(self._job["id"])
+
+    @property
+    def type(self) -> str:
+        """The job's type."""
+        return str(self._job["type"])
+
+    @property
+    def queue(self) -> str:
+        """The queue that the job was claimed from."""
+        return str(self._job["queue"])
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that owns the job."""
+        return str(self._job["tenant"])
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt, from 1."""
+        return int(self._job["attempt"])
+
+    @property
+    def failures(self) -> int:
+        """How many earlier attempts failed; unlike ``attempt`` without those that parked or were released."""
+        return int(self._job["failures"])
+
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts may fail before the job fails for good."""
+        return int(self._job["max_attempts"])
+
+    @property
+    def fence(self) -> int:
+        """Grows with every claim: for conditional writes to other systems, so that a stale attempt fails there."""
+        return int(self._job["fence"])
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The job's tags."""
+        return dict(self._job.get("tags") or {})
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The submitter's id for the operation that the job belongs to."""
+        return self._job.get("correlation_id")
+
+    @property
+    def traceparent(self) -> str | None:
+        """The W3C trace context that the job belongs to."""
+        return self._job.get("traceparent")
+
+    @property
+    def submitted_key(self) -> str | None:
+        """The idempotency key that the job was submitted with."""
+        return self._job.get("idempotency_key")
+
+    def idempotency_key(self, step: str) -> str:
+        """A key for this step that is the same in every attempt: for services that ignore repeated requests."""
+        return f"{self.id}/{step}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the attempt should stop. Long blocking work looks at this now and then."""
+        return self._stop.is_set()
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the attempt should stop; None if it should not."""
+        return self._reason
+
+    def cost(self, cents: int) -> None:
+        """Adds costs; they are booked with the attempt's outcome."""
+        self._cost_cents += cents
+
+    def retry_later(self, error: BaseException) -> None:
+        """Runs the step that raised this error again if this attempt fails, whatever it fails with."""
+        self._calls.order.retry_later(error)
+
+    def last_checkpoint(self, kind: Any = None) -> Any:
+        """The value last given to ``checkpoint``, in this attempt or an earlier one; None if there is none."""
+        value = self._calls.saved.get(CHECKPOINT)
+        return None if value is None else decode(value, kind)
+
+
+def tell_to_stop(cx: BaseContext, reason: Reason) -> bool:
+    """Tells a handler to stop, from any thread; false if it was told before."""
+    if cx._reason is not None:
+        return False
+    cx._reason = reason
+    cx._calls.order.is_stopping = True
+    cx._stop.set()
+    return True
+
+
+def cost_of(cx: BaseContext) -> int:
+    """The costs of the attempt."""
+    return cx._cost_cents
+
+
+def reader(work: Callable[..., Any], kind: Any) -> Callable[[Any], Any]:
+    """How a step's value is read: as the given type, or as the work's annotation says."""
+    if kind is None:
+        function = getattr(work, "func", work)
+        if not getattr(function, "__annotations__", None):
+            return lambda value: value
+        try:
+            kind = typing.get_type_hints(function).get("return")
+        except (NameError, TypeError):
+            return lambda value: value
+        if kind is None or kind is type(None) or isinstance(kind, typing.TypeVar):
+            return lambda value: value
+    return lambda value: decode(value, kind)
+
+
+def read_signal(record: Mapping[str, Any], name: str, kind: Any) -> Any:
+    """A signal's value; None after a timeout."""
+    if record.get("timeout"):
+        return None
+    try:
+        return decode(record.get("signal"), kind)
+    except (TypeError, ValueError, KeyError) as error:
+        message = f"the value of signal `{name}` cannot be read as the type the code expects: {error}"
+        raise Permanent(message, "signal_unreadable") from error
+
+
+def is_async(work: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(getattr(work, "func", work))
+
+
+def progress_item(percent: float, message: str) -> dict[str, Any]:
+    """Progress as the API takes it."""
+    return {"progress": {"percent": percent, **({"message": message} if message else {})}}

@@ -1,0 +1,150 @@
+"""The context of ``async def`` handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import random as _random
+import uuid as _uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, ParamSpec, TypeVar, overload
+
+from .calls import Calls, Stopped
+from .children import Child, Children, Strategy, results_of, strategy_body
+from .context import BRANCH, BaseContext, is_async, progress_item, read_signal, reader
+from .duration import Duration, millis
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+
+class Cx(BaseContext):
+    """A running job: steps, sleeps, signals, children, checkpoints, progress and logs."""
+
+    def __init__(self, job: Mapping[str, Any], calls: Calls, main: asyncio.Task[Any] | None = None) -> None:
+        super().__init__(job, calls)
+        self._main = main
+
+    def _is_main(self) -> bool:
+        return self._main is None or asyncio.current_task() is self._main
+
+    @overload
+    async def step(
+        self, name: str, work: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    @overload
+    async def step(self, name: str, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def step(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Runs ``work`` once per job: its result is saved before it is returned, and later attempts get it.
+
+        A function that is not ``async`` runs in a thread. The value is read back from its JSON, as the annotation of
+        the function's result says. An exception arrives as ``StepFailed``; one that fails the attempt runs the step
+        again, one that the handler catches is remembered once a later call is saved.
+        """
+        read = reader(work, None)
+        branch = BRANCH.get()
+        call, is_saved, value = await self._calls.enter_step(name, branch, self._is_main())
+        if is_saved:
+            return self._calls.read_saved(call, value, read)
+        token = BRANCH.set(call.key + "#/")
+        try:
+            if is_async(work):
+                value = await work(*args, **kwargs)
+            else:
+                running = functools.partial(contextvars.copy_context().run, work, *args, **kwargs)
+                value = await asyncio.get_running_loop().run_in_executor(self._calls.threads, running)
+                if asyncio.iscoroutine(value) or isinstance(value, asyncio.Future):
+                    value = await value
+        except (asyncio.CancelledError, Stopped, KeyboardInterrupt, SystemExit, GeneratorExit):
+            BRANCH.reset(token)
+            self._calls.end(call)
+            raise
+        except BaseException as error:
+            BRANCH.reset(token)
+            raise await self._calls.step_failed(call, error) from error
+        BRANCH.reset(token)
+        return await self._calls.step_done(call, value, read)
+
+    async def sleep(self, duration: Duration, *, name: str = "") -> None:
+        """Sleeps without holding a slot. The end is fixed on the first run. Give a sleep whose length varies between
+        attempts a name."""
+        await self._calls.sleep(name, millis(duration), BRANCH.get(), self._is_main())
+
+    @overload
+    async def wait_signal(self, name: str, kind: type[T], *, timeout: Duration | None = None) -> T | None: ...
+
+    @overload
+    async def wait_signal(self, name: str, kind: None = None, *, timeout: Duration | None = None) -> Any: ...
+
+    async def wait_signal(self, name: str, kind: Any = None, *, timeout: Duration | None = None) -> Any:
+        """Waits for a signal without holding a slot; None if ``timeout`` passes. A signal sent earlier is found."""
+        timeout_ms = None if timeout is None else millis(timeout)
+        record = await self._calls.wait_signal(name, timeout_ms, BRANCH.get(), self._is_main())
+        return read_signal(record, name, kind)
+
+    async def spawn(
+        self, children: Sequence[Child[T]], *, strategy: Strategy = "collect_all", name: str = ""
+    ) -> Children[T]:
+        """Spawns children and waits, without a slot, until their group is decided. Give a group that varies between
+        attempts a name."""
+        jobs = [child.submission for child in children]
+        group = await self._calls.children(name, strategy_body(strategy), jobs, BRANCH.get(), self._is_main())
+        return results_of(group, [child.kind for child in children])
+
+    @overload
+    async def gather(self, first: Child[A], /) -> tuple[A]: ...
+
+    @overload
+    async def gather(self, first: Child[A], second: Child[B], /) -> tuple[A, B]: ...
+
+    @overload
+    async def gather(self, first: Child[A], second: Child[B], third: Child[C], /) -> tuple[A, B, C]: ...
+
+    @overload
+    async def gather(self, *children: Child[T]) -> tuple[T, ...]: ...
+
+    async def gather(self, *children: Child[Any]) -> tuple[Any, ...]:
+        """Spawns children and returns all their results; raises ``ChildFailed`` as soon as one fails."""
+        return tuple((await self.spawn(children, strategy="fail_fast")).all())
+
+    async def checkpoint(self, value: Any) -> None:
+        """Saves a value, replacing the previous one: for work without steps."""
+        await self._calls.checkpoint(value)
+
+    async def progress(self, percent: float, message: str = "") -> None:
+        """Sets the job's progress, from 0 to 100."""
+        await self._calls.backend.note(progress_item(percent, message))
+
+    async def log(self, *lines: str) -> None:
+        """Writes lines to the job's log."""
+        await self._calls.backend.note({"logs": list(lines)})
+
+    async def now(self) -> datetime:
+        """The time, the same in every attempt."""
+        return datetime.fromtimestamp(await self.step("now", self._now_ms) / 1000, timezone.utc)
+
+    async def _now_ms(self) -> int:
+        return self._calls.backend.now_ms()
+
+    async def random(self) -> float:
+        """A random number from 0 to 1, the same in every attempt."""
+
+        async def draw() -> float:
+            return _random.random()
+
+        return await self.step("random", draw)
+
+    async def uuid(self) -> _uuid.UUID:
+        """A random UUID, the same in every attempt."""
+
+        async def draw() -> str:
+            return str(_uuid.uuid4())
+
+        return _uuid.UUID(await self.step("uuid", draw))

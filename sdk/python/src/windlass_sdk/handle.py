@@ -1,0 +1,128 @@
+"""Handles: a submitted job, to wait for, watch and act on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .codec import decode
+from .duration import Duration, millis
+from .errors import JobFailed
+from .wire import CALL_SECONDS, segment
+
+if TYPE_CHECKING:
+    from .app import Windlass
+
+Out = TypeVar("Out")
+
+_FINAL = frozenset({"completed", "failed", "dead_letter", "cancelled"})
+#: Longest wait in one request, in seconds: shorter than the timeouts of proxies.
+_WAIT_SECONDS = 20.0
+#: How often progress is read, in milliseconds.
+_PROGRESS_MS = 250
+#: How long reads are repeated while the server is away, in seconds.
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A job's progress, from 0 to 100."""
+
+    percent: float
+    message: str | None = None
+
+
+class Handle(Generic[Out]):
+    """A job. ``kind`` is the type of its result."""
+
+    def __init__(self, app: Windlass, id: str, kind: Any = None, *, is_duplicate: bool = False) -> None:
+        self._app, self.id, self._kind = app, id, kind
+        #: Whether the submission found a job that an earlier one with the same key had created.
+        self.is_duplicate = is_duplicate
+
+    def __repr__(self) -> str:
+        return f"Handle({self.id})"
+
+    @property
+    def _path(self) -> str:
+        return f"/jobs/{segment(self.id)}"
+
+    async def show(self) -> Mapping[str, Any]:
+        """The job as it is now."""
+        return dict(await self._app.api().call("GET", self._path, patience=_PATIENCE))
+
+    async def result(self, timeout: Duration | None = None) -> Out:
+        """Waits until the job is final and returns its result.
+
+        Raises ``JobFailed`` if it did not complete, and ``TimeoutError`` if it is not final in time.
+        """
+        until = _until(timeout)
+        while True:
+            path, wait = self._waiting(until)
+            job = await self._app.api().call("GET", path, timeout=wait + CALL_SECONDS, patience=_PATIENCE)
+            if job["state"] in _FINAL:
+                return self._result(job)
+            _check(until, self.id)
+
+    def result_sync(self, timeout: Duration | None = None) -> Out:
+        """As ``result``, for programs without an event loop."""
+        until = _until(timeout)
+        while True:
+            path, wait = self._waiting(until)
+            job = self._app.http.call("GET", path, timeout=wait + CALL_SECONDS, patience=_PATIENCE)
+            if job["state"] in _FINAL:
+                return self._result(job)
+            _check(until, self.id)
+
+    def _waiting(self, until: float | None) -> tuple[str, float]:
+        left = _WAIT_SECONDS if until is None else min(_WAIT_SECONDS, max(0.0, until - time.monotonic()))
+        return f"{self._path}?wait={round(left * 1000)}ms", left
+
+    def _result(self, job: Mapping[str, Any]) -> Out:
+        if job["state"] != "completed":
+            raise JobFailed(self.id, job["state"], job.get("error"))
+        found: Out = decode(job.get("result"), self._kind)
+        return found
+
+    async def progress(self) -> AsyncIterator[Progress]:
+        """The job's progress, each time it changes, until the job is final."""
+        last = None
+        while True:
+            path = f"{self._path}?wait={_PROGRESS_MS}ms"
+            job = await self._app.api().call("GET", path, patience=_PATIENCE)
+            shown = job.get("progress")
+            if shown is not None and shown != last:
+                last = shown
+                yield Progress(shown["percent"], shown.get("message"))
+            if job["state"] in _FINAL:
+                return
+
+    async def signal(self, name: str, value: Any = None) -> None:
+        """Sends a signal; it is kept until the job waits for it."""
+        await self._app.api().call("POST", f"{self._path}/signals/{segment(name)}", {"value": value})
+
+    async def cancel(self, reason: str | None = None) -> None:
+        """Cancels the job."""
+        await self._act("cancel", {"reason": reason} if reason else {})
+
+    async def suspend(self, mode: str = "idle_only") -> None:
+        """Suspends the job: ``idle_only``, ``graceful`` or ``aggressive``."""
+        await self._act("suspend", {"mode": mode})
+
+    async def resume(self) -> None:
+        """Resumes the job after a suspension."""
+        await self._act("resume", {})
+
+    async def _act(self, action: str, body: Mapping[str, Any]) -> None:
+        await self._app.api().call("POST", f"{self._path}/{action}", body)
+
+
+def _until(timeout: Duration | None) -> float | None:
+    return None if timeout is None else time.monotonic() + millis(timeout) / 1000
+
+
+def _check(until: float | None, id: str) -> None:
+    if until is not None and time.monotonic() >= until:
+        raise TimeoutError(f"job {id} is not final yet")

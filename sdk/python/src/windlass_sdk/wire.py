@@ -1,0 +1,119 @@
+"""What both HTTP clients share: addresses, heads of requests and answers, the store's clock, pauses between tries."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from .duration import moment_millis
+from .errors import ApiError, Unreachable
+
+USER_AGENT = "windlass-sdk-python/0.1.0"
+#: Longest answer to an ordinary request; a server has refused by then what it cannot do.
+CALL_SECONDS = 35.0
+#: Longest time to connect; a slower network is down.
+CONNECT_SECONDS = 10.0
+#: Answers that a repeat may change.
+RETRIED = frozenset({408, 429, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server and how to talk to it."""
+
+    host: str
+    port: int
+    prefix: str
+    tls: ssl.SSLContext | None
+    key: str | None
+
+    @staticmethod
+    def of(url: str | None = None, key: str | None = None, tls: ssl.SSLContext | None = None) -> Address:
+        """From arguments, or from ``WINDLASS_URL`` and ``WINDLASS_KEY``."""
+        url = url or os.environ.get("WINDLASS_URL") or "http://127.0.0.1:7788"
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"not the address of a server: {url!r}")
+        if parts.scheme == "https":
+            tls = tls or ssl.create_default_context()
+        port = parts.port or (443 if tls else 80)
+        key = key or os.environ.get("WINDLASS_KEY") or None
+        return Address(parts.hostname, port, parts.path.rstrip("/") + "/api/v1", tls, key)
+
+    def __repr__(self) -> str:
+        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}"
+
+    def headers(self) -> dict[str, str]:
+        """The headers of every request."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        found = {"Host": f"{host}:{self.port}", "User-Agent": USER_AGENT, "Content-Type": "application/json"}
+        if self.key:
+            found["Authorization"] = f"Bearer {self.key}"
+        return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer, read completely."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """The body as JSON.
+
+        Raises ``ApiError`` for a refusal and ``Unreachable`` for an answer that is not the server's.
+        """
+        try:
+            value = json.loads(self.body) if self.body else None
+        except ValueError:
+            raise Unreachable(f"the answer {self.status} is not JSON: {self.body[:80]!r}") from None
+        if self.status < 400:
+            return value
+        error = value.get("error") if isinstance(value, dict) else None
+        if not isinstance(error, dict):
+            raise Unreachable(f"the answer {self.status} is not the server's: {self.body[:80]!r}")
+        raise ApiError(self.status, error.get("code", ""), error.get("message", ""), error.get("details"))
+
+    def retry_after(self) -> float | None:
+        """Seconds that the server asks to wait before a repeat."""
+        text = self.headers.get("retry-after", "")
+        return float(text) if text.isdigit() else None
+
+
+class StoreClock:
+    """The store's time, from the answers' header and this process's monotonic clock between them."""
+
+    def __init__(self) -> None:
+        self._base_ms = time.time_ns() // 1_000_000
+        self._read = time.monotonic()
+
+    def learn(self, headers: Mapping[str, str]) -> None:
+        """Takes the time of an answer."""
+        if shown := headers.get("windlass-time"):
+            self._base_ms, self._read = moment_millis(shown), time.monotonic()
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 UTC."""
+        return self._base_ms + round((time.monotonic() - self._read) * 1000)
+
+
+def pauses(first: float = 0.05, longest: float = 2.0) -> Iterator[float]:
+    """Pauses between tries: growing, with some jitter so that workers do not return together."""
+    pause = first
+    while True:
+        yield pause * random.uniform(0.8, 1.2)
+        pause = min(pause * 2, longest)
+
+
+def segment(text: str) -> str:
+    """A text as one segment of a path."""
+    return quote(text, safe="")
