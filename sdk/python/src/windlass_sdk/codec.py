@@ -17,7 +17,7 @@ from uuid import UUID
 from .duration import millis
 
 try:
-    from pydantic import BaseModel, TypeAdapter
+    from pydantic import BaseModel, PydanticUserError, TypeAdapter
 except ImportError:
     _PYDANTIC = False
 else:
@@ -67,19 +67,29 @@ def decode(value: Any, kind: Any) -> Any:
     if kind is None or kind is Any or kind is dataclasses.MISSING:
         return value
     if _PYDANTIC:
-        # By JSON, so that dates, bytes and tuples are read in the same way as they were written.
-        return _adapter(kind).validate_json(json.dumps(value))
+        adapter = _adapter(kind)
+        if adapter is not None:
+            # By JSON, so that dates, bytes and tuples are read in the same way as they were written.
+            return adapter.validate_json(json.dumps(value))
     return _read(value, kind)
 
 
 def _adapter(kind: Any) -> Any:
+    """The adapter of a type; None if pydantic has none, such as for ``typing.TypedDict`` before Python 3.12."""
     try:
-        found = _adapters.get(kind)
+        if kind not in _adapters:
+            _adapters[kind] = _new_adapter(kind)
+        return _adapters[kind]
     except TypeError:
+        # The type cannot be a key.
+        return _new_adapter(kind)
+
+
+def _new_adapter(kind: Any) -> Any:
+    try:
         return TypeAdapter(kind)
-    if found is None:
-        found = _adapters[kind] = TypeAdapter(kind)
-    return found
+    except PydanticUserError:
+        return None
 
 
 def _read(value: Any, kind: Any) -> Any:
@@ -122,6 +132,8 @@ def _read_class(value: Any, kind: Any) -> Any:
         return _read_dataclass(value, kind)
     if not isinstance(kind, type):
         return value
+    if _PYDANTIC and issubclass(kind, BaseModel):
+        return kind.model_validate(value)
     if issubclass(kind, enum.Enum):
         return kind(value)
     if kind in (datetime, date):

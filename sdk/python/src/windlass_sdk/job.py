@@ -55,6 +55,7 @@ class Options(TypedDict, total=False):
     timeout: Duration
     lifetime: Duration
     start_timeout: Duration
+    lease: Duration
     after: list[str]
     after_any: list[str]
     tags: Mapping[str, str]
@@ -66,7 +67,7 @@ class Options(TypedDict, total=False):
 
 _SPANS = {"initial_delay", "max_delay"}
 _RENAMED = {"key": "idempotency_key", "key_window": "idempotency_window"}
-_TIMEOUTS = {"timeout": "execution", "lifetime": "lifetime", "start_timeout": "start"}
+_TIMEOUTS = {"timeout": "execution", "lifetime": "lifetime", "start_timeout": "start", "lease": "lease"}
 
 
 def submission(type: str, payload: Any, options: Mapping[str, Any]) -> dict[str, Any]:
