@@ -1,0 +1,61 @@
+/** A job as the server shows it. */
+
+import type { JobError } from "../errors.js";
+
+/** The states of a job. */
+export type JobState =
+  | "created"
+  | "pending"
+  | "delayed"
+  | "scheduled"
+  | "running"
+  | "waiting"
+  | "retrying"
+  | "suspended"
+  | "completed"
+  | "failed"
+  | "dead_letter"
+  | "cancelled";
+
+/** Whether a job in this state never changes again. */
+export function isFinal(state: string): boolean {
+  return state === "completed" || state === "failed" || state === "dead_letter" || state === "cancelled";
+}
+
+/** A job, with the API's own names. The server may add fields. */
+export interface Job {
+  readonly id: string;
+  readonly tenant: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly state: JobState;
+  readonly version: string;
+  readonly priority: number;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly failures: number;
+  readonly crashes: number;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly run_at: string;
+  readonly completed_at?: string | null;
+  readonly error?: JobError | null;
+  readonly result?: unknown;
+  readonly progress?: { readonly percent: number; readonly message?: string | null } | null;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly parent?: string | null;
+  /** Why it is not running. */
+  readonly why?: { readonly code: string; readonly message: string } | null;
+  /** Whether a submission found an earlier job with the same key. */
+  readonly duplicate?: boolean;
+  readonly payload_differs?: boolean;
+}
+
+/** An event of a job. */
+export interface JobEvent {
+  /** The dotted name, such as `job.lifecycle.completed`. */
+  readonly event: string;
+  /** Its number in the audit trail; events below the queue's audit level have none. */
+  readonly seq: number | undefined;
+  readonly data: Readonly<Record<string, unknown>>;
+}

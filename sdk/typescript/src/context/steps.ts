@@ -1,0 +1,75 @@
+/** Durable steps: run once per job, also across crashes. */
+
+import { toMillis } from "../duration.js";
+import { LeaseLost, Permanent, Snooze } from "../errors.js";
+import { chainOf, failureOf } from "../failure.js";
+import { Unwritable, encode } from "../json.js";
+import { Branch, inBranch } from "./branch.js";
+import type { Call } from "./call.js";
+import { type Core, stored } from "./core.js";
+import { type CallRecord, type StoredFailure, isStepName, placesOf } from "./history.js";
+import { StepError } from "./reopen.js";
+
+/** Runs `work` once per job. */
+export function step(core: Core, name: string, work: (signal: AbortSignal) => unknown): Promise<unknown> {
+  if (!isStepName(name)) {
+    const refused = Promise.reject(new Permanent(`a step cannot be named ${JSON.stringify(name)}`, { code: "step_name" }));
+    refused.catch(() => {});
+    return refused;
+  }
+  return core.call(name, async (call) => {
+    const saved = core.savedBy(call);
+    return saved === undefined ? await run(core, call, work) : replay(call, saved);
+  });
+}
+
+function replay(call: Call, saved: CallRecord): unknown {
+  call.keep();
+  const { failure } = saved;
+  if (failure === undefined) return saved.value ?? null;
+  if (failure.category === "permanent") throw new StepError(call.key, failure);
+  const snooze = saved.snooze_ms === undefined ? undefined : new Snooze(saved.snooze_ms);
+  throw call.returns(failure, placesOf(saved), snooze);
+}
+
+async function run(core: Core, call: Call, work: (signal: AbortSignal) => unknown): Promise<unknown> {
+  call.begin();
+  core.options.onStep?.(call.key);
+  let json: string | undefined;
+  let failure: StoredFailure | undefined;
+  try {
+    json = encode(await inBranch(core.order, Branch.within(call.key), () => work(core.controller.signal)));
+  } catch (error) {
+    failure = failed(core, call, error);
+  }
+  call.isWorking = false;
+  // The handler parked or ended meanwhile, or took another branch: nothing is saved.
+  if (call.isDropped || core.isOver) return undefined;
+  const record = call.record();
+  if (failure !== undefined) record.failure = failure;
+  try {
+    await core.saveCall(call, record, json);
+  } catch (error) {
+    if (error instanceof LeaseLost) throw error;
+    // The handler may continue after this as after any other error.
+    throw call.fail(stored(failureOf(error)), undefined);
+  }
+  call.keep();
+  if (failure !== undefined) throw new StepError(call.key, failure);
+  return JSON.parse(json ?? "null");
+}
+
+/** The permanent failure to save; throws any other as the handler gets it. */
+function failed(core: Core, call: Call, error: unknown): StoredFailure {
+  const chain = chainOf(error);
+  if (chain.some((one) => one instanceof LeaseLost)) throw error;
+  if (error instanceof Unwritable) {
+    const message = `the step's value cannot be written as JSON: ${error.message}`;
+    return stored({ category: "permanent", code: "step_unwritable", message });
+  }
+  const failure = stored(failureOf(error, core.options.classify));
+  const snooze = chain.find((one): one is Snooze => one instanceof Snooze);
+  if (snooze !== undefined) throw call.fail(failure, error, { error: snooze, ms: toMillis(snooze.delay) });
+  if (failure.category !== "permanent") throw call.fail(failure, error);
+  return failure;
+}

@@ -1,0 +1,169 @@
+/** The jobs that a worker runs: starts them, tells them to stop, and hands their outcomes on. */
+
+import type { Http } from "../client/http.js";
+import { type CancelReason, Core, type RunOptions } from "../context/core.js";
+import { type AnyHandler, type Outcome, runAttempt } from "../context/run.js";
+import type { AnyJob } from "../define.js";
+import { Bell } from "../timing.js";
+import { HttpBackend } from "./backend.js";
+import type { Logger } from "./logger.js";
+import type { Report } from "./outcomes.js";
+import { type ClaimedJob, infoOf, payloadOf } from "./protocol.js";
+
+/** A job with the function that runs it. */
+export interface Registration {
+  readonly job: AnyJob;
+  readonly handler: AnyHandler;
+  readonly run: RunOptions;
+}
+
+interface Running {
+  readonly workerId: string;
+  readonly job: ClaimedJob;
+  readonly core: Core;
+  /** Whether an outcome was reported, or there is none to report. */
+  isReported: boolean;
+  /** Whether the slot is free again. */
+  hasLeft: boolean;
+  timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** The longest delay of a timer; the server watches longer limits. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+export class Attempts {
+  /** Rings when a slot becomes free. */
+  readonly freed = new Bell();
+  /** How many jobs were given back because the worker stops or is paused. */
+  released = 0;
+  readonly #running = new Set<Running>();
+  #emptied: (() => void)[] = [];
+
+  constructor(
+    private readonly http: Http,
+    private readonly registrations: ReadonlyMap<string, Registration>,
+    private readonly graceMs: number,
+    private readonly logger: Logger,
+    private readonly report: (report: Report) => void,
+  ) {}
+
+  /** How many slots are used. */
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /** Starts a claimed job. */
+  start(workerId: string, job: ClaimedJob): void {
+    const registration = this.registrations.get(job.type);
+    if (registration === undefined) {
+      // Another worker may know the type.
+      return this.report({ workerId, id: job.id, fence: job.fence, outcome: { outcome: "released" }, costCents: 0 });
+    }
+    const warn = (message: string) => this.logger.warn(`job ${job.id} (${job.type}): ${message}`);
+    const checkpoints = job.checkpoints.map(({ step, value }) => [step, value] as const);
+    const backend = new HttpBackend(this.http, workerId, job);
+    const core = new Core(infoOf(job), backend, checkpoints, { ...registration.run, warn });
+    const running: Running = { workerId, job, core, isReported: false, hasLeft: false, timer: undefined };
+    this.#running.add(running);
+    this.#watchDeadline(running);
+    void this.#run(running, registration);
+  }
+
+  async #run(running: Running, { job, handler }: Registration): Promise<void> {
+    let outcome: Outcome | undefined;
+    try {
+      outcome = await runAttempt(running.core, job, handler, payloadOf(running.job));
+    } catch (error) {
+      outcome = { outcome: "failed", error: { category: "system", code: "panic", message: String(error) } };
+    }
+    if (outcome?.outcome === "failed" && !running.isReported) this.#logFailure(running, outcome);
+    this.#finish(running, outcome);
+    this.#leave(running);
+  }
+
+  #logFailure({ job }: Running, { error }: Outcome & { outcome: "failed" }): void {
+    const code = error.code === undefined ? "" : `, ${error.code}`;
+    this.logger.warn(
+      `job ${job.id} (${job.type}) failed in attempt ${job.attempt} of ${job.max_attempts}: ${error.message} (${error.category}${code})`,
+    );
+  }
+
+  /** Reports an outcome once. */
+  #finish(running: Running, outcome: Outcome | undefined): void {
+    if (running.isReported) return;
+    running.isReported = true;
+    if (outcome === undefined) return;
+    const { workerId, job, core } = running;
+    if (core.reason === "released" && outcome.outcome === "released") this.released += 1;
+    this.report({ workerId, id: job.id, fence: job.fence, outcome, costCents: core.costCents });
+  }
+
+  /** Frees the slot. */
+  #leave(running: Running): void {
+    if (running.hasLeft) return;
+    running.hasLeft = true;
+    clearTimeout(running.timer);
+    running.core.end();
+    this.#running.delete(running);
+    this.freed.ring();
+    if (this.#running.size === 0) for (const resolve of this.#emptied.splice(0)) resolve();
+  }
+
+  #watchDeadline(running: Running): void {
+    const deadline = running.core.job.deadline;
+    if (deadline === undefined) return;
+    const ms = deadline.getTime() - this.http.now();
+    running.timer = setTimeout(() => {
+      if (ms > TIMER_MS_MAX) return this.#watchDeadline(running);
+      const message = `ran longer than allowed, until ${deadline.toISOString()}`;
+      this.#finish(running, { outcome: "failed", error: { category: "timeout", message } });
+      this.#stop(running, "timeout");
+    }, Math.min(Math.max(ms, 0), TIMER_MS_MAX));
+  }
+
+  /** Tells a handler to stop, and abandons it if it has not after the grace period. */
+  #stop(running: Running, reason: CancelReason): void {
+    if (running.core.reason !== undefined) return;
+    clearTimeout(running.timer);
+    running.timer = setTimeout(() => {
+      this.logger.warn(`job ${running.job.id} (${running.job.type}) did not stop (${reason}) and was abandoned`);
+      this.#finish(running, reason === "released" ? { outcome: "released" } : undefined);
+      this.#leave(running);
+    }, this.graceMs);
+    running.core.cancel(reason);
+  }
+
+  /** Follows a directive of the server. */
+  direct(id: string, fence: number, directive: string): void {
+    const reasons: Record<string, CancelReason> = { cancel: "cancelled", suspend: "suspended", timeout: "timeout" };
+    const reason = reasons[directive] ?? "lost";
+    for (const running of this.#running) {
+      if (running.job.id !== id || running.job.fence !== fence) continue;
+      this.logger.info(`job ${id} is told to stop: ${reason}`);
+      if (reason === "lost") running.isReported = true;
+      this.#stop(running, reason);
+    }
+  }
+
+  /** Tells all handlers to stop; those of lost leases report nothing. */
+  stopAll(reason: CancelReason): void {
+    for (const running of this.#running) {
+      if (reason === "lost") running.isReported = true;
+      this.#stop(running, reason);
+    }
+  }
+
+  /** Gives back all jobs that still run. */
+  releaseAll(): void {
+    for (const running of this.#running) {
+      this.#stop(running, "released");
+      this.#finish(running, { outcome: "released" });
+      this.#leave(running);
+    }
+  }
+
+  /** Resolves when no job runs. */
+  emptied(): Promise<void> {
+    return this.#running.size === 0 ? Promise.resolve() : new Promise((resolve) => this.#emptied.push(resolve));
+  }
+}

@@ -1,0 +1,67 @@
+/** What the worker protocol sends and answers, with the API's own names. */
+
+import type { JobError } from "../errors.js";
+import type { JobInfo } from "../context/backend.js";
+import { fromBase64 } from "../submission.js";
+
+/** A job that was claimed. */
+export interface ClaimedJob {
+  readonly id: string;
+  readonly fence: number;
+  readonly attempt: number;
+  readonly attempt_id: string;
+  readonly tenant: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly max_attempts: number;
+  readonly failures: number;
+  readonly payload?: unknown;
+  readonly payload_base64?: string | null;
+  readonly idempotency_key?: string | null;
+  readonly correlation_id?: string | null;
+  readonly traceparent?: string | null;
+  readonly tags?: Readonly<Record<string, string>>;
+  readonly deadline?: string | null;
+  readonly error?: JobError | null;
+  readonly checkpoints: readonly { readonly step: string; readonly value: unknown }[];
+}
+
+export interface ClaimAnswer {
+  readonly jobs: readonly ClaimedJob[];
+  readonly paused: boolean;
+}
+
+export interface OutcomeAnswer {
+  readonly id: string;
+  readonly status: "applied" | "stale" | "rejected";
+  readonly error?: { readonly message: string } | null;
+}
+
+/** The payload of a claimed job: JSON, or bytes. */
+export function payloadOf(job: ClaimedJob): unknown {
+  const bytes = job.payload_base64;
+  return bytes === undefined || bytes === null ? job.payload : fromBase64(bytes);
+}
+
+/** What the handler is told of its job. */
+export function infoOf(job: ClaimedJob): JobInfo {
+  return {
+    id: job.id,
+    type: job.type,
+    queue: job.queue,
+    tenant: job.tenant,
+    attempt: job.attempt,
+    attemptId: job.attempt_id,
+    failures: job.failures,
+    maxAttempts: job.max_attempts,
+    priority: job.priority,
+    fence: job.fence,
+    key: job.idempotency_key ?? undefined,
+    correlationId: job.correlation_id ?? undefined,
+    tags: job.tags ?? {},
+    traceparent: job.traceparent ?? undefined,
+    deadline: job.deadline ? new Date(job.deadline) : undefined,
+    lastError: job.error ?? undefined,
+  };
+}

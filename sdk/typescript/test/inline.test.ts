@@ -1,0 +1,112 @@
+/** Handlers without a server, and the parts of the library that need none. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Permanent, defineJob } from "../src/index.js";
+import { names } from "../src/context/reopen.js";
+import { toMillis, toText } from "../src/duration.js";
+import { cut, failureOf, messageOf } from "../src/failure.js";
+import { encode } from "../src/json.js";
+import { runInline } from "../src/testing/index.js";
+
+const pack = defineJob<number, number>("pack");
+const order = defineJob<{ id: number }, string>("order");
+
+async function handler({ id }: { id: number }, cx: import("../src/index.js").Cx): Promise<string> {
+  const seat = await cx.step("reserve", () => id * 2);
+  await cx.sleep("30d");
+  const paid = await cx.waitSignal<boolean>("paid", { timeout: "1h" });
+  if (!paid) return "not paid";
+  const packed = await cx.all([pack.child(1), pack.child(2)]);
+  await cx.log("packed");
+  await cx.progress(90);
+  return `${seat} ${packed.join("+")}`;
+}
+
+test("a handler runs inline, and time passes at once", async () => {
+  const children = (child: { payload: unknown }) => (child.payload as number) * 100;
+  const run = await runInline(order, handler, { id: 3 }, { signals: { paid: true }, children });
+  assert.deepEqual([run.outcome, run.result, run.ran, run.starts], ["completed", "6 100+200", ["reserve"], 4]);
+  assert.deepEqual([run.logs, run.progress], [["packed"], { percent: 90 }]);
+  const late = await runInline(order, handler, { id: 3 });
+  assert.equal(late.result, "not paid");
+});
+
+test("saved steps do not run, and a run stops where it is told to", async () => {
+  const run = await runInline(order, handler, { id: 3 }, { saved: { reserve: 50 }, advance: false });
+  assert.deepEqual([run.outcome, run.ran], ["parked", []]);
+  const again = await runInline(order, handler, { id: 3 }, { checkpoints: run.checkpoints, signals: { paid: true } });
+  assert.deepEqual([again.outcome, again.spawned.length, again.ran], ["spawned", 2, []]);
+});
+
+test("failures and retries are seen inline", async () => {
+  let runs = 0;
+  const flaky = () => {
+    runs += 1;
+    if (runs < 3) throw new Error("for now");
+    return "well";
+  };
+  const work = async (_: unknown, cx: import("../src/index.js").Cx) => await cx.step("flaky", flaky);
+  const once = await runInline(defineJob("flaky"), work, null);
+  assert.deepEqual([once.outcome, once.error?.category], ["failed", "temporary"]);
+  const thrice = await runInline(defineJob("flaky"), work, null, { attempts: 3 });
+  assert.deepEqual([thrice.outcome, thrice.result, thrice.starts], ["completed", "well", 2]);
+  const bad = await runInline(defineJob("bad"), () => Promise.reject(new Permanent("no", { code: "x" })), null, { attempts: 9 });
+  assert.deepEqual([bad.starts, bad.error], [1, { category: "permanent", code: "x", message: "no" }]);
+});
+
+test("a step's value is the one read back from JSON, and one that JSON cannot hold fails", async () => {
+  const job = defineJob<null, unknown>("values");
+  const run = await runInline(job, (_, cx) => cx.step("date", () => ({ at: new Date(5), none: undefined })), null);
+  assert.deepEqual(run.result, { at: "1970-01-01T00:00:00.005Z" });
+  for (const value of [Number.NaN, 1n, new Set(), { f: () => 1 }]) {
+    const bad = await runInline(job, (_, cx) => cx.step("bad", () => value as unknown), null);
+    assert.deepEqual([bad.outcome, bad.error?.code], ["failed", "step_unwritable"], String(value));
+  }
+});
+
+test("steps side by side that fail do not end the process, and loose ones are waited for", async () => {
+  const job = defineJob<null, unknown>("loose", { retry: { maxAttempts: 1 } });
+  let ended = false;
+  const run = await runInline(job, async (_, cx) => {
+    void cx.step("ignored", () => Promise.reject(new Error("nobody awaits this")));
+    const slow = cx.step("slow", async () => {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      ended = true;
+      return 1;
+    });
+    await Promise.all([slow, cx.step("fails", () => Promise.reject(new Error("at once")))]);
+  }, null);
+  assert.deepEqual([run.outcome, run.error?.message, ended], ["failed", "at once", true]);
+  assert.deepEqual(run.checkpoints["slow"], { from: 1, value: 1 });
+});
+
+test("steps within steps are counted by themselves, whichever context they use", async () => {
+  const job = defineJob<null, number>("nested");
+  const run = await runInline(job, async (_, cx) => {
+    const sum = await cx.step("batch", async () => (await cx.step("item", () => 1)) + (await cx.step("item", () => 2)));
+    return sum + (await cx.step("item", () => 4));
+  }, null);
+  assert.equal(run.result, 7);
+  assert.deepEqual(run.ran, ["batch", "batch#/item", "batch#/item#2", "item"]);
+});
+
+test("durations are written as the server reads them", () => {
+  assert.deepEqual(["1h30m", "250ms", "7d", "1m", "0s", 1500].map(toMillis), [5_400_000, 250, 604_800_000, 60_000, 0, 1500]);
+  assert.deepEqual([5_400_000, 250, 0, 90_061_001].map(toText), ["1h30m", "250ms", "0s", "1d1h1m1s1ms"]);
+  for (const wrong of ["", "5", "m", "1s1h", "-1s", -1, Number.NaN]) assert.throws(() => toMillis(wrong), RangeError);
+});
+
+test("anything that is thrown has a message", () => {
+  const proxy = new Proxy({}, { get: () => { throw new Error("trap"); } });
+  assert.equal(messageOf(proxy), "threw a value that has no text");
+  assert.deepEqual([messageOf(new AggregateError([new Error("a"), "b"])), messageOf(""), messageOf(Symbol("s"))], ["a; b", "threw an empty string", "threw Symbol(s)"]);
+  const circular = new Error("a");
+  circular.cause = circular;
+  assert.deepEqual(failureOf(circular), { category: "temporary", message: "a" });
+  assert.equal(cut("😀".repeat(2000), 4096), "😀".repeat(1024));
+  assert.equal(cut("a\ud800", 10), "a\ufffd");
+  assert.equal(encode({ a: undefined, b: [undefined] }), '{"b":[null]}');
+  assert.ok(names("charging: no funds", "no funds") && names("(no)", "no") && !names("none", "no") && !names("no", ""));
+});

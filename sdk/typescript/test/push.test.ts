@@ -1,0 +1,107 @@
+/** Calls of a real server: pushed jobs and callbacks, with their signatures. */
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { type RequestListener, createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type TestContext, test } from "node:test";
+
+import { JobFailed, Permanent, RetryAfter, defineJob, submitInTx } from "../src/index.js";
+import { type Callback, InvalidSignature, Push, type PushContext, expressPush, honoPush, nextPush, verify, verifyCallback } from "../src/push/index.js";
+import { deferred, quiet, server } from "./support/support.js";
+
+const FLAGS = ["--allow-http-callbacks", "--allow-private-callbacks", "127.0.0.0/8", "--callback-ports", "any"];
+
+type Listener = RequestListener;
+
+/** A web program; its address. */
+async function listen(t: TestContext, listener: Listener): Promise<string> {
+  const program = createServer(listener);
+  await new Promise<void>((resolve) => program.listen(0, "127.0.0.1", resolve));
+  t.after(() => program.close());
+  return `http://127.0.0.1:${(program.address() as AddressInfo).port}`;
+}
+
+function secretOf(store: string, url: string, ...more: string[]): string {
+  const binary = process.env["WINDLASS_BINARY"] ?? "windlass";
+  return execFileSync(binary, ["webhooks", "secret", url, "--store", store, ...more], { encoding: "utf8" }).trim();
+}
+
+test("a web program runs pushed jobs", async (t) => {
+  const { client, store } = await server(t, FLAGS);
+  const greet = defineJob<string, string>("greet", { queue: "pushed", retry: { maxAttempts: 2, initialDelay: "1ms" } });
+  let handle: ReturnType<typeof expressPush> | undefined;
+  const url = `${await listen(t, (request, response) => void handle?.(request, response))}/work`;
+  const seen: PushContext[] = [];
+  const push = new Push({ secret: secretOf(store, url, "--push") }).on(greet, (name, cx) => {
+    seen.push(cx);
+    if (name === "bad") throw new Permanent("no");
+    if (name === "later" && cx.attempt === 1) throw new RetryAfter("1s", "busy");
+    return `hello ${name}`;
+  });
+  handle = expressPush(push);
+  await client.http.ask({ method: "PUT", path: "/queues/pushed", body: JSON.stringify({ push: { url } }) });
+  assert.equal(await (await client.submit(greet, "wörld 😀", { key: "k 1%" })).result({ timeout: "60s" }), "hello wörld 😀");
+  assert.deepEqual([seen[0]?.key, seen[0]?.attempt, seen[0]?.type], ["k 1%", 1, "greet"]);
+  await assert.rejects((await client.submit(greet, "bad")).result({ timeout: "60s" }), (error) => error instanceof JobFailed && error.state === "failed");
+  assert.equal(await (await client.submit(greet, "later")).result({ timeout: "60s" }), "hello later");
+});
+
+test("a callback is verified, and one that was changed is not", async (t) => {
+  const { client, store } = await server(t, FLAGS);
+  const job = defineJob<number, number>("job");
+  const called = deferred<{ body: Buffer; headers: Record<string, string> }>();
+  const url = `${await listen(t, async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    response.end();
+    called.resolve({ body: Buffer.concat(chunks), headers: request.headers as Record<string, string> });
+  })}/hook`;
+  const secret = secretOf(store, url, "--tenant", "default");
+  await using worker = client.worker({ logger: quiet });
+  worker.on(job, (n) => n + 1);
+  await worker.start();
+  const handle = await client.submit(job, 1, { callbackUrl: url });
+  const { body, headers } = await called.promise;
+  const callback: Callback = await verifyCallback(body, headers, { secret });
+  assert.deepEqual([callback.type, callback.data.id, callback.data.result], ["job.completed", handle.id, 2]);
+  assert.ok(await verify(body, new Headers(headers), { secret: ["whsec_b3RoZXI=", secret] }));
+  const wrong: [string | Uint8Array, Record<string, string>, object][] = [
+    [body.toString().replace("completed", "completex"), headers, {}],
+    [body, { ...headers, "windlass-event": "job.failed" }, {}],
+    [body, { ...headers, "webhook-id": "other" }, {}],
+    [body, { ...headers, "webhook-signature": "v1,AAAA v1,!!" }, {}],
+    [body, {}, {}],
+    [body, headers, { secret: "whsec_b3RoZXI=" }],
+    [body, headers, { now: Date.now() + 301_000 }],
+  ];
+  for (const [body, headers, options] of wrong) {
+    await assert.rejects(verify(body, headers, { secret, ...options }), InvalidSignature);
+  }
+});
+
+test("frameworks with requests of the web get the same answers", async () => {
+  const push = new Push({ secret: "whsec_c2VjcmV0" }).on(defineJob("x"), () => 1);
+  assert.throws(() => push.on(defineJob("x"), () => 2), /already/);
+  const request = () => new Request("http://localhost/work", { method: "POST", body: "1" });
+  // Not a 4xx, which would fail the job for good.
+  assert.equal((await nextPush(push)(request())).status, 500);
+  assert.equal((await honoPush(push)({ req: { raw: request() } })).status, 500);
+});
+
+test("a submission in SQL names the job, its payload and its options", async () => {
+  const calls: unknown[] = [];
+  const client = {
+    async query(text: string, values: unknown[]) {
+      calls.push([text, ...values]);
+      return { rows: [{ id: "the id" }] };
+    },
+  };
+  const job = defineJob<unknown>("email.send", { queue: "mail" });
+  assert.equal(await submitInTx(client, job, { to: "ada" }, { key: "order 17", schema: 'a"b' }), "the id");
+  assert.equal(await submitInTx(async (text, values) => (await client.query(text, values)).rows, job, new Uint8Array([1])), "the id");
+  assert.deepEqual(calls, [
+    ['SELECT "a""b".submit($1::text, $2::text, $3::jsonb) AS id', "email.send", '{"to":"ada"}', '{"queue":"mail","idempotency_key":"order 17"}'],
+    ['SELECT "windlass".submit($1::text, $2::bytea, $3::jsonb) AS id', "email.send", new Uint8Array([1]), '{"queue":"mail","content_type":"application/octet-stream"}'],
+  ]);
+});
