@@ -1,7 +1,8 @@
 //! Every command in the documents is run. Blocks marked `console` run in order, file by file, in their own folder; a line
-//! `<!-- not run: why -->` or `<!-- run by FILE -->` before a block excludes it here. A block of commands with neither mark
-//! fails.
+//! `<!-- not run: why -->` or `<!-- run by FILE -->` before a block excludes it here, and `<!-- file: NAME -->` writes it to a
+//! program of that name for the commands after it. A block of commands with no mark fails.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -11,10 +12,15 @@ use windlass_testkit::{PATIENCE, ServerProcess, binary, windlass};
 fn documents() -> Vec<PathBuf> {
     let root = windlass_testkit::repository();
     let mut all = vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("SECURITY.md")];
-    for entry in std::fs::read_dir(root.join("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            all.push(path);
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                all.push(path);
+            }
         }
     }
     all.sort();
@@ -55,7 +61,18 @@ fn blocks(text: &str) -> Vec<Block> {
 fn is_excused(block: &Block) -> bool {
     let reason =
         block.before.strip_prefix("<!-- not run: ").or_else(|| block.before.strip_prefix("<!-- run by "));
-    reason.is_some_and(|reason| reason.len() > "-->".len() + 3)
+    file_name(block).is_some() || reason.is_some_and(|reason| reason.len() > "-->".len() + 3)
+}
+
+/// The name of the file that a block is written to.
+fn file_name(block: &Block) -> Option<&str> {
+    block.before.strip_prefix("<!-- file: ")?.strip_suffix(" -->")
+}
+
+/// Writes a block to a file that can be started.
+fn write_program(path: &Path, block: &Block) {
+    std::fs::write(path, block.lines.join("\n") + "\n").unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
@@ -104,7 +121,13 @@ async fn run_document(document: &Path) {
     let mut served: Option<ServerProcess> = None;
     // Background processes of a document run until its end.
     let mut background = Vec::new();
-    for block in blocks(&text).iter().filter(|block| block.word == "console" && !is_excused(block)) {
+    for block in &blocks(&text) {
+        if let Some(name) = file_name(block) {
+            write_program(&folder.path().join(name), block);
+        }
+        if block.word != "console" || is_excused(block) {
+            continue;
+        }
         for command in commands(block) {
             let shown = format!("{}: {command}", document.display());
             if let Some(arguments) = command.strip_prefix("windlass serve") {
