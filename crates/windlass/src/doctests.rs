@@ -1,5 +1,11 @@
 //! The guides for programs that embed the library, and the first example of the README, compiled as doc tests.
 
+#[doc = include_str!("../../../docs/tutorials/embedded.md")]
+struct TutorialEmbedded;
+
+#[doc = include_str!("../../../docs/cookbook.md")]
+struct Cookbook;
+
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;
 

@@ -118,6 +118,8 @@ fn commands(block: &Block) -> Vec<String> {
 async fn run_document(document: &Path) {
     let text = std::fs::read_to_string(document).unwrap();
     let folder = tempfile::tempdir().unwrap();
+    // Without this curl exits with 0 when the server refuses a request.
+    std::fs::write(folder.path().join(".curlrc"), "fail-with-body\n").unwrap();
     let mut served: Option<ServerProcess> = None;
     // Background processes of a document run until its end.
     let mut background = Vec::new();
@@ -147,6 +149,7 @@ async fn run_document(document: &Path) {
             shell.current_dir(folder.path()).env_clear();
             shell.env("PATH", format!("{}:/usr/bin:/bin", program.parent().unwrap().display()));
             shell.env("WINDLASS_URL", format!("http://{address}"));
+            shell.env("CURL_HOME", folder.path());
             if let Some(command) = command.strip_suffix('&') {
                 shell.args(["-c", &format!("exec {command}")]).stdout(Stdio::null()).stderr(Stdio::null());
                 background.push(shell.kill_on_drop(true).spawn().unwrap());
