@@ -223,7 +223,7 @@ async def beside(_: None, cx: Cx) -> list[Any]:
 async def decides(_: None, cx: Cx) -> list[str]:
     now, number, id = await cx.now(), await cx.random(), await cx.uuid()
     effect(f"{now.isoformat()} {number} {id}")
-    await cx.sleep("10ms")
+    await cx.wait_signal("go")
     return [now.isoformat(), str(number), str(id)]
 
 

@@ -219,7 +219,9 @@ def test_calls_side_by_side(server: Server, worker: WorkerProcess) -> None:
 
 
 def test_decisions_are_the_same_in_every_attempt(server: Server, worker: WorkerProcess) -> None:
-    job = server.final(submit(server, "decides"))
+    id = submit(server, "decides")
+    server.post(f"/jobs/{id}/signals/go", {})
+    job = server.final(id)
     assert len(worker.lines()) == 2 and len(set(worker.lines())) == 1
     assert " ".join(job["result"]) == worker.lines()[0]
 

@@ -27,3 +27,9 @@ def span(job: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
     return _trace.get_tracer("windlass").start_as_current_span(
         f"run {job['type']}", context=context, kind=_trace.SpanKind.CONSUMER, attributes=attributes
     )
+
+
+def end_span(current: Any, outcome: str | None) -> None:
+    """Marks the span of an attempt that failed."""
+    if current is not None and outcome is not None and '"outcome":"failed"' in outcome[:200]:
+        current.set_status(_trace.StatusCode.ERROR)

@@ -22,7 +22,7 @@ from .duration import Duration, millis
 from .errors import ApiError, Unreachable
 from .heartbeat import Heartbeats
 from .http_sync import SyncHttp
-from .tracing import span
+from .tracing import end_span, span
 from .wire import CALL_SECONDS, RETRIED, pauses
 
 log = logging.getLogger("windlass")
@@ -245,8 +245,9 @@ class Worker:
                 with self._lock:
                     self._running[job["id"]] = attempt
                 self.has_jobs.set()
-                with span(job):
+                with span(job) as current:
                     outcome = await attempt.run()
+                    end_span(current, outcome)
             if self._forget(job["id"], attempt) and outcome is not None:
                 completer.add(Report(job["id"], job["fence"], outcome))
             if attempt is not None and attempt.thread is not None and not attempt.thread.done():

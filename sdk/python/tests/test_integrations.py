@@ -1,0 +1,79 @@
+"""Optional packages: a push target for FastAPI, spans of OpenTelemetry."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from test_client import SECRET, sign
+
+from windlass_sdk import Cx, Permanent, RetryAfter, Windlass
+from windlass_sdk.fastapi import push_router
+from windlass_sdk.tracing import span
+
+app = Windlass()
+
+
+@app.job("pushed")
+async def pushed(how: str, cx: Cx) -> dict[str, Any]:
+    if how == "permanent":
+        raise Permanent("never")
+    if how == "later":
+        raise RetryAfter("90s")
+    if how == "sleep":
+        await cx.sleep("1h")
+    return {"how": how, "attempt": cx.attempt}
+
+
+def call(client: TestClient, payload: Any, type: str = "pushed", wrong: bool = False) -> Any:
+    body, now = json.dumps(payload).encode(), str(int(time.time()))
+    headers = {
+        "content-type": "application/json", "webhook-id": "j", "webhook-timestamp": now, "windlass-attempt": "2",
+        "windlass-job-type": type,
+    }
+    lines = sorted(f"{name}:{value}" for name, value in headers.items())
+    lines.append(base64.b64encode(hashlib.sha256(body).digest()).decode())
+    headers["webhook-signature"] = sign(f"j.{now}.".encode() + body)
+    headers["windlass-signature"] = sign("\n".join(lines).encode())
+    if wrong:
+        headers["windlass-attempt"] = "1"
+    return client.post("/windlass", content=body, headers=headers)
+
+
+def test_fastapi_runs_pushed_jobs() -> None:
+    api = FastAPI()
+    api.include_router(push_router(app, secret=SECRET))
+    with TestClient(api) as client:
+        answer = call(client, "go")
+        assert (answer.status_code, answer.json()) == (200, {"how": "go", "attempt": 2})
+        assert call(client, "permanent").status_code == 422
+        assert call(client, 5).status_code == 422
+        assert call(client, "sleep").status_code == 422
+        later = call(client, "later")
+        assert (later.status_code, later.headers["retry-after"]) == (503, "90")
+        assert call(client, "go", type="unknown").status_code == 503
+        assert call(client, "go", wrong=True).status_code == 401
+        assert client.post("/windlass", content=b"{}").status_code == 401
+
+
+def test_an_attempt_is_a_span_in_the_trace_of_its_submission() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    job = {"id": "j", "type": "pushed", "queue": "default", "attempt": 1, "traceparent": parent}
+    with pytest.raises(ValueError), span(job):
+        raise ValueError("recorded")
+    found = exporter.get_finished_spans()[0]
+    assert (found.name, f"{found.context.trace_id:032x}") == ("run pushed", parent.split("-")[1])
