@@ -34,7 +34,7 @@ use self::clock::ServerClock;
 use self::error::ClientError;
 pub use self::options::ClientOptions;
 pub use self::reply::Reply;
-use self::sse::EventStream;
+use self::sse::SseStream;
 use self::tls::TlsError;
 
 type Transport = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
@@ -151,7 +151,7 @@ impl HttpClient {
     }
 
     /// Opens a stream of events; it ends when the client is closed. Makes a single attempt.
-    pub async fn stream(&self, call: &Call) -> Result<EventStream, ClientError> {
+    pub async fn stream(&self, call: &Call) -> Result<SseStream, ClientError> {
         let opened = async {
             let response = self.open(call).await?;
             if response.status().is_success() {
@@ -168,7 +168,7 @@ impl HttpClient {
         };
         let body = opened.unwrap_or(Err(ClientError::Silent { within }))?;
         let ClientOptions { silence_max, event_bytes_max, .. } = self.options;
-        Ok(EventStream::new(body, silence_max, event_bytes_max, self.closed.clone()))
+        Ok(SseStream::new(body, silence_max, event_bytes_max, self.closed.clone()))
     }
 
     /// Sends a request, and returns when the head of its response has arrived.

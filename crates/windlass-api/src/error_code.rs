@@ -18,7 +18,11 @@ pub const CODES: [(u16, &str, &str); 40] = [
     ),
     (409, "state_conflict", "the job's state does not allow the action; `details.state`, `details.action`"),
     (409, "job_needed", "an unfinished job needs the job to be deleted; `details.job_id`, `details.role`"),
-    (409, "already_redriven", "with `only_once`: the job was redriven already; `details.job` is the new job"),
+    (
+        409,
+        "already_redriven",
+        "with `only_once`: the job was redriven already; `details.job_id` is the new job",
+    ),
     (409, "already_suspended", "with `?strict=true`: the job is already suspended"),
     (409, "not_suspended", "with `?strict=true`: the job is not suspended"),
     (409, "already_paused", "with `?strict=true`: it is already paused"),

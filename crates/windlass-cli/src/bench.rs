@@ -17,7 +17,7 @@ use windlass::bench::{Baseline, BenchWorker, Figure, postgres_floor, sqlite_floo
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 
-use self::connection::Target;
+use self::connection::BenchServer;
 pub(crate) use self::environment::{ChildServer, Folder};
 pub(crate) use self::nodes::{Combinations, be_a_node, measure as nodes};
 
@@ -86,7 +86,7 @@ pub(crate) async fn server(
     size: Size,
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
-    let target = Target::parse(url, key)?;
+    let target = BenchServer::parse(url, key)?;
     let mut tell = |figure: Figure| tell(Figure { what: format!("{} over HTTP", figure.what), ..figure });
     http::singles(&target, size.time, size.payload).await?.into_iter().for_each(&mut tell);
     tell(http::batches(&target, size.jobs, size.payload).await?);
@@ -118,5 +118,5 @@ pub(crate) async fn store_has_jobs(address: &str) -> anyhow::Result<bool> {
 
 /// Whether a server has jobs already.
 pub(crate) async fn server_has_jobs(url: &str, key: Option<String>) -> anyhow::Result<bool> {
-    idle::has_jobs(&Target::parse(url, key)?).await
+    idle::has_jobs(&BenchServer::parse(url, key)?).await
 }

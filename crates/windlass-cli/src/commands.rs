@@ -1,26 +1,23 @@
-//! The commands and their flags. Data goes to standard output, messages to standard error.
+//! The commands: which there are, and which function runs each. Data goes to standard output, messages to standard error.
 
 mod help;
+mod invocation;
 mod jobs;
 mod manage;
 mod run;
+mod store_args;
 mod stores;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use windlass::Store;
-use windlass::clock::Deadline;
-use windlass::error::{OpenError, StoreError};
-use windlass::store::environment::StoreOptions;
-use windlass::store::schema::Schema;
+use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::commands::invocation::Invocation;
 use crate::commands::manage::named::NamedArgs;
-use crate::config::{ConfigFile, Setting, in_force, shown};
+use crate::commands::store_args::ReportArgs;
+use crate::config::Setting;
 use crate::{connection, exit_code, output, top};
 
 /// Durable background jobs.
@@ -151,174 +148,6 @@ enum Command {
     Completions(help::CompletionsArgs),
     /// Print or write man pages
     Man(help::ManArgs),
-}
-
-/// The store to open.
-#[derive(Args)]
-struct StoreArgs {
-    /// The store: `sqlite:PATH` or `postgres://HOST/DATABASE`.
-    #[arg(long, env = "WINDLASS_STORE", default_value = "sqlite:windlass.db", value_name = "ADDRESS")]
-    store: String,
-}
-
-/// The store to open and the output format.
-#[derive(Args)]
-struct ReportArgs {
-    #[command(flatten)]
-    store: StoreArgs,
-    /// Print JSON instead of a table.
-    #[arg(long)]
-    json: bool,
-}
-
-impl StoreArgs {
-    /// The address without a password.
-    fn shown(&self) -> String {
-        shown(&self.store)
-    }
-
-    /// Opens the store. `Missing::Create` creates it if it does not exist; only `serve` and `keys create` use that.
-    fn open(&self, missing: Missing) -> anyhow::Result<Store> {
-        self.open_with(missing, StoreOptions::default())
-    }
-
-    /// Like [`StoreArgs::open`], with options.
-    fn open_with(&self, missing: Missing, options: StoreOptions) -> anyhow::Result<Store> {
-        if let (Missing::Refuse, Some(path)) = (missing, self.store.strip_prefix("sqlite:")) {
-            let is_there = std::path::Path::new(path).exists();
-            anyhow::ensure!(
-                is_there,
-                "no store at {path}; start one with `windlass serve --store {}`",
-                self.store
-            );
-        }
-        if missing == Missing::Refuse {
-            self.refuse_what_is_no_store()?;
-        }
-        Store::open(&self.store, options).map_err(|error| self.cannot_open(&error))
-    }
-
-    /// Fails if the address does not hold a store. Commands that read a store must not create one, especially not in an
-    /// empty backup file or in another program's database.
-    fn refuse_what_is_no_store(&self) -> anyhow::Result<()> {
-        let schema = Schema::read(&self.store).map_err(|error| self.cannot_open(&error))?;
-        let marker = self.store.strip_prefix("sqlite:").map(|path| format!("{path}-head"));
-        // An emptied file with a head marker is a store that lost its data; opening it reports that.
-        let has_been_one = marker.is_some_and(|marker| std::path::Path::new(&marker).exists());
-        anyhow::ensure!(
-            schema.found > 0 || has_been_one,
-            "no store at {}: the database is empty or belongs to another program; start one with `windlass \
-             serve --store {}`",
-            self.shown(),
-            self.shown()
-        );
-        Ok(())
-    }
-
-    /// Opens the store or creates it. Retries until `wait` has passed while the database cannot be reached.
-    async fn open_when_reachable(&self, options: StoreOptions, wait: Duration) -> anyhow::Result<Store> {
-        let deadline = Deadline::after(wait);
-        let mut is_told = false;
-        loop {
-            let (address, options) = (self.store.clone(), options.clone());
-            // Checking a large file takes seconds; requests and signals are handled meanwhile.
-            let opened = apart("windlass-open", move || Store::open(&address, options)).await;
-            let error = match opened? {
-                Ok(store) => return Ok(store),
-                Err(error) => error,
-            };
-            if deadline.is_over() || !matches!(error, OpenError::Store(StoreError::Away(_))) {
-                return Err(self.cannot_open(&error));
-            }
-            if !is_told {
-                tracing::warn!("{:#}; retrying for {wait:?}", self.cannot_open(&error));
-                is_told = true;
-            }
-            tokio::time::sleep(crate::limits::STORE_RETRY_INTERVAL).await;
-        }
-    }
-
-    /// The error, without the password that the address may contain.
-    fn cannot_open(&self, error: &OpenError) -> anyhow::Error {
-        let error = error.to_string().replace(&self.store, &self.shown());
-        anyhow::anyhow!("cannot open {}: {error}", self.shown())
-    }
-}
-
-/// Runs `work` on its own thread. The process does not wait for the thread if the returned future is dropped.
-async fn apart<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> anyhow::Result<T> {
-    let (done, outcome) = tokio::sync::oneshot::channel();
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _nobody_waits = done.send(work());
-    })?;
-    outcome.await.map_err(|_| anyhow::anyhow!("the thread `{name}` failed"))
-}
-
-/// What to do if there is no store at an address.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    Create,
-    Refuse,
-}
-
-/// The parsed command line, merged with the environment and a configuration file.
-struct Invocation {
-    cli: Cli,
-    /// The effective settings of `serve`, if the command has any.
-    settings: Vec<Setting>,
-}
-
-/// The commands that take settings, as paths of subcommand names.
-const CONFIGURED: [&[&str]; 2] = [&["serve"], &["config", "check"]];
-
-impl Invocation {
-    fn read(arguments: Vec<OsString>) -> anyhow::Result<Invocation> {
-        let command = help::arranged(Cli::command());
-        let mut matches = parse(&command, arguments.clone());
-        let words = CONFIGURED.into_iter().find(|words| below(&matches, words).is_some());
-        let mut settings = Vec::new();
-        if let Some(words) = words {
-            let path =
-                below(&matches, words).and_then(|matches| matches.get_one::<PathBuf>("config")).cloned();
-            let file = path.map(|path| ConfigFile::read(&path, &command, words)).transpose()?;
-            if let Some(file) = &file {
-                let informed = change(command.clone(), words, &|command| file.apply(command));
-                matches = parse(&informed, arguments);
-            }
-            let configured = words.iter().fold(&command, |command, word| {
-                command.find_subcommand(word).expect("the subcommand was parsed, so it exists")
-            });
-            let matches = below(&matches, words).expect("the same subcommands were parsed");
-            settings = in_force(configured, matches, file.as_ref());
-        }
-        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        Ok(Invocation { cli, settings })
-    }
-}
-
-/// Parses the command line; prints the error and exits the process if it is invalid.
-fn parse(command: &clap::Command, arguments: Vec<OsString>) -> ArgMatches {
-    command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| error.exit())
-}
-
-/// The matches of the subcommand at the path `words`, if it was given.
-fn below<'a>(matches: &'a ArgMatches, words: &[&str]) -> Option<&'a ArgMatches> {
-    words.iter().try_fold(matches, |matches, word| matches.subcommand_matches(word))
-}
-
-/// Changes the subcommand at the path `words`.
-fn change(
-    command: clap::Command,
-    words: &[&str],
-    with: &dyn Fn(clap::Command) -> clap::Command,
-) -> clap::Command {
-    match words {
-        [] => with(command),
-        [word, rest @ ..] => command.mut_subcommand(*word, |command| change(command, rest, with)),
-    }
 }
 
 /// Runs the given command and prints its error to standard error.

@@ -13,7 +13,7 @@ use windlass::job::{JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
 use windlass::schedule::ScheduleSpec;
 use windlass::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::schedules::{NewSchedule, PauseSchedule};
 use windlass::worker::Worker;
@@ -37,7 +37,7 @@ pub(crate) async fn arrange(store: &Store) -> anyhow::Result<()> {
     store.configure(&admin, Settings::Tenant(Tenant::new("acme")?, acme)).await?;
     let operator = Caller::new("ada", Role::Admin, None);
     let pause = Pause { reason: Some("until the archive has space again".into()), ..Pause::default() };
-    store.pause(&operator, Target::Queue(QueueName::new("exports")?), pause).await?;
+    store.pause(&operator, PauseTarget::Queue(QueueName::new("exports")?), pause).await?;
     schedule(store, &operator).await
 }
 

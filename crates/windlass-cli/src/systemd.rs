@@ -7,7 +7,6 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use windlass::Store;
-use windlass::error::StoreError;
 use windlass::store::caller::Caller;
 
 /// The notification socket, if systemd started this process.
@@ -52,7 +51,8 @@ impl Supervisor {
         loop {
             beats.tick().await;
             let asked = tokio::time::timeout(within / 4, store.config(&Caller::system())).await;
-            if !matches!(asked, Ok(Err(StoreError::Stopped(_)))) {
+            let has_stopped = matches!(asked, Ok(Err(error)) if error.is_permanent());
+            if !has_stopped {
                 self.notify("WATCHDOG=1");
             }
         }

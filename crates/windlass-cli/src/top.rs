@@ -53,9 +53,9 @@ pub(crate) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let client = Arc::new(args.connect.client()?);
     let mut screen = Screen::new(client.place().to_owned(), client.now());
     // Connection errors are reported like those of other commands, before the terminal is taken over.
-    let look = poller::read_snapshot(&client).await?;
+    let snapshot = poller::read_snapshot(&client).await?;
     screen.now = client.now();
-    screen.take(look);
+    screen.take(snapshot);
     let mut feed = Feed::start(client.clone());
     let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut console = Console::open(Theme { is_coloured: Paint::for_data().is_coloured() })?;
@@ -104,15 +104,15 @@ fn handle(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
 /// Applies an update to the screen.
 fn apply(screen: &mut Screen, update: Update) {
     match update {
-        Update::Look(look) => screen.take(*look),
+        Update::Polled(snapshot) => screen.take(*snapshot),
         Update::Lost(why) => screen.lose(&why),
         Update::Said { text, is_error } => screen.say(escaped(&text), is_error),
-        Update::Job(look) => {
+        Update::Job(job) => {
             let now = screen.now;
             if let Mode::Details(details) = &mut screen.mode
-                && details.job.as_ref().is_some_and(|job| job.id == look.job.id)
+                && details.job.as_ref().is_some_and(|shown| shown.id == job.job.id)
             {
-                details.complete(*look, now);
+                details.complete(*job, now);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use windlass::audit::{AuditEvent, Seal};
 use windlass::job::{Failure, JobType, NewJob};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::TypeSettings;
 use windlass::store::engine::RecordQuery;
@@ -36,9 +36,9 @@ async fn records_are_found_by_queue_and_type_also_after_the_job_is_gone(t: &Fixt
         jobs.push(id);
     }
     let pause = Pause::graceful();
-    t.store.pause(&t.me, Target::Queue(queue("slow")), pause.clone()).await.unwrap();
-    t.store.pause(&t.me, Target::Type(kind("email")), pause.clone()).await.unwrap();
-    t.store.pause(&t.me, Target::Gate, pause).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Queue(queue("slow")), pause.clone()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Type(kind("email")), pause.clone()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Gate, pause).await.unwrap();
     let settings = Settings::Type(kind("report"), TypeSettings::default());
     t.store.configure(&t.me, settings).await.unwrap();
     t.store.delete(&t.me, jobs[0]).await.unwrap();

@@ -9,7 +9,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::Finish;
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::documents::config::PauseMode;
 
@@ -37,11 +37,11 @@ tests!(
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn pause(t: &Fixture, target: Target, pause: Pause) -> bool {
+async fn pause(t: &Fixture, target: PauseTarget, pause: Pause) -> bool {
     t.store.pause(&t.me, target, pause).await.expect("an admin may pause anything")
 }
 
-async fn resume(t: &Fixture, target: Target) -> bool {
+async fn resume(t: &Fixture, target: PauseTarget) -> bool {
     t.store.resume(&t.me, target, None).await.expect("an admin may resume anything")
 }
 
@@ -67,7 +67,10 @@ async fn eight_jobs(t: &Fixture) -> Vec<JobId> {
 async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let waiting = t.submit(new_job("email.send")).await.id;
-    assert!(pause(t, Target::Gate, aggressive()).await, "the gate interrupts nothing, whatever the mode");
+    assert!(
+        pause(t, PauseTarget::Gate, aggressive()).await,
+        "the gate interrupts nothing, whatever the mode"
+    );
     assert!(t.claim(worker, 10).await.is_empty());
     let other = t.worker().await;
     assert!(t.claim(other, 10).await.is_empty());
@@ -79,7 +82,7 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     assert_eq!(reply.directives, [(claimed.job.id, Directive::Continue)]);
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     assert_eq!(t.submit(new_job("email.send")).await.state, JobState::Scheduled, "submissions are taken");
-    assert!(resume(t, Target::Gate).await);
+    assert!(resume(t, PauseTarget::Gate).await);
     assert_eq!(t.claim_one(worker).await.job.id, waiting);
 }
 
@@ -89,11 +92,11 @@ type Held = fn(usize) -> bool;
 /// Model: queue-pause, processing-on-and-off, pause-reason-and-expiry
 async fn a_pause_holds_its_own_jobs_and_no_others(t: &Fixture) {
     let all = eight_jobs(t).await;
-    let targets: [(Target, Held); 4] = [
-        (Target::Queue(queue("mail")), |n| n & 1 == 0),
-        (Target::Type(job_type("send")), |n| n & 2 == 0),
-        (Target::Tenant(tenant("acme")), |n| n & 4 != 0),
-        (Target::Gate, |_| true),
+    let targets: [(PauseTarget, Held); 4] = [
+        (PauseTarget::Queue(queue("mail")), |n| n & 1 == 0),
+        (PauseTarget::Type(job_type("send")), |n| n & 2 == 0),
+        (PauseTarget::Tenant(tenant("acme")), |n| n & 4 != 0),
+        (PauseTarget::Gate, |_| true),
     ];
     for (target, is_held) in targets {
         let worker = t.worker().await;
@@ -117,7 +120,7 @@ async fn a_pause_says_who_when_why_and_until_when(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await.id;
     let since = t.now();
     let how = Pause { reason: Some("rotating keys".into()), expires: Some(MINUTE), ..Pause::default() };
-    pause(t, Target::Queue(queue("default")), how).await;
+    pause(t, PauseTarget::Queue(queue("default")), how).await;
     t.advance(Duration::from_secs(1));
     let config = t.store.config(&t.me).await.unwrap();
     let hold = config.pauses.values().next().expect("it is stored");
@@ -136,7 +139,9 @@ async fn a_pause_says_who_when_why_and_until_when(t: &Fixture) {
 /// Model: explained-waiting
 async fn every_pause_is_named_at_once(t: &Fixture) {
     let job = t.submit(NewJob { delay: Some(MINUTE), ..new_job("email.send") }).await.id;
-    for target in [Target::Gate, Target::Queue(queue("default")), Target::Type(job_type("email.send"))] {
+    for target in
+        [PauseTarget::Gate, PauseTarget::Queue(queue("default")), PauseTarget::Type(job_type("email.send"))]
+    {
         pause(t, target, Pause::default()).await;
     }
     let reasons = t.store.explain(&t.me, job).await.unwrap().unwrap();
@@ -149,11 +154,11 @@ async fn every_pause_is_named_at_once(t: &Fixture) {
 async fn a_pause_ends_automatically(t: &Fixture) {
     let worker = t.worker().await;
     let targets = [
-        Target::Gate,
-        Target::Tenant(tenant("default")),
-        Target::Type(job_type("email.send")),
-        Target::Queue(queue("default")),
-        Target::Worker(worker),
+        PauseTarget::Gate,
+        PauseTarget::Tenant(tenant("default")),
+        PauseTarget::Type(job_type("email.send")),
+        PauseTarget::Queue(queue("default")),
+        PauseTarget::Worker(worker),
     ];
     for (n, target) in targets.into_iter().enumerate() {
         let job = t.submit(new_job("email.send")).await.id;
@@ -175,7 +180,7 @@ async fn a_pause_ends_automatically(t: &Fixture) {
 async fn pausing_twice_changes_nothing(t: &Fixture) {
     let worker = t.worker().await;
     let first = Pause { reason: Some("first".into()), ..Pause::default() };
-    for target in [Target::Gate, Target::Queue(queue("mail")), Target::Worker(worker)] {
+    for target in [PauseTarget::Gate, PauseTarget::Queue(queue("mail")), PauseTarget::Worker(worker)] {
         assert!(pause(t, target.clone(), first.clone()).await);
         let (before, config) = (t.everything().await, t.store.config(&t.me).await.unwrap());
         assert!(!pause(t, target, Pause { reason: Some("second".into()), ..Pause::default() }).await);
@@ -186,7 +191,8 @@ async fn pausing_twice_changes_nothing(t: &Fixture) {
 
 /// Model: refused-changes
 async fn resuming_what_is_not_paused_changes_nothing(t: &Fixture) {
-    for target in [Target::Gate, Target::Tenant(tenant("acme")), Target::Queue(queue("mail"))] {
+    for target in [PauseTarget::Gate, PauseTarget::Tenant(tenant("acme")), PauseTarget::Queue(queue("mail"))]
+    {
         assert!(!resume(t, target).await);
     }
     assert!(t.everything().await.records.is_empty());
@@ -194,7 +200,7 @@ async fn resuming_what_is_not_paused_changes_nothing(t: &Fixture) {
 
 /// Model: refused-changes, pause-reason-and-expiry, audit-trail
 async fn resuming_a_pause_that_has_ended_changes_nothing(t: &Fixture) {
-    let mail = Target::Queue(queue("mail"));
+    let mail = PauseTarget::Queue(queue("mail"));
     for again in [false, true] {
         pause(t, mail.clone(), Pause { expires: Some(MINUTE), ..Pause::default() }).await;
         t.advance(MINUTE);
@@ -223,11 +229,11 @@ async fn resuming_a_pause_that_has_ended_changes_nothing(t: &Fixture) {
 /// Model: refused-changes, pause-reason-and-expiry
 async fn a_reason_has_a_longest_length(t: &Fixture) {
     let how = |length: usize| Pause { reason: Some("ü".repeat(length)), ..Pause::default() };
-    assert!(pause(t, Target::Gate, how(1_024)).await);
+    assert!(pause(t, PauseTarget::Gate, how(1_024)).await);
     let before = t.everything().await;
-    let error = t.store.pause(&t.me, Target::Queue(queue("mail")), how(1_025)).await.unwrap_err();
+    let error = t.store.pause(&t.me, PauseTarget::Queue(queue("mail")), how(1_025)).await.unwrap_err();
     assert!(matches!(error, ActError::Invalid(_)), "{error}");
-    let error = t.store.resume(&t.me, Target::Gate, Some("x".repeat(1_025))).await.unwrap_err();
+    let error = t.store.resume(&t.me, PauseTarget::Gate, Some("x".repeat(1_025))).await.unwrap_err();
     assert!(matches!(error, ActError::Invalid(_)), "{error}");
     assert_eq!(t.everything().await, before);
     assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 1);
@@ -237,20 +243,20 @@ async fn a_reason_has_a_longest_length(t: &Fixture) {
 async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     let all = eight_jobs(t).await;
     let operator = Caller::new("ops", Role::Operator, Some(tenant("acme")));
-    for target in [Target::Queue(queue("mail")), Target::Type(job_type("send"))] {
+    for target in [PauseTarget::Queue(queue("mail")), PauseTarget::Type(job_type("send"))] {
         assert!(t.store.pause(&operator, target, Pause::default()).await.unwrap());
     }
-    for target in [Target::Gate, Target::Tenant(tenant("acme"))] {
+    for target in [PauseTarget::Gate, PauseTarget::Tenant(tenant("acme"))] {
         let error = t.store.pause(&operator, target, Pause::default()).await.unwrap_err();
         assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }
     let worker = t.worker().await;
     let open = [0, 1, 2, 3, 7].map(|n| all[n]);
     assert_eq!(t.claim_ids(worker, 10).await, open);
-    assert!(!resume(t, Target::Queue(queue("mail"))).await, "everybody's queue was not paused");
+    assert!(!resume(t, PauseTarget::Queue(queue("mail"))).await, "everybody's queue was not paused");
     for role in [Role::Viewer, Role::Submitter, Role::Worker] {
         let caller = Caller::new("somebody", role, Some(tenant("acme")));
-        let error = t.store.resume(&caller, Target::Queue(queue("mail")), None).await.unwrap_err();
+        let error = t.store.resume(&caller, PauseTarget::Queue(queue("mail")), None).await.unwrap_err();
         assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }
     assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 2);
@@ -263,12 +269,12 @@ async fn an_operator_pauses_workers_of_the_own_tenant_only(t: &Fixture) {
     let own = register(&operator).await;
     let theirs = register(&Caller::new("w", Role::Worker, Some(tenant("umbrella")))).await;
     for worker in [theirs, t.worker().await, WorkerId::new(7)] {
-        let error = t.store.pause(&operator, Target::Worker(worker), aggressive()).await.unwrap_err();
+        let error = t.store.pause(&operator, PauseTarget::Worker(worker), aggressive()).await.unwrap_err();
         assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }
     assert!(t.store.config(&t.me).await.unwrap().pauses.is_empty());
-    assert!(t.store.pause(&operator, Target::Worker(own), Pause::default()).await.unwrap());
-    assert!(t.store.resume(&operator, Target::Worker(own), None).await.unwrap());
+    assert!(t.store.pause(&operator, PauseTarget::Worker(own), Pause::default()).await.unwrap());
+    assert!(t.store.resume(&operator, PauseTarget::Worker(own), None).await.unwrap());
 }
 
 /// Model: queue-pause
@@ -276,10 +282,10 @@ async fn a_resumed_job_in_a_paused_queue_is_scheduled_and_not_claimed(t: &Fixtur
     let worker = t.worker().await;
     let job = t.submit(new_job("email.send")).await.id;
     t.suspend(job).await;
-    pause(t, Target::Queue(queue("default")), Pause::default()).await;
+    pause(t, PauseTarget::Queue(queue("default")), Pause::default()).await;
     assert_eq!(t.resume(job).await.job.state, JobState::Scheduled);
     assert!(t.claim(worker, 1).await.is_empty());
-    resume(t, Target::Queue(queue("default"))).await;
+    resume(t, PauseTarget::Queue(queue("default"))).await;
     assert_eq!(t.claim_one(worker).await.job.id, job);
 }
 
@@ -291,7 +297,7 @@ async fn an_aggressive_queue_pause_suspends_what_runs(t: &Fixture) {
     let claimed = t.claim(worker, 3).await;
     let waiting = t.submit(mail).await.id;
     let how = Pause { reason: Some("fire".into()), expires: Some(MINUTE), ..aggressive() };
-    pause(t, Target::Queue(queue("mail")), how).await;
+    pause(t, PauseTarget::Queue(queue("mail")), how).await;
     for claimed in &claimed[..2] {
         let job = t.get(claimed.job.id).await.job;
         assert_eq!((job.state, job.failures, job.attempt), (JobState::Suspended, 0, 1));
@@ -309,7 +315,7 @@ async fn an_aggressive_queue_pause_suspends_what_runs(t: &Fixture) {
 /// Model: queue-pause
 async fn a_graceful_queue_pause_lets_running_jobs_end(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
-    pause(t, Target::Queue(queue("default")), Pause::default()).await;
+    pause(t, PauseTarget::Queue(queue("default")), Pause::default()).await;
     assert_eq!(t.state(claimed.job.id).await, JobState::Running);
     let failed = t.fail(worker, &claimed, Failure::temporary("again")).await;
     assert_eq!(failed, Finish::Applied(JobState::Retrying));
@@ -322,7 +328,7 @@ async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let other = t.worker().await;
     let waiting = t.submit(new_job("email.send")).await.id;
-    pause(t, Target::Worker(worker), Pause::default()).await;
+    pause(t, PauseTarget::Worker(worker), Pause::default()).await;
     let answer = t.store.claim(&t.me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
     assert!(answer.jobs.is_empty() && answer.is_paused);
     let reply = t
@@ -334,7 +340,7 @@ async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
     assert_eq!(reply.paused, Some(PauseMode::Graceful));
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     assert_eq!(t.claim_ids(other, 1).await, [waiting], "others are not concerned");
-    resume(t, Target::Worker(worker)).await;
+    resume(t, PauseTarget::Worker(worker)).await;
     let answer = t.store.claim(&t.me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
     assert!(!answer.is_paused);
 }
@@ -343,7 +349,7 @@ async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
 async fn an_aggressive_worker_pause_releases_what_it_has(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let other = t.worker().await;
-    pause(t, Target::Worker(worker), aggressive()).await;
+    pause(t, PauseTarget::Worker(worker), aggressive()).await;
     let job = t.get(claimed.job.id).await.job;
     assert_eq!((job.state, job.failures, job.crashes), (JobState::Retrying, 0, 0));
     let reply = t

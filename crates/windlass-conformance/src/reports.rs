@@ -24,7 +24,7 @@ async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
     let second = NewJob { after: vec![Dependency::Named("first".into())], ..new_job("email.send") };
     let keyed = NewJob { idempotency_key: Some("k".into()), ..new_job("email.send") };
     let jobs = vec![first, second, keyed.clone(), keyed];
-    let shown = t.store.submit_shown(&t.me, jobs, SubmitOptions::default()).await.unwrap();
+    let shown = t.store.submit_and_read(&t.me, jobs, SubmitOptions::default()).await.unwrap();
     assert_eq!(shown.iter().map(|job| job.is_duplicate).collect::<Vec<_>>(), [false, false, false, true]);
     assert_eq!(shown[2].snapshot, shown[3].snapshot);
     assert_eq!(shown[1].snapshot.spec.after, [shown[0].snapshot.job.id]);
@@ -34,7 +34,7 @@ async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
         assert_eq!(looked.spec, job.snapshot.spec);
         assert_eq!(looked.why, job.snapshot.why);
     }
-    assert_eq!(t.store.submit_shown(&t.me, Vec::new(), SubmitOptions::default()).await.unwrap(), []);
+    assert_eq!(t.store.submit_and_read(&t.me, Vec::new(), SubmitOptions::default()).await.unwrap(), []);
 }
 
 fn strict() -> ActOptions {
@@ -45,20 +45,20 @@ fn strict() -> ActOptions {
 async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     let id = t.submit(new_job("email.send")).await.id;
     let suspend = || ActionRequest::Suspend(Suspend::default());
-    let done = t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap();
+    let done = t.store.act_and_read(&t.me, id, suspend(), strict()).await.unwrap();
     assert!(done.is_changed);
     assert_eq!(
         (done.snapshot.job.state, done.snapshot.why.unwrap().code),
         (JobState::Suspended, "suspended")
     );
-    assert!(!t.store.act_shown(&t.me, id, suspend(), ActOptions::default()).await.unwrap().is_changed);
-    t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap_err();
+    assert!(!t.store.act_and_read(&t.me, id, suspend(), ActOptions::default()).await.unwrap().is_changed);
+    t.store.act_and_read(&t.me, id, suspend(), strict()).await.unwrap_err();
     let patch = Patch { correlation_id: Some(Some("new".into())), ..Patch::default() };
     let patched =
-        t.store.act_shown(&t.me, id, ActionRequest::Patch(patch), ActOptions::default()).await.unwrap();
+        t.store.act_and_read(&t.me, id, ActionRequest::Patch(patch), ActOptions::default()).await.unwrap();
     assert_eq!(patched.snapshot.spec.metadata.correlation_id.as_deref(), Some("new"));
     t.cancel(id).await;
-    let again = t.store.redrive_shown(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();
+    let again = t.store.redrive_and_read(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();
     assert_eq!((again.job.details.retry_of, again.job.state), (Some(id), JobState::Scheduled));
     assert_eq!(again.spec.metadata.correlation_id.as_deref(), Some("new"));
 }

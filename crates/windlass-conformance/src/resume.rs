@@ -3,7 +3,7 @@
 use windlass::error::ActError;
 use windlass::job::{JobState, NewJob};
 use windlass::store::caller::Role;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::filter::Filter;
 
 use crate::fixture::{Fixture, caller, new_job, queue, secs};
@@ -15,8 +15,8 @@ tests!(
     pausing_and_resuming_strictly_names_what_is_in_the_way,
 );
 
-fn mail() -> Target {
-    Target::Queue(queue("mail"))
+fn mail() -> PauseTarget {
+    PauseTarget::Queue(queue("mail"))
 }
 
 /// Model: queue-pause
@@ -58,7 +58,7 @@ async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &
     t.suspend(single).await;
     let other = t.submit(job("other")).await.id;
     t.claim_one(worker).await;
-    t.store.pause(&t.me, Target::Queue(queue("other")), Pause::aggressive()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Queue(queue("other")), Pause::aggressive()).await.unwrap();
     t.store.pause(&t.me, mail(), Pause::aggressive()).await.unwrap();
     let by_pause = Filter { is_suspended_by_pause: Some(true), ..Filter::default() };
     assert_eq!(t.store.bulk_dry_run(&t.me, &by_pause).await.unwrap(), 4);

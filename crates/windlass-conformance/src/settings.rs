@@ -6,7 +6,7 @@ use windlass::error::ActError;
 use windlass::job::{JobState, NewJob};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::settings::{Configured, Settings};
 use windlass::store::documents::config::{FairBy, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
 
@@ -87,7 +87,7 @@ async fn a_caller_sees_its_own_settings_and_those_of_all(t: &Fixture) {
     t.store.configure(&t.me, mail(deep(100))).await.unwrap();
     t.store.configure(&acme, mail(deep(10))).await.unwrap();
     t.set_tenant("blue", TenantSettings { max_running: Some(1), ..TenantSettings::default() }).await;
-    t.store.pause(&blue, Target::Queue(queue("mail")), Pause::default()).await.unwrap();
+    t.store.pause(&blue, PauseTarget::Queue(queue("mail")), Pause::default()).await.unwrap();
     let (seen, theirs) = (t.store.config(&acme).await.unwrap(), t.store.config(&blue).await.unwrap());
     assert_eq!((seen.queues.len(), seen.tenants.len(), seen.pauses.len()), (2, 0, 0));
     assert_eq!((theirs.queues.len(), theirs.tenants.len(), theirs.pauses.len()), (1, 1, 1));
@@ -108,7 +108,7 @@ async fn a_queue_shows_depth_age_rates_pause_and_settings(t: &Fixture) {
     assert_eq!((look.oldest, look.paused.is_none()), (Some(since), true));
     assert_eq!(look.minutes.values().map(|minute| minute.submitted).sum::<u64>(), 5);
     let why = Pause { reason: Some("lunch".into()), ..Pause::default() };
-    t.store.pause(&t.me, Target::Queue(queue("mail")), why).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Queue(queue("mail")), why).await.unwrap();
     let acme = Caller::new("acme", Role::Viewer, Some(tenant("acme")));
     let look = t.store.queue(&acme, queue("mail")).await.unwrap();
     assert_eq!(look.depth[&JobState::Scheduled], 1);
@@ -118,7 +118,7 @@ async fn a_queue_shows_depth_age_rates_pause_and_settings(t: &Fixture) {
 async fn every_queue_that_anybody_named_is_listed(t: &Fixture) {
     t.submit(new_job("send")).await;
     t.set_queue("mail", QueueSettings { max_depth: Some(3), ..QueueSettings::default() }).await;
-    t.store.pause(&t.me, Target::Queue(queue("slow")), Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Queue(queue("slow")), Pause::default()).await.unwrap();
     let looks = t.store.queues(&t.me).await.unwrap();
     let names: Vec<&str> = looks.iter().map(|look| look.name.as_str()).collect();
     assert_eq!(names, ["default", "mail", "slow"]);

@@ -12,7 +12,7 @@ use crate::job::{
     Tenant,
 };
 use crate::limits;
-use crate::webhook_url::Target;
+use crate::webhook_url::WebhookUrl;
 
 /// The type of callback jobs.
 pub const TYPE: &str = "windlass.callback";
@@ -72,7 +72,7 @@ pub fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<N
     let body = serde_json::to_vec(&report(job, spec, result)).expect("plain data is always valid JSON");
     Some(NewJob {
         // A receiver that never responds delays only its own callbacks.
-        concurrency_key: Target::parse(&url).ok().map(|target| target.authority()),
+        concurrency_key: WebhookUrl::parse(&url).ok().map(|target| target.authority()),
         queue: QueueName::new(QUEUE).expect("it is a name"),
         retry: Some(RetryPolicy {
             // The worker knows the delays; if a worker is lost, similar exponential delays apply.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{AttemptOutcome, Event, JobAction};
+pub use event::{AttemptOutcome, JobAction, JobEvent};
 pub use failure::Token;
 pub use failure::{Category, ErrorCause, ErrorRecord, Failure, Origin};
 pub use failure::{cut, described};

@@ -79,7 +79,7 @@ pub enum Host {
 
 /// A parsed URL.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct WebhookUrl {
     /// The scheme.
     pub scheme: Scheme,
     /// The host.
@@ -90,7 +90,7 @@ pub struct Target {
     pub path: String,
 }
 
-impl Target {
+impl WebhookUrl {
     /// Parses a URL.
     ///
     /// Stricter than browsers: URLs that two programs could read differently are rejected, so that the host that is
@@ -98,7 +98,7 @@ impl Target {
     ///
     /// # Errors
     /// [`TargetError::Malformed`] describes the problem.
-    pub fn parse(text: &str) -> Result<Target, TargetError> {
+    pub fn parse(text: &str) -> Result<WebhookUrl, TargetError> {
         if text.len() > limits::CALLBACK_URL_CHARS_MAX {
             return Err(TargetError::Malformed("it is too long"));
         }
@@ -120,7 +120,7 @@ impl Target {
         // The fragment is never sent.
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Target { scheme, host: parse_host(host)?, port, path })
+        Ok(WebhookUrl { scheme, host: parse_host(host)?, port, path })
     }
 
     /// Host and port for the `host` header: the port only if it is not the default.
@@ -133,13 +133,13 @@ impl Target {
 }
 
 /// Without the path, which may contain a secret.
-impl fmt::Display for Target {
+impl fmt::Display for WebhookUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme.as_str(), self.authority())
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for WebhookUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -183,8 +183,8 @@ impl TargetPolicy {
     ///
     /// # Errors
     /// [`TargetError`] describes the problem.
-    pub fn check_literal(&self, text: &str) -> Result<Target, TargetError> {
-        let target = Target::parse(text)?;
+    pub fn check_literal(&self, text: &str) -> Result<WebhookUrl, TargetError> {
+        let target = WebhookUrl::parse(text)?;
         if let Host::Address(address) = target.host {
             self.check_address(address)?;
         }
@@ -195,7 +195,7 @@ impl TargetPolicy {
     ///
     /// # Errors
     /// [`TargetError`] describes the problem.
-    pub fn check(&self, text: &str) -> Result<Target, TargetError> {
+    pub fn check(&self, text: &str) -> Result<WebhookUrl, TargetError> {
         let target = self.check_literal(text)?;
         if target.scheme == Scheme::Http && !self.allows_http {
             return Err(TargetError::Unencrypted);

@@ -31,7 +31,7 @@ pub use signal::parse as parse_signal;
 
 use crate::limits;
 use exit_status::{Cause, ExitOutcome};
-use output::Answer;
+use output::ProgramResult;
 
 /// What to run, and how.
 pub struct RunOptions {
@@ -88,7 +88,7 @@ impl Program {
 
     /// Runs the program for one job. The process has its own task, so that it is stopped properly even if the handler's
     /// future is dropped.
-    pub async fn handle(self: Arc<Program>, cx: Cx) -> Result<Option<Answer>, anyhow::Error> {
+    pub async fn handle(self: Arc<Program>, cx: Cx) -> Result<Option<ProgramResult>, anyhow::Error> {
         let place = tokio::select! {
             biased;
             () = cx.cancelled() => return Err(stopped()),

@@ -7,7 +7,6 @@ pub(crate) mod request;
 mod route;
 mod routes;
 mod schema;
-mod wire;
 
 use axum::Router;
 use axum::extract::Request;
@@ -16,6 +15,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tower::ServiceExt;
 use windlass::store::caller::Permission;
+pub(crate) use windlass_api::time::Span;
 
 pub use self::app::{App, StorePlace};
 use self::reply::error::ApiError;
@@ -25,7 +25,6 @@ pub(crate) use self::request::drain_body::is_slow;
 use self::request::middleware::stamp;
 pub(crate) use self::request::middleware::unreadable;
 use self::route::{Route, route};
-pub(crate) use self::wire::time::Span;
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
 
@@ -36,7 +35,7 @@ const PATCH: Method = Method::PATCH;
 const DELETE: Method = Method::DELETE;
 
 const OPEN: Access = Access::Open;
-const LOOK: Access = Access::Look;
+const VIEW: Access = Access::View;
 const SUBMIT: Access = Access::May(Permission::Submit);
 const MANAGE: Access = Access::May(Permission::ManageJob);
 const READ_PAYLOAD: Access = Access::May(Permission::ReadPayload);
@@ -60,10 +59,10 @@ fn job_routes(single: usize) -> Vec<Route> {
     use routes::jobs::{actions, bulk, details, graph};
     vec![
         route(POST,   "/jobs",                        SUBMIT,     routes::jobs::submit,         "Submit a job").body_max(single).conflicts(),
-        route(GET,    "/jobs",                        LOOK,       routes::jobs::list,           "List jobs"),
+        route(GET,    "/jobs",                        VIEW,       routes::jobs::list,           "List jobs"),
         route(POST,   "/jobs/batch",                  SUBMIT,     routes::jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
         route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "Act on all jobs that match a filter"),
-        route(GET,    "/jobs/{id}",                   LOOK,       routes::jobs::get,            "Get a job, or wait until it is final"),
+        route(GET,    "/jobs/{id}",                   VIEW,       routes::jobs::get,            "Get a job, or wait until it is final"),
         route(PATCH,  "/jobs/{id}",                   MANAGE,     actions::patch,           "Change a job's tags and other metadata").conflicts(),
         route(DELETE, "/jobs/{id}",                   MANAGE,     routes::jobs::delete,         "Delete a final job").conflicts(),
         route(POST,   "/jobs/{id}/submit",            MANAGE,     actions::submit,          "Submit a held job").conflicts(),
@@ -73,14 +72,14 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/jobs/{id}/priority",          MANAGE,     actions::priority,        "Change a job's priority").conflicts(),
         route(POST,   "/jobs/{id}/redrive",           MANAGE,     actions::redrive,         "Retry a final job as a new job").conflicts(),
         route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     actions::signal,       "Send a signal to a job").body_max(single).conflicts(),
-        route(GET,    "/jobs/{id}/attempts",          LOOK,       details::attempts,       "List a job's attempts"),
+        route(GET,    "/jobs/{id}/attempts",          VIEW,       details::attempts,       "List a job's attempts"),
         route(GET,    "/jobs/{id}/checkpoints",       READ_PAYLOAD, details::checkpoints,    "List a job's checkpoints"),
-        route(GET,    "/jobs/{id}/events",            LOOK,       details::events,         "List a job's events"),
-        route(GET,    "/jobs/{id}/children",          LOOK,       details::children,       "List a job's children"),
+        route(GET,    "/jobs/{id}/events",            VIEW,       details::events,         "List a job's events"),
+        route(GET,    "/jobs/{id}/children",          VIEW,       details::children,       "List a job's children"),
         route(GET,    "/jobs/{id}/logs",              READ_PAYLOAD, details::logs,           "Read a job's log"),
         route(GET,    "/jobs/{id}/result",            READ_PAYLOAD, details::result,         "Get a job's result"),
-        route(GET,    "/jobs/{id}/graph",             LOOK,       graph::graph,         "Get the graph of related jobs"),
-        route(GET,    "/jobs/{id}/explain",           LOOK,       details::explain,        "List the reasons why a job is not running"),
+        route(GET,    "/jobs/{id}/graph",             VIEW,       graph::graph,         "Get the graph of related jobs"),
+        route(GET,    "/jobs/{id}/explain",           VIEW,       details::explain,        "List the reasons why a job is not running"),
 
         route(POST,   "/workers",                     WORK,       routes::work::register,       "Register a worker"),
         route(DELETE, "/workers/{id}",                WORK,       routes::work::leave,          "Deregister a worker; its jobs are released"),
@@ -96,29 +95,29 @@ fn job_routes(single: usize) -> Vec<Route> {
 #[rustfmt::skip]
 fn operation_routes(single: usize) -> Vec<Route> {
     vec![
-        route(GET,    "/queues",                      LOOK,       routes::queues::list,         "List queues"),
-        route(GET,    "/queues/{queue}",              LOOK,       routes::queues::get,          "Get a queue"),
+        route(GET,    "/queues",                      VIEW,       routes::queues::list,         "List queues"),
+        route(GET,    "/queues/{queue}",              VIEW,       routes::queues::get,          "Get a queue"),
         route(PUT,    "/queues/{queue}",              CONFIGURE,  routes::queues::put,          "Change a queue's settings"),
         route(POST,   "/queues/{queue}/pause",        PAUSE,      routes::queues::pause,        "Pause a queue").conflicts(),
         route(POST,   "/queues/{queue}/resume",       PAUSE,      routes::queues::resume,       "Resume a queue").conflicts(),
-        route(GET,    "/workers",                     LOOK,       routes::operations::workers,     "List workers"),
+        route(GET,    "/workers",                     VIEW,       routes::operations::workers,     "List workers"),
         route(POST,   "/workers/{id}/pause",          PAUSE,      routes::operations::pause_worker, "Pause a worker").conflicts(),
         route(POST,   "/workers/{id}/resume",         PAUSE,      routes::operations::resume_worker, "Resume a worker").conflicts(),
-        route(GET,    "/gate",                        LOOK,       routes::operations::gate,        "Get whether processing is paused"),
+        route(GET,    "/gate",                        VIEW,       routes::operations::gate,        "Get whether processing is paused"),
         route(POST,   "/gate/offline",                PAUSE,      routes::operations::close,       "Pause processing of all jobs, of a tenant or of a type").conflicts(),
         route(POST,   "/gate/online",                 PAUSE,      routes::operations::open,        "Resume processing").conflicts(),
-        route(GET,    "/clock",                       LOOK,       routes::clock::clock,         "Compare store time with the wall clock"),
+        route(GET,    "/clock",                       VIEW,       routes::clock::clock,         "Compare store time with the wall clock"),
         route(POST,   "/clock/accept",                ADMINISTER, routes::clock::accept,        "Accept a wall clock that jumped"),
-        route(GET,    "/retention",                   LOOK,       routes::retention::get,       "Get how long final jobs are kept"),
+        route(GET,    "/retention",                   VIEW,       routes::retention::get,       "Get how long final jobs are kept"),
         route(PUT,    "/retention",                   ADMINISTER, routes::retention::put,       "Change how long final jobs are kept"),
-        route(GET,    "/tenants",                     LOOK,       routes::tenants::list,        "List tenants"),
-        route(GET,    "/tenants/{tenant}",            LOOK,       routes::tenants::get,         "Get a tenant"),
+        route(GET,    "/tenants",                     VIEW,       routes::tenants::list,        "List tenants"),
+        route(GET,    "/tenants/{tenant}",            VIEW,       routes::tenants::get,         "Get a tenant"),
         route(PUT,    "/tenants/{tenant}",            ADMINISTER, routes::tenants::put,         "Change a tenant's settings"),
-        route(GET,    "/types",                       LOOK,       routes::types::list,          "List types"),
-        route(GET,    "/types/{type}",                LOOK,       routes::types::get,           "Get a type"),
+        route(GET,    "/types",                       VIEW,       routes::types::list,          "List types"),
+        route(GET,    "/types/{type}",                VIEW,       routes::types::get,           "Get a type"),
         route(PUT,    "/types/{type}",                ADMINISTER, routes::types::put,           "Change a type's settings"),
-        route(GET,    "/schedules",                   LOOK,       routes::schedules::list,      "List schedules"),
-        route(GET,    "/schedules/{schedule}",        LOOK,       routes::schedules::get,       "Get a schedule"),
+        route(GET,    "/schedules",                   VIEW,       routes::schedules::list,      "List schedules"),
+        route(GET,    "/schedules/{schedule}",        VIEW,       routes::schedules::get,       "Get a schedule"),
         route(PUT,    "/schedules/{schedule}",        SCHEDULE,   routes::schedules::put,       "Create or replace a schedule").body_max(single),
         route(DELETE, "/schedules/{schedule}",        SCHEDULE,   routes::schedules::delete,    "Delete a schedule"),
         route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   routes::schedules::pause,   "Pause a schedule").conflicts(),
@@ -127,14 +126,14 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/keys",                        ADMINISTER, routes::keys::list,           "List API keys"),
         route(POST,   "/keys",                        ADMINISTER, routes::keys::create,         "Create an API key"),
         route(DELETE, "/keys/{id}",                   ADMINISTER, routes::keys::revoke,         "Revoke an API key").conflicts(),
-        route(GET,    "/stats",                       LOOK,       routes::operations::stats,       "Get counts, rates and costs"),
-        route(GET,    "/audit",                       LOOK,       routes::audit::records,       "List audit records"),
+        route(GET,    "/stats",                       VIEW,       routes::operations::stats,       "Get counts, rates and costs"),
+        route(GET,    "/audit",                       VIEW,       routes::audit::records,       "List audit records"),
         route(GET,    "/audit/head",                  ADMINISTER, routes::audit::head,          "Get the newest checkpoint of the audit chain"),
-        route(GET,    "/events",                      LOOK,       routes::events::stream,       "Stream events"),
+        route(GET,    "/events",                      VIEW,       routes::events::stream,       "Stream events"),
 
         route(GET,    "/healthz",                     OPEN,       routes::health::alive,        "Check that the process is alive").at_root(),
         route(GET,    "/readyz",                      OPEN,       routes::health::ready,        "Check that the store can be reached").at_root().unready(),
-        route(GET,    "/metrics",                     LOOK,       routes::prometheus::metrics,  "Metrics for Prometheus").at_root(),
+        route(GET,    "/metrics",                     VIEW,       routes::prometheus::metrics,  "Metrics for Prometheus").at_root(),
         route(GET,    "/openapi.json",                OPEN,       openapi::document,    "This description").at_root(),
         route(GET,    "/docs",                        OPEN,       openapi::reference,   "This description as a web page").at_root(),
     ]

@@ -7,13 +7,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// An answer.
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     /// The body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
@@ -75,7 +75,7 @@ impl Request {
     }
 
     /// Sends it and reads the whole answer.
-    pub async fn send(&self) -> Answer {
+    pub async fn send(&self) -> TestResponse {
         let mut stream = self.start().await;
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).await.unwrap();
@@ -84,7 +84,7 @@ impl Request {
 }
 
 /// Takes an answer apart.
-pub fn parse(bytes: &[u8]) -> Answer {
+pub fn parse(bytes: &[u8]) -> TestResponse {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
     let head = std::str::from_utf8(&bytes[..end]).unwrap();
     let mut lines = head.split("\r\n");
@@ -93,5 +93,5 @@ pub fn parse(bytes: &[u8]) -> Answer {
         .map(|line| line.split_once(": ").unwrap())
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    Answer { status, headers, body: bytes[end + 4..].to_vec() }
+    TestResponse { status, headers, body: bytes[end + 4..].to_vec() }
 }

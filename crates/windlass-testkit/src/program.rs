@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::PATIENCE;
 use crate::binary::binary;
-use crate::client::{Answer, Request};
+use crate::client::{Request, TestResponse};
 
 /// The program, not started yet.
 pub fn windlass(arguments: &[&str]) -> Command {
@@ -72,7 +72,7 @@ impl ServerProcess {
 
     /// Posts, and expects success.
     pub async fn post(&self, path: &str, body: &Value) -> Value {
-        let answer: Answer = self.request("POST", path).json(body).send().await;
+        let answer: TestResponse = self.request("POST", path).json(body).send().await;
         assert!(answer.status < 300, "{path}: {}", String::from_utf8_lossy(&answer.body));
         answer.json()
     }

@@ -21,7 +21,6 @@ use crate::key::KeyId;
 use crate::remote::Remote;
 use crate::settings::patch::SettingsPatch;
 use crate::store::Store;
-use crate::store::api::auth::{ApiKey, CreatedKey};
 use crate::store::caller::Caller;
 use crate::store::command::actions::{ActionReport, ActionRequest};
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, LogLine};
@@ -31,7 +30,7 @@ use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest};
 use crate::store::command::finish::{Finish, Park, Report};
 use crate::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use crate::store::command::key::NewKey;
-use crate::store::command::pause::{Pause, Target};
+use crate::store::command::pause::{Pause, PauseTarget};
 use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::settings::Configured;
@@ -42,6 +41,7 @@ use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule
 use crate::store::engine::RecordQuery;
 use crate::store::environment::Environment;
 use crate::store::filter::Filter;
+use crate::store::methods::auth::{ApiKey, CreatedKey};
 use crate::store::query::audit::RecordPage;
 use crate::store::query::explain::Reason;
 use crate::store::query::job_details::{Attempt, Group, JobResult, Neighbours};
@@ -51,7 +51,7 @@ use crate::store::query::snapshot::Snapshot;
 use crate::store::query::stats::Stats;
 
 /// The future that a verb returns; boxed, so that there can be an `Arc<dyn Api>`.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type ApiFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// How many of the jobs of a claim start at once; evaluated at each query.
 pub type Starts<'a> = &'a (dyn Fn() -> usize + Sync);
@@ -79,7 +79,7 @@ macro_rules! api {
             fn interrupts(self: Arc<Self>) -> Interrupts;
 
             $($(#[$doc])*
-            fn $verb<$a>(&$a self, caller: &$a Caller $(, $name: $type)*) -> Answer<$a, $answer>;)*
+            fn $verb<$a>(&$a self, caller: &$a Caller $(, $name: $type)*) -> ApiFuture<$a, $answer>;)*
         }
 
         impl Api for Store {
@@ -99,7 +99,7 @@ macro_rules! api {
                 Interrupts::of_store(&self)
             }
 
-            $(fn $verb<$a>(&$a self, caller: &$a Caller $(, $name: $type)*) -> Answer<$a, $answer> {
+            $(fn $verb<$a>(&$a self, caller: &$a Caller $(, $name: $type)*) -> ApiFuture<$a, $answer> {
                 Box::pin(Store::$verb(self, caller $(, $name)*))
             })*
         }
@@ -122,7 +122,7 @@ macro_rules! api {
                 Interrupts::of_server(self)
             }
 
-            $(fn $verb<$a>(&$a self, caller: &$a Caller $(, $name: $type)*) -> Answer<$a, $answer> {
+            $(fn $verb<$a>(&$a self, caller: &$a Caller $(, $name: $type)*) -> ApiFuture<$a, $answer> {
                 Box::pin(async move {
                     Remote::check_caller(caller)?;
                     Remote::$verb(self $(, $name)*).await
@@ -178,7 +178,7 @@ api! { 'a;
     /// Deregisters a worker; its jobs are released.
     fn deregister(worker: WorkerId) -> Result<usize, WorkError>;
     /// Records that a worker's own program paused or resumed it.
-    fn tell_paused(worker: WorkerId, is_paused: bool) -> Result<(), WorkError>;
+    fn set_worker_paused(worker: WorkerId, is_paused: bool) -> Result<(), WorkError>;
     /// Claims jobs, or waits for some.
     fn claim(request: &'a ClaimRequest, wait: Duration) -> Result<ClaimAnswer, WorkError>;
     /// Claims jobs, some of them ahead of their start; stops waiting when nobody waits for the answer.
@@ -193,14 +193,14 @@ api! { 'a;
     fn finish(worker: WorkerId, reports: Vec<Report>) -> Result<Vec<Finish>, WorkError>;
     /// Writes checkpoints, progress or log lines for a running job: all or none in a store; through a server, one after
     /// the other.
-    fn note(lease: LeaseRef, notes: Vec<AttemptWrite>) -> Result<(), WorkError>;
+    fn record(lease: LeaseRef, writes: Vec<AttemptWrite>) -> Result<(), WorkError>;
     /// Creates a group of children for a running job, which is parked until they end if it asks for that.
-    fn spawn_beside(lease: LeaseRef, group: NewGroup, beside: Vec<Park>) -> Result<Spawned, WorkError>;
+    fn spawn_with_parks(lease: LeaseRef, group: NewGroup, parks: Vec<Park>) -> Result<Spawned, WorkError>;
 
     /// Pauses a queue, type, tenant, worker or everything; whether that changed anything.
-    fn pause(target: Target, pause: Pause) -> Result<bool, ActError>;
+    fn pause(target: PauseTarget, pause: Pause) -> Result<bool, ActError>;
     /// Ends a pause; whether there was one.
-    fn resume(target: Target, reason: Option<String>) -> Result<bool, ActError>;
+    fn resume(target: PauseTarget, reason: Option<String>) -> Result<bool, ActError>;
     /// Changes settings.
     fn configure(patch: SettingsPatch) -> Result<Configured, ActError>;
     /// Workers, pauses and settings.

@@ -298,19 +298,19 @@ impl Cx {
     /// Sets the job's progress, in percent from 0 to 100.
     pub async fn progress(&self, percent: f64, message: &str) -> Result<(), WorkError> {
         let message = (!message.is_empty()).then(|| message.to_owned());
-        self.note(AttemptWrite::Progress(Progress { percent, message })).await
+        self.record(AttemptWrite::Progress(Progress { percent, message })).await
     }
 
     /// Writes a line to the job's log.
     pub async fn log(&self, text: impl Into<String>) -> Result<(), WorkError> {
-        self.note(AttemptWrite::Logs(vec![text.into()])).await
+        self.record(AttemptWrite::Logs(vec![text.into()])).await
     }
 
     /// Writes several lines to the job's log at once, at most [`limits::LOG_LINES_PER_CALL_MAX`].
     ///
     /// [`limits::LOG_LINES_PER_CALL_MAX`]: crate::limits::LOG_LINES_PER_CALL_MAX
     pub async fn log_all(&self, lines: Vec<String>) -> Result<(), WorkError> {
-        self.note(AttemptWrite::Logs(lines)).await
+        self.record(AttemptWrite::Logs(lines)).await
     }
 
     /// Adds costs; they are booked with the attempt's outcome.
@@ -460,8 +460,8 @@ impl Cx {
         LeaseRef::new(self.job_id(), self.fence(), self.worker())
     }
 
-    async fn note(&self, note: AttemptWrite) -> Result<(), WorkError> {
-        self.note_all(vec![note]).await
+    async fn record(&self, write: AttemptWrite) -> Result<(), WorkError> {
+        self.record_all(vec![write]).await
     }
 }
 

@@ -82,7 +82,7 @@ async fn run_sealer(store: &Store) {
 fn pause_after(outcome: Result<Duration, StoreError>) -> Option<Duration> {
     match outcome {
         Ok(pause) => Some(pause),
-        Err(StoreError::Stopped(_)) => None,
+        Err(error) if error.is_permanent() => None,
         Err(error) => {
             tracing::warn!(%error, "maintenance round failed");
             Some(ERROR_PAUSE)

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use windlass_api::client::clock::ServerClock;
 
 use self::address::Address;
-use self::client::Client;
-use self::events::EventStream;
+use self::client::RemoteClient;
+use self::events::RemoteEvents;
 use crate::clock::{StoreClock, Timestamp};
 use crate::error::{OpenError, StoreError};
 use crate::key::KeySecret;
@@ -36,7 +36,7 @@ const KEY_VARIABLE: &str = "WINDLASS_KEY";
 
 /// A server, and the caller's connection to it.
 pub(crate) struct Remote {
-    client: Client,
+    client: RemoteClient,
     clock: Arc<ServerClock>,
     /// The ticket keys that are trusted; empty if the server is trusted.
     trusted: Arc<[TicketPublicKey]>,
@@ -61,7 +61,7 @@ impl Remote {
         let clock = Arc::new(ServerClock::new(move || own.now()));
         env.clock = Arc::new(StoreClock::new(clock.clone()));
         let trusted = env.options.tickets_trusted.clone().into();
-        Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock, trusted, env })
+        Ok(Remote { client: RemoteClient::new(&address, key.as_ref(), clock.clone())?, clock, trusted, env })
     }
 
     pub(crate) fn environment(&self) -> &Environment {
@@ -74,9 +74,9 @@ impl Remote {
     }
 
     /// Events that the owner of the API key can see. Another caller is refused at the first one.
-    pub(crate) fn events(self: Arc<Self>, caller: &Caller, after: u64) -> EventStream {
+    pub(crate) fn events(self: Arc<Self>, caller: &Caller, after: u64) -> RemoteEvents {
         let refused = Remote::check_caller(caller).err();
-        EventStream::new(self, after, refused)
+        RemoteEvents::new(self, after, refused)
     }
 
     /// Ends all calls; later ones are refused.

@@ -51,7 +51,7 @@ pub struct Worker {
     name: String,
     version: Option<String>,
     states: States,
-    lanes: Vec<(QueueName, usize)>,
+    queues: Vec<(QueueName, usize)>,
     handlers: HashMap<JobType, Arc<dyn AnyHandler>>,
     fallback: Option<Arc<dyn AnyHandler>>,
     layers: Vec<Layer>,
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     pub(crate) heartbeat_every: Duration,
     pub(crate) drain: Duration,
     pub(crate) grace: Duration,
-    pub(crate) conduct: RunOptions,
+    pub(crate) run_options: RunOptions,
     pub(crate) retry_delay: Option<RetryDelay>,
 }
 
@@ -77,7 +77,7 @@ impl Worker {
             name: String::new(),
             version: None,
             states: States::default(),
-            lanes: Vec::new(),
+            queues: Vec::new(),
             handlers: HashMap::new(),
             fallback: None,
             layers: Vec::new(),
@@ -85,7 +85,7 @@ impl Worker {
                 heartbeat_every: limits::HEARTBEAT_EVERY,
                 drain: limits::DRAIN_DEFAULT,
                 grace: limits::GRACE_DEFAULT,
-                conduct: RunOptions::default(),
+                run_options: RunOptions::default(),
                 retry_delay: None,
             },
             control: WorkerControl::default(),
@@ -125,8 +125,8 @@ impl Worker {
                 self.invalid = Some(Invalid::new("queue.concurrency", problem));
             }
             Ok(queue) => {
-                self.lanes.retain(|(other, _)| *other != queue);
-                self.lanes.push((queue, concurrency.min(limits::SLOTS_MAX)));
+                self.queues.retain(|(other, _)| *other != queue);
+                self.queues.push((queue, concurrency.min(limits::SLOTS_MAX)));
             }
             Err(problem) => self.invalid = Some(Invalid::new("queue", problem)),
         }
@@ -249,20 +249,20 @@ impl Worker {
     /// Lets jobs continue whose saved steps no longer match the code.
     #[must_use]
     pub fn lenient_steps(mut self) -> Worker {
-        self.settings.conduct.mode = StepMode::Lenient;
+        self.settings.run_options.mode = StepMode::Lenient;
         self
     }
 
     /// Makes the worker crash at this point, for tests of recovery.
     #[must_use]
     pub fn crash_at(mut self, point: CrashPoint) -> Worker {
-        self.settings.conduct.crash = Some(point);
+        self.settings.run_options.crash = Some(point);
         self
     }
 
     /// Records every call of a step, for tests.
     pub(crate) fn journalled(mut self, journal: Arc<StepLog>) -> Worker {
-        self.settings.conduct.journal = Some(journal);
+        self.settings.run_options.journal = Some(journal);
         self
     }
 
@@ -280,9 +280,9 @@ impl Worker {
         let (shared, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
         shared.start_handlers(&stop);
-        let mut lanes = JoinSet::new();
+        let mut fetch_loops = JoinSet::new();
         for (queue, slots) in queues {
-            lanes.spawn(fetch_loop::run(
+            fetch_loops.spawn(fetch_loop::run(
                 shared.clone(),
                 queue,
                 SlotPool::new(slots, stop.clone()),
@@ -296,11 +296,11 @@ impl Worker {
         let completer = tokio::spawn(completer::run(shared.clone(), inbox, closing.clone()));
         let error = tokio::select! {
             _ = shutdown => None,
-            error = fetch_loop::first_error(&mut lanes) => Some(error),
+            error = fetch_loop::first_error(&mut fetch_loops) => Some(error),
         };
         stop.cancel();
         // A fetch loop that panicked has nothing left to stop.
-        while lanes.join_next().await.is_some() {}
+        while fetch_loops.join_next().await.is_some() {}
         let released = shutdown::leave(&shared, completer, &closing).await;
         // Before deregistration: a later heartbeat would come from an unknown worker.
         over.cancel();
@@ -327,13 +327,13 @@ impl Worker {
             return Err(Invalid::new("handler", FieldProblem::Missing).into());
         }
         self.check_states()?;
-        if self.lanes.is_empty() {
-            self.lanes.push((QueueName::default(), CONCURRENCY_DEFAULT));
+        if self.queues.is_empty() {
+            self.queues.push((QueueName::default(), CONCURRENCY_DEFAULT));
         }
-        let slots: usize = self.lanes.iter().map(|(_, slots)| slots).sum();
+        let slots: usize = self.queues.iter().map(|(_, slots)| slots).sum();
         let new = NewWorker {
             name: self.name,
-            queues: self.lanes.iter().map(|(queue, _)| queue.clone()).collect(),
+            queues: self.queues.iter().map(|(queue, _)| queue.clone()).collect(),
             // Empty means any type.
             types: if self.fallback.is_some() { Vec::new() } else { self.handlers.keys().cloned().collect() },
             concurrency: u32::try_from(slots).unwrap_or(u32::MAX),
@@ -357,7 +357,7 @@ impl Worker {
             reports,
             released: AtomicUsize::new(0),
         });
-        Ok((shared, self.lanes, inbox))
+        Ok((shared, self.queues, inbox))
     }
 }
 

@@ -115,7 +115,7 @@ impl ErrorResponse {
 
     /// The other job that the error is about.
     pub fn job(&self) -> Option<JobId> {
-        self.text("job_id").or_else(|| self.text("job"))?.parse().ok()
+        self.text("job_id")?.parse().ok()
     }
 
     /// The specific part of the message, without the fixed text of its kind of error.

@@ -14,7 +14,7 @@ pub const END: &str = "end";
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// Its number in the audit trail, to resume from; `None` if it is not stored.
     pub id: Option<u64>,
     /// The dotted event name, or [`END`].
@@ -24,27 +24,27 @@ pub struct Event {
 }
 
 /// An open event stream.
-pub struct EventStream {
+pub struct SseStream {
     body: Incoming,
     parser: Parser,
     silence_max: Duration,
     closed: CancellationToken,
 }
 
-impl EventStream {
+impl SseStream {
     /// Reads the events of this body until the client is closed.
     pub(super) fn new(
         body: Incoming,
         silence_max: Duration,
         event_bytes_max: usize,
         closed: CancellationToken,
-    ) -> EventStream {
-        EventStream { body, parser: Parser::new(event_bytes_max), silence_max, closed }
+    ) -> SseStream {
+        SseStream { body, parser: Parser::new(event_bytes_max), silence_max, closed }
     }
 
     /// The next event; `None` at the end of the stream. Fails if neither an event nor a keep-alive arrives in time.
     /// Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
         loop {
             if let Some(event) = self.parser.ready.pop_front() {
                 return Ok(Some(event));
@@ -73,7 +73,7 @@ impl EventStream {
 struct Parser {
     /// Bytes of an incomplete event.
     rest: Vec<u8>,
-    ready: VecDeque<Event>,
+    ready: VecDeque<SseEvent>,
     event_bytes_max: usize,
 }
 
@@ -97,10 +97,10 @@ impl Parser {
 }
 
 /// Parses the event in a block of lines; `None` for a keep-alive.
-fn event(block: &str) -> Option<Event> {
+fn event(block: &str) -> Option<SseEvent> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name).map(str::trim_start));
     let (name, data) = (field("event:")?.to_owned(), field("data:")?.to_owned());
-    Some(Event { id: field("id:").and_then(|id| id.parse().ok()), name, data })
+    Some(SseEvent { id: field("id:").and_then(|id| id.parse().ok()), name, data })
 }
 
 #[cfg(test)]

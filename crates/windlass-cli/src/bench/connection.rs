@@ -20,7 +20,7 @@ use crate::error::Failure;
 
 /// The server to benchmark.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(super) struct BenchServer {
     /// Host and port.
     authority: String,
     /// A path prefix, as behind a proxy.
@@ -30,9 +30,9 @@ pub(super) struct Target {
     tls: Option<Arc<ClientConfig>>,
 }
 
-impl Target {
+impl BenchServer {
     /// Parses `http://host:port` or `https://host:port`, optionally with a path.
-    pub(super) fn parse(url: &str, key: Option<String>) -> anyhow::Result<Target> {
+    pub(super) fn parse(url: &str, key: Option<String>) -> anyhow::Result<BenchServer> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let port = match scheme {
             "http" => 80,
@@ -49,7 +49,7 @@ impl Target {
             if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{port}") };
         let prefix = prefix.trim_end_matches('/');
         let prefix = if prefix.is_empty() { String::new() } else { format!("/{prefix}") };
-        Ok(Target { authority, prefix, key, tls })
+        Ok(BenchServer { authority, prefix, key, tls })
     }
 
     /// The server's address for the library, with the key.
@@ -122,12 +122,12 @@ pub(super) struct Connection {
 }
 
 /// A response.
-pub(super) struct Answer {
+pub(super) struct RawResponse {
     pub(super) status: u16,
     pub(super) body: BytesMut,
 }
 
-impl Answer {
+impl RawResponse {
     /// The body of a successful response.
     pub(super) fn json(&self) -> anyhow::Result<Value> {
         let shown = || String::from_utf8_lossy(&self.body[..self.body.len().min(500)]).into_owned();
@@ -151,7 +151,7 @@ impl Answer {
 
 impl Connection {
     /// Sends a request and waits for its response.
-    pub(super) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
+    pub(super) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<RawResponse> {
         self.send(request).await?;
         let head = self.head().await?;
         let (status, length) = read_head(&self.received[..head])?;
@@ -161,7 +161,7 @@ impl Connection {
         while self.received.len() < length {
             self.more().await?;
         }
-        Ok(Answer { status, body: self.received.split_to(length) })
+        Ok(RawResponse { status, body: self.received.split_to(length) })
     }
 
     /// Sends without waiting for the response.
@@ -228,14 +228,14 @@ mod tests {
 
     #[test]
     fn an_address_is_a_servers_with_perhaps_a_path() {
-        let target = Target::parse("http://localhost:7788/jobs/", Some("wl_x".into())).unwrap();
+        let target = BenchServer::parse("http://localhost:7788/jobs/", Some("wl_x".into())).unwrap();
         assert_eq!(target.store_address(), "http://wl_x@localhost:7788/jobs");
         let request = String::from_utf8(target.request("GET", "/healthz", b"")).unwrap();
         assert!(request.starts_with(
             "GET /jobs/healthz HTTP/1.1\r\nHost: localhost:7788\r\nAuthorization: Bearer wl_x\r\n"
         ));
         for bad in ["ftp://localhost", "localhost:7788", "sqlite:jobs.db"] {
-            assert!(Target::parse(bad, None).is_err(), "{bad}");
+            assert!(BenchServer::parse(bad, None).is_err(), "{bad}");
         }
     }
 }

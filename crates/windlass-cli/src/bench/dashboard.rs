@@ -13,7 +13,7 @@ use windlass::store::environment::StoreOptions;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 
-use super::connection::Target;
+use super::connection::BenchServer;
 use super::dataset;
 use super::environment::ChildServer;
 
@@ -86,7 +86,7 @@ pub(super) async fn measure(
     let examples = examples(&store).await?;
     store.close();
     let server = ChildServer::start(address).await?;
-    let target = Target::parse(&server.url, None)?;
+    let target = BenchServer::parse(&server.url, None)?;
     for path in paths(&examples, jobs) {
         tell(page(&target, &path, rounds).await?);
     }
@@ -116,7 +116,7 @@ fn paths(examples: &[(JobState, JobId)], jobs: usize) -> Vec<String> {
     pages.into_iter().chain(lists).chain(states).chain(one).collect()
 }
 
-async fn page(target: &Target, path: &str, rounds: usize) -> anyhow::Result<Figure> {
+async fn page(target: &BenchServer, path: &str, rounds: usize) -> anyhow::Result<Figure> {
     let (mut link, request) = (target.connect().await?, target.request("GET", path, &[]));
     let first = link.exchange(&request).await?;
     anyhow::ensure!(first.status == 200, "GET {path}: status {}", first.status);
@@ -131,7 +131,11 @@ async fn page(target: &Target, path: &str, rounds: usize) -> anyhow::Result<Figu
 }
 
 /// Claims alone and with open dashboards, alternating.
-async fn claims(target: &Target, examples: &[(JobState, JobId)], sample: usize) -> anyhow::Result<Figure> {
+async fn claims(
+    target: &BenchServer,
+    examples: &[(JobState, JobId)],
+    sample: usize,
+) -> anyhow::Result<Figure> {
     let bench = BenchWorker::open(&target.store_address(), 100).await?;
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -153,7 +157,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
 
 /// Opens dashboards on different pages, and waits until all of them listen. They close when dropped.
 async fn open(
-    target: &Target,
+    target: &BenchServer,
     examples: &[(JobState, JobId)],
 ) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
     let one = examples.first().map_or("/".to_owned(), |(_, id)| format!("/jobs/{id}"));
@@ -170,7 +174,7 @@ async fn open(
 }
 
 /// One dashboard: requests its page on every notification of the stream, like the page's script.
-async fn open_page(target: Target, page: String, listening: Arc<Semaphore>) -> anyhow::Result<()> {
+async fn open_page(target: BenchServer, page: String, listening: Arc<Semaphore>) -> anyhow::Result<()> {
     let live = page.strip_prefix("/jobs/").map_or("/live".to_owned(), |id| format!("/live?job={id}"));
     let mut stream = target.connect().await?;
     stream.send(&target.request("GET", &live, &[])).await?;

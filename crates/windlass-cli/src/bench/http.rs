@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use windlass::bench::{Figure, Times, rate};
 use windlass::clock::Stopwatch;
 
-use super::connection::{Connection, Target};
+use super::connection::{BenchServer, Connection};
 
 /// The queue of the benchmark's jobs, to keep them apart from others.
 pub(super) const QUEUE: &str = "bench";
@@ -29,7 +29,11 @@ fn submission(payload: usize) -> Value {
 }
 
 /// W1: one job per request, 32 connections, while single jobs are read.
-pub(super) async fn singles(target: &Target, time: Duration, payload: usize) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn singles(
+    target: &BenchServer,
+    time: Duration,
+    payload: usize,
+) -> anyhow::Result<Vec<Figure>> {
     let request: Arc<[u8]> = target.request("POST", JOBS, &serde_json::to_vec(&submission(payload))?).into();
     let mut first = target.connect().await?;
     let job = first.exchange(&request).await?.json()?["id"].as_str().unwrap_or_default().to_owned();
@@ -67,7 +71,7 @@ pub(super) async fn singles(target: &Target, time: Duration, payload: usize) -> 
     ])
 }
 
-async fn read_jobs(target: &Target, job: &str, is_over: &AtomicBool) -> anyhow::Result<Vec<Duration>> {
+async fn read_jobs(target: &BenchServer, job: &str, is_over: &AtomicBool) -> anyhow::Result<Vec<Duration>> {
     let (mut link, request) = (target.connect().await?, target.request("GET", &format!("{JOBS}/{job}"), &[]));
     let mut times = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -80,7 +84,7 @@ async fn read_jobs(target: &Target, job: &str, is_over: &AtomicBool) -> anyhow::
 }
 
 /// W2: a thousand jobs per request.
-pub(super) async fn batches(target: &Target, jobs: usize, payload: usize) -> anyhow::Result<Figure> {
+pub(super) async fn batches(target: &BenchServer, jobs: usize, payload: usize) -> anyhow::Result<Figure> {
     let body = json!({"jobs": vec![submission(payload); BATCH]});
     let request: Arc<[u8]> = target.request("POST", "/api/v1/jobs/batch", &serde_json::to_vec(&body)?).into();
     let left = Arc::new(AtomicUsize::new(jobs.div_ceil(BATCH)));

@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use windlass::bench::Figure;
 
-use super::connection::{Connection, Target};
+use super::connection::{BenchServer, Connection};
 
 /// Clients of each kind.
 const CLIENTS: usize = 1_000;
@@ -21,7 +21,7 @@ struct Used {
     resident_bytes: f64,
 }
 
-async fn used(target: &Target) -> anyhow::Result<Used> {
+async fn used(target: &BenchServer) -> anyhow::Result<Used> {
     let metrics = target.text("/metrics").await?;
     let value = |name: &str| {
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -35,7 +35,7 @@ async fn used(target: &Target) -> anyhow::Result<Used> {
 }
 
 /// Starts all clients, waits, and reads the resources the server used meanwhile.
-pub(super) async fn idle(target: &Target, time: Duration) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn idle(target: &BenchServer, time: Duration) -> anyhow::Result<Vec<Figure>> {
     let alone = used(target).await?;
     let mut links = listen(target).await?;
     let worker = json!({"name": "bench", "queues": ["bench-idle"], "types": ["bench.idle"], "concurrency": 1, "heartbeats": false});
@@ -70,7 +70,7 @@ pub(super) async fn idle(target: &Target, time: Duration) -> anyhow::Result<Vec<
     ])
 }
 
-async fn listen(target: &Target) -> anyhow::Result<Vec<Connection>> {
+async fn listen(target: &BenchServer) -> anyhow::Result<Vec<Connection>> {
     let request = target.request("GET", "/api/v1/events", &[]);
     let mut links = Vec::with_capacity(CLIENTS * 2);
     for _ in 0..CLIENTS {
@@ -83,7 +83,7 @@ async fn listen(target: &Target) -> anyhow::Result<Vec<Connection>> {
 }
 
 /// Whether a server has other jobs.
-pub(super) async fn has_jobs(target: &Target) -> anyhow::Result<bool> {
+pub(super) async fn has_jobs(target: &BenchServer) -> anyhow::Result<bool> {
     let answer = target.ask("GET", "/api/v1/stats", &Value::Null).await?;
     let states = answer["states"].as_object().context("no counts by state")?;
     Ok(states.values().filter_map(Value::as_u64).sum::<u64>() > 0)

@@ -4,6 +4,6 @@ pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod health;
-pub(crate) mod outbound;
 pub(crate) mod serve;
+pub(crate) mod webhook_args;
 pub(crate) mod work;

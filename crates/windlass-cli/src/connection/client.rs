@@ -10,7 +10,7 @@ pub(crate) use windlass_api::client::call::Call;
 use windlass_api::client::call::EntityTags;
 use windlass_api::client::clock::ServerClock;
 use windlass_api::client::error::ClientError;
-use windlass_api::client::sse::EventStream;
+use windlass_api::client::sse::SseStream;
 use windlass_api::client::{ClientOptions, HttpClient};
 
 use crate::connection::connect::Connection;
@@ -26,7 +26,7 @@ pub(crate) fn required_version(version: Option<&str>) -> anyhow::Result<Option<E
 }
 
 /// A server and the connections to it.
-pub(crate) struct Client {
+pub(crate) struct ServerClient {
     http: HttpClient,
     place: String,
     /// Whether responses are printed as JSON, with `--json`.
@@ -34,12 +34,12 @@ pub(crate) struct Client {
 }
 
 /// A response as it was received, to be printed as JSON or read as a type.
-pub(crate) struct Answer {
+pub(crate) struct JsonReply {
     body: Bytes,
     place: String,
 }
 
-impl Answer {
+impl JsonReply {
     /// The response as `T`.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| {
@@ -99,9 +99,9 @@ pub(crate) struct Page {
     pub(crate) next_cursor: Option<String>,
 }
 
-impl Client {
+impl ServerClient {
     /// Creates a client without connecting.
-    pub(crate) fn new(connection: &Connection, is_json: bool) -> Result<Client, Failure> {
+    pub(crate) fn new(connection: &Connection, is_json: bool) -> Result<ServerClient, Failure> {
         let options = ClientOptions {
             connect_max: limits::CLIENT_CONNECT_TIME_MAX,
             call_max: limits::CLIENT_CALL_TIME_MAX,
@@ -117,7 +117,7 @@ impl Client {
         let http = HttpClient::new(&connection.url, connection.key.as_ref(), clock, options);
         let http = http
             .map_err(|problem| Failure::Usage(format!("cannot connect to {}: {problem}", connection.url)))?;
-        Ok(Client { http, place: connection.place().to_owned(), is_json })
+        Ok(ServerClient { http, place: connection.place().to_owned(), is_json })
     }
 
     /// The server's current time, estimated from its latest response.
@@ -136,9 +136,9 @@ impl Client {
     }
 
     /// Sends a request; any status but success is a failure.
-    pub(crate) async fn send(&self, call: Call) -> Result<Answer, Failure> {
+    pub(crate) async fn send(&self, call: Call) -> Result<JsonReply, Failure> {
         let reply = self.http.send(&call).await.map_err(|error| self.failure(error))?;
-        Ok(Answer { body: reply.body, place: self.place.clone() })
+        Ok(JsonReply { body: reply.body, place: self.place.clone() })
     }
 
     /// Sends a request and reads the response as `T`.
@@ -183,7 +183,7 @@ impl Client {
         Ok(read_each(kind, take_items(&mut self.whole(kind).await?, kind)))
     }
 
-    /// Like [`all`](Client::all); with `--json` prints them as one response instead and returns None.
+    /// Like [`all`](ServerClient::all); with `--json` prints them as one response instead and returns None.
     pub(crate) async fn show_all<T: DeserializeOwned>(&self, kind: &str) -> anyhow::Result<Option<Vec<T>>> {
         let mut answer = self.whole(kind).await?;
         if self.is_json {
@@ -199,7 +199,7 @@ impl Client {
     }
 
     /// Opens a stream of events.
-    pub(crate) async fn stream(&self, call: Call) -> Result<EventStream, Failure> {
+    pub(crate) async fn stream(&self, call: Call) -> Result<SseStream, Failure> {
         self.http.stream(&call).await.map_err(|error| self.failure(error))
     }
 
@@ -228,8 +228,8 @@ mod tests {
 
     use super::*;
 
-    fn answer(body: &'static str) -> Answer {
-        Answer { body: Bytes::from_static(body.as_bytes()), place: "127.0.0.1:1".to_owned() }
+    fn answer(body: &'static str) -> JsonReply {
+        JsonReply { body: Bytes::from_static(body.as_bytes()), place: "127.0.0.1:1".to_owned() }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use clap::Args;
 use windlass::key::KeySecret;
 use windlass_api::client::address::ServerAddress;
 
-use crate::connection::client::Client;
+use crate::connection::client::ServerClient;
 use crate::connection::profile::{self, Profile};
 use crate::error::Failure;
 
@@ -60,8 +60,8 @@ impl ConnectArgs {
     }
 
     /// A client of the selected server, not connected yet.
-    pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        Ok(Client::new(&self.connection()?, self.json)?)
+    pub(crate) fn client(&self) -> anyhow::Result<ServerClient> {
+        Ok(ServerClient::new(&self.connection()?, self.json)?)
     }
 }
 
@@ -72,7 +72,7 @@ impl Connection {
     }
 
     /// The address with its key, as [`windlass::Client::open`] takes it. Must not be printed.
-    pub(crate) fn queue_address(&self) -> String {
+    pub(crate) fn store_address(&self) -> String {
         match (&self.key, self.url.split_once("://")) {
             (Some(key), Some((scheme, place))) => format!("{scheme}://{}@{place}", key.reveal()),
             _ => self.url.clone(),

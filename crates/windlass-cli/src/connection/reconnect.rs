@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use windlass_api::client::error::ErrorResponse;
-use windlass_api::client::sse::{self, Event, EventStream};
+use windlass_api::client::sse::{self, SseEvent, SseStream};
 
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::error::Failure;
 use crate::limits::{FOLLOW_PAUSE, FOLLOW_TRIES_MAX, JOB_POLL_INTERVAL, JOB_WAIT};
 
@@ -14,16 +14,16 @@ const CUT_PAUSE: Duration = Duration::from_millis(250);
 
 /// A stream of events that reconnects.
 pub(crate) struct Followed<'a> {
-    client: &'a Client,
+    client: &'a ServerClient,
     call: Call,
-    stream: EventStream,
+    stream: SseStream,
     /// The number of the last stored event.
     last: Option<u64>,
 }
 
 impl<'a> Followed<'a> {
     /// Follows the events of this request, from now on.
-    pub(crate) async fn open(client: &'a Client, call: Call) -> Result<Followed<'a>, Failure> {
+    pub(crate) async fn open(client: &'a ServerClient, call: Call) -> Result<Followed<'a>, Failure> {
         let stream = client.stream(call.clone()).await?;
         Ok(Followed { client, call, stream, last: None })
     }
@@ -34,7 +34,7 @@ impl<'a> Followed<'a> {
     }
 
     /// The next event. Returns None after a reconnect, when events that are not stored may have been missed.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, Failure> {
         while let Ok(Some(event)) = self.stream.next().await {
             let is_heard = event.id.is_some_and(|id| self.last.is_some_and(|last| id <= last));
             self.last = event.id.max(self.last);
@@ -85,7 +85,7 @@ fn is_away(failure: &Failure) -> bool {
 /// Changes of one job: its event stream, and in parallel a long poll for its end. Servers of the same store notify each
 /// other of every end, but of other events only if they are stored.
 pub(crate) struct JobEventStream<'a> {
-    client: &'a Client,
+    client: &'a ServerClient,
     id: &'a str,
     /// None if the server has no stream available.
     events: Option<Followed<'a>>,
@@ -95,7 +95,7 @@ pub(crate) struct JobEventStream<'a> {
 
 impl<'a> JobEventStream<'a> {
     /// Starts to receive changes. Call it before the first read of the job, so that no change is missed in between.
-    pub(crate) async fn open(client: &'a Client, id: &'a str) -> Result<JobEventStream<'a>, Failure> {
+    pub(crate) async fn open(client: &'a ServerClient, id: &'a str) -> Result<JobEventStream<'a>, Failure> {
         let events = match Followed::open(client, Call::get(&["events"]).query("job", id)).await {
             Ok(events) => Some(events),
             // Too many streams are open, or a proxy does not support them.

@@ -147,11 +147,12 @@ impl Screen {
     }
 
     /// Applies the data of a poll.
-    pub(super) fn take(&mut self, look: Snapshot) {
-        self.rates.record(&look.stats, self.now);
-        self.states = look.stats.states;
-        (self.queues, self.gate, self.workers) = (look.queues, look.gate, look.workers);
-        (self.running, self.failures, self.suspended) = (look.running, look.failures, look.suspended);
+    pub(super) fn take(&mut self, snapshot: Snapshot) {
+        self.rates.record(&snapshot.stats, self.now);
+        self.states = snapshot.stats.states;
+        (self.queues, self.gate, self.workers) = (snapshot.queues, snapshot.gate, snapshot.workers);
+        (self.running, self.failures, self.suspended) =
+            (snapshot.running, snapshot.failures, snapshot.suspended);
         self.failures.sort_by_key(|job| std::cmp::Reverse(failed_at(job)));
         (self.link, self.heard_at) = (Connection::Up, self.now);
         for pane in Pane::ALL {

@@ -70,24 +70,25 @@ impl Details {
     }
 
     /// Adds everything about a job. Keeps the scroll position.
-    pub(super) fn complete(&mut self, look: JobDetails, now: Timestamp) {
-        let mut lines = facts(&look.job, now);
-        if !look.reasons.is_empty() {
+    pub(super) fn complete(&mut self, details: JobDetails, now: Timestamp) {
+        let mut lines = facts(&details.job, now);
+        if !details.reasons.is_empty() {
             lines.push(heading("Why it is not running"));
             lines.extend(
-                look.reasons.iter().map(|reason| fact(reason.code.as_str(), reason.message.as_str())),
+                details.reasons.iter().map(|reason| fact(reason.code.as_str(), reason.message.as_str())),
             );
         }
-        if !look.attempts.is_empty() {
+        if !details.attempts.is_empty() {
             lines.push(heading("Attempts"));
-            lines.extend(look.attempts.iter().rev().flat_map(|attempt| tried(attempt, now)));
+            lines.extend(details.attempts.iter().rev().flat_map(|attempt| tried(attempt, now)));
         }
-        if !look.logs.is_empty() {
+        if !details.logs.is_empty() {
             lines.push(heading("Log, newest first"));
-            lines.extend(look.logs.iter().rev().map(|line| fact(&ago(line.at.0, now), line.text.as_str())));
+            lines
+                .extend(details.logs.iter().rev().map(|line| fact(&ago(line.at.0, now), line.text.as_str())));
         }
-        self.title = title(&look.job);
-        (self.job, self.lines) = (Some(look.job), lines);
+        self.title = title(&details.job);
+        (self.job, self.lines) = (Some(details.job), lines);
     }
 
     /// Everything about a queue.

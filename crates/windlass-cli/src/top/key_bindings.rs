@@ -13,7 +13,7 @@ pub(super) enum Effect {
     /// Send the command to the server.
     Carry(Command),
     /// Load the details of this job.
-    Look(String),
+    ShowJob(String),
 }
 
 /// Rows to move for a page key.
@@ -82,7 +82,7 @@ impl Screen {
         let job = self.chosen_job()?;
         let (details, id) = (Details::begin(job, self.now), job.id.clone());
         self.mode = Mode::Details(Box::new(details));
-        Some(Effect::Look(id.to_string()))
+        Some(Effect::ShowJob(id.to_string()))
     }
 
     /// Asks for confirmation of a command.

@@ -23,7 +23,7 @@ use super::command::{Command, Verb};
 use super::details::JobDetails;
 use super::key_bindings::Effect;
 use super::model::{FAILURES, read};
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::error::Failure;
 use crate::limits::{
     TOP_EVENTS_BUFFERED, TOP_FAILURES_PER_POLL, TOP_JOBS_MAX, TOP_POLL_INTERVAL, TOP_RETRY_MAX,
@@ -33,7 +33,7 @@ use crate::limits::{
 #[derive(Debug)]
 pub(super) enum Update {
     /// The data of a poll.
-    Look(Box<Snapshot>),
+    Polled(Box<Snapshot>),
     /// The server does not respond.
     Lost(String),
     /// The details of a job.
@@ -48,7 +48,7 @@ pub(super) enum Update {
 
 /// Updates from the server, and the way to send commands to it.
 pub(super) struct Feed {
-    client: Arc<Client>,
+    client: Arc<ServerClient>,
     updates: mpsc::Receiver<Update>,
     sender: mpsc::Sender<Update>,
     /// Incremented to poll at once.
@@ -58,12 +58,12 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Starts polling.
-    pub(super) fn start(client: Arc<Client>) -> Feed {
+    pub(super) fn start(client: Arc<ServerClient>) -> Feed {
         let (sender, updates) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let (failed, failures) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let hurry = watch::Sender::new(0);
         let mut tasks = JoinSet::new();
-        tasks.spawn(look_again_and_again(client.clone(), failures, hurry.subscribe(), sender.clone()));
+        tasks.spawn(poll(client.clone(), failures, hurry.subscribe(), sender.clone()));
         tasks.spawn(hear_of_failures(client.clone(), failed));
         Feed { client, updates, sender, hurry, tasks }
     }
@@ -87,8 +87,8 @@ impl Feed {
             let updates = match wish {
                 Effect::Quit => return,
                 Effect::Carry(order) => carry(&client, &order).await,
-                Effect::Look(id) => match look_at(&client, &id).await {
-                    Ok(look) => Update::Job(Box::new(look)),
+                Effect::ShowJob(id) => match read_job(&client, &id).await {
+                    Ok(job) => Update::Job(Box::new(job)),
                     Err(failure) => Update::Said { text: failure.to_string(), is_error: true },
                 },
             };
@@ -99,7 +99,7 @@ impl Feed {
     }
 }
 
-async fn carry(client: &Client, order: &Command) -> Update {
+async fn carry(client: &ServerClient, order: &Command) -> Update {
     let done = match order.verb {
         Verb::PauseQueue | Verb::ResumeQueue => {
             client.ask(order.call()).await.map(|acted: ActedQueue| order.done(acted.changed, ""))
@@ -115,13 +115,13 @@ async fn carry(client: &Client, order: &Command) -> Update {
     }
 }
 
-async fn ask<T: DeserializeOwned>(client: &Client, path: &[&str]) -> Result<T, Failure> {
+async fn ask<T: DeserializeOwned>(client: &ServerClient, path: &[&str]) -> Result<T, Failure> {
     let answer: Value = client.ask(Call::get(path)).await?;
     read(answer).map_err(|error| client.unreadable(&error))
 }
 
 /// The first page of a list, without the items that only a newer version can read.
-async fn list<T: DeserializeOwned>(client: &Client, call: Call, kind: &str) -> Result<Vec<T>, Failure> {
+async fn list<T: DeserializeOwned>(client: &ServerClient, call: Call, kind: &str) -> Result<Vec<T>, Failure> {
     let items = client.page(call, kind).await?.items;
     Ok(items.into_iter().filter_map(|item| read(item).ok()).collect())
 }
@@ -136,7 +136,7 @@ fn unless_refused<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
 }
 
 /// Reads everything once; skips requests whose result is known to be empty.
-pub(super) async fn read_snapshot(client: &Client) -> Result<Snapshot, Failure> {
+pub(super) async fn read_snapshot(client: &ServerClient) -> Result<Snapshot, Failure> {
     let (stats, queues, gate, workers) = tokio::join!(
         ask::<Stats>(client, &["stats"]),
         list::<Queue>(client, Call::get(&["queues"]), "queues"),
@@ -162,7 +162,7 @@ pub(super) async fn read_snapshot(client: &Client) -> Result<Snapshot, Failure> 
     Ok(Snapshot { stats, queues, gate, workers, running, failures, suspended })
 }
 
-async fn look_at(client: &Client, id: &str) -> Result<JobDetails, Failure> {
+async fn read_job(client: &ServerClient, id: &str) -> Result<JobDetails, Failure> {
     let whole = ["jobs", id];
     let [explain, attempts, logs] = ["explain", "attempts", "logs"].map(|part| ["jobs", id, part]);
     let (job, reasons, attempts, logs) = tokio::join!(
@@ -174,8 +174,8 @@ async fn look_at(client: &Client, id: &str) -> Result<JobDetails, Failure> {
     Ok(JobDetails { job: job?, reasons: reasons?.reasons, attempts: attempts?.attempts, logs: logs?.logs })
 }
 
-async fn look_again_and_again(
-    client: Arc<Client>,
+async fn poll(
+    client: Arc<ServerClient>,
     mut failures: mpsc::Receiver<String>,
     mut hurry: watch::Receiver<u64>,
     updates: mpsc::Sender<Update>,
@@ -184,10 +184,10 @@ async fn look_again_and_again(
     let mut pause = TOP_POLL_INTERVAL;
     loop {
         let told = match read_snapshot(&client).await {
-            Ok(mut look) => {
+            Ok(mut snapshot) => {
                 pause = TOP_POLL_INTERVAL;
-                lately.add(&client, &mut failures, &mut look).await;
-                Update::Look(Box::new(look))
+                lately.add(&client, &mut failures, &mut snapshot).await;
+                Update::Polled(Box::new(snapshot))
             }
             Err(failure) => {
                 pause = (pause * 2).min(TOP_RETRY_MAX);
@@ -211,8 +211,13 @@ struct RecentFailures {
 
 impl RecentFailures {
     /// Reads the jobs that failed since the last poll, and adds those that the poll did not return.
-    async fn add(&mut self, client: &Client, failures: &mut mpsc::Receiver<String>, look: &mut Snapshot) {
-        let known: BTreeSet<String> = look.failures.iter().map(|job| job.id.to_string()).collect();
+    async fn add(
+        &mut self,
+        client: &ServerClient,
+        failures: &mut mpsc::Receiver<String>,
+        snapshot: &mut Snapshot,
+    ) {
+        let known: BTreeSet<String> = snapshot.failures.iter().map(|job| job.id.to_string()).collect();
         let mut asked = 0;
         while asked < TOP_FAILURES_PER_POLL
             && let Ok(id) = failures.try_recv()
@@ -232,7 +237,7 @@ impl RecentFailures {
         }
         // A job that was retried has moved on; its old failure is not shown.
         self.jobs.retain(|job| !known.contains(&job.id.to_string()) && job.state.0.is_final());
-        look.failures.extend(self.jobs.iter().cloned());
+        snapshot.failures.extend(self.jobs.iter().cloned());
     }
 }
 
@@ -240,7 +245,7 @@ impl RecentFailures {
 const FAILURE_EVENTS: &str = "job.lifecycle.failed,job.lifecycle.exhausted,job.lifecycle.expired";
 
 /// Listens for failures for as long as the server responds.
-async fn hear_of_failures(client: Arc<Client>, failed: mpsc::Sender<String>) {
+async fn hear_of_failures(client: Arc<ServerClient>, failed: mpsc::Sender<String>) {
     loop {
         if let Ok(mut events) = client.stream(Call::get(&["events"]).query("event", FAILURE_EVENTS)).await {
             while let Ok(Some(event)) = events.next().await {

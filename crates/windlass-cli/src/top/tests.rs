@@ -66,7 +66,7 @@ fn error(message: &str, at: &str) -> Value {
 }
 
 /// A server with three queues, one of them paused, and jobs in every list.
-pub(super) fn look() -> Snapshot {
+pub(super) fn snapshot() -> Snapshot {
     let paused = json!({"by": "ann", "at": "2030-01-31T11:00:00Z", "reason": "tax season", "mode": "graceful", "expires_at": null});
     let minute = |at: &str, submitted| {
         let mut minute = flow(submitted, submitted, 0);
@@ -113,10 +113,10 @@ pub(super) fn look() -> Snapshot {
     }
 }
 
-/// A screen that has seen [`look`].
+/// A screen that has seen [`snapshot`].
 pub(super) fn screen() -> Screen {
     let mut screen = Screen::new("127.0.0.1:7788".to_owned(), now());
-    screen.take(look());
+    screen.take(snapshot());
     screen
 }
 
@@ -144,7 +144,7 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
         order.consequence
     );
     // The list may change meanwhile: the command applies to the object of the question.
-    let mut moved = look();
+    let mut moved = snapshot();
     moved.queues.reverse();
     screen.take(moved);
     let Some(Effect::Carry(order)) = press(&mut screen, KeyCode::Char('y')) else {
@@ -212,17 +212,17 @@ fn the_newest_failure_is_first_and_what_is_chosen_stays_chosen() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));
     assert_eq!(screen.chosen_job().unwrap().id.to_string(), id("fa000002"));
-    let mut later = look();
+    let mut later = snapshot();
     later.failures.push(job("fa000003", "email.send", "failed", &error("new", "2030-01-31T12:00:29Z")));
     screen.take(later);
     assert_eq!(screen.shown_jobs(Pane::Failures)[0].id.to_string(), id("fa000003"));
     assert_eq!(screen.chosen_job().unwrap().id.to_string(), id("fa000002"));
     // Once it is gone, the row in its place is chosen.
-    let mut gone = look();
+    let mut gone = snapshot();
     gone.failures.truncate(1);
     screen.take(gone);
     assert_eq!(screen.chosen_job().unwrap().id.to_string(), id("fa000001"));
-    screen.take(Snapshot { failures: Vec::new(), ..look() });
+    screen.take(Snapshot { failures: Vec::new(), ..snapshot() });
     assert!(screen.chosen_job().is_none());
     assert_eq!(press(&mut screen, KeyCode::Char('r')), None);
     assert!(matches!(screen.mode, Mode::Browse), "there is nothing to redrive");
@@ -257,7 +257,7 @@ fn details_tell_why_and_what_was_tried() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));
     let wish = press(&mut screen, KeyCode::Enter);
-    let Some(Effect::Look(looked)) = wish else { panic!("{wish:?}") };
+    let Some(Effect::ShowJob(looked)) = wish else { panic!("{wish:?}") };
     assert_eq!(looked, id("fa000002"));
     let reasons: Reasons = read(json!({"reasons": [{"code": "no_worker", "message": "no worker takes it"}]}));
     let attempts: Attempts = read(
@@ -293,9 +293,9 @@ fn details_tell_why_and_what_was_tried() {
 #[test]
 fn rates_are_what_the_counts_grew_by() {
     let mut screen = screen();
-    assert!(screen.rates.now(|counted| counted.submitted).abs() < f64::EPSILON, "one look tells no rate");
+    assert!(screen.rates.now(|counted| counted.submitted).abs() < f64::EPSILON, "one snapshot tells no rate");
     screen.now = now().plus(std::time::Duration::from_secs(2));
-    let mut later = look();
+    let mut later = snapshot();
     later.stats.minutes.remove(0);
     later.stats.minutes[0].rates.submitted += 30;
     screen.take(later.clone());

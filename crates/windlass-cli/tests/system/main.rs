@@ -4,5 +4,5 @@
 
 mod fixture;
 mod operating;
-mod outbound;
 mod remote;
+mod webhooks;

@@ -8,7 +8,7 @@ use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::caller::Role;
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::finish::Finish;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
 
 use crate::fixture::{Fixture, caller, new_job, queue, secs};
@@ -88,7 +88,7 @@ async fn a_commit_says_whose_jobs_it_changed(t: &Fixture) {
     t.tick().await;
     assert!(changes.try_recv().is_err(), "a refusal changes nothing");
     assert_eq!(t.store.changed(), before + 1);
-    t.store.pause(&t.me, Target::Gate, Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Gate, Pause::default()).await.unwrap();
     let change = changes.try_recv().unwrap();
     assert!(change.concerns(&ann) && change.concerns(&bob), "a pause is everybody's");
     drop(changes);

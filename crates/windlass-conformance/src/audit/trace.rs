@@ -6,7 +6,7 @@ use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::documents::config::QueueSettings;
 use windlass::store::documents::schedules::NewSchedule;
@@ -86,7 +86,7 @@ async fn what_an_operator_does_carries_the_trace_of_the_request(t: &Fixture) {
     // What follows from the request for a job without a trace of its own belongs to the request as well.
     let ended = records_of(t, dependent).await.pop().unwrap();
     assert_eq!((ended.event, ended.trace_id), (AuditEvent::Cancelled, theirs()));
-    t.store.pause(&olga, Target::Queue(queue("other")), Pause::graceful()).await.unwrap();
+    t.store.pause(&olga, PauseTarget::Queue(queue("other")), Pause::graceful()).await.unwrap();
     assert_eq!(t.trail().await.pop().unwrap().trace_id, theirs());
 }
 
@@ -99,7 +99,7 @@ async fn jobs_that_are_taken_from_a_worker_carry_the_trace_of_the_request(t: &Fi
     assert_eq!(t.claim_ids(first, 2).await, ids);
     t.store.deregister(&olga, first).await.unwrap();
     t.claim(second, 2).await;
-    t.store.pause(&olga, Target::Worker(second), Pause::aggressive()).await.unwrap();
+    t.store.pause(&olga, PauseTarget::Worker(second), Pause::aggressive()).await.unwrap();
     for id in ids {
         let records = records_of(t, id).await;
         let released: Vec<&Record> =
@@ -147,7 +147,7 @@ async fn a_call_without_any_trace_has_one_made_for_it(t: &Fixture) {
     t.complete(worker, &claimed).await;
     let claimed = t.claim_one(worker).await;
     t.fail(worker, &claimed, Failure::temporary("busy")).await;
-    t.store.pause(&t.me, Target::Gate, Pause::graceful()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Gate, Pause::graceful()).await.unwrap();
     let mut made: Vec<String> = Vec::new();
     for record in t.trail().await {
         assert!(is_trace(record.trace_id.as_deref()), "{}: {:?}", record.event, record.trace_id);
@@ -157,7 +157,7 @@ async fn a_call_without_any_trace_has_one_made_for_it(t: &Fixture) {
     let distinct: std::collections::BTreeSet<&String> = made.iter().collect();
     assert_eq!(distinct.len(), made.len(), "every call has its own");
     // Time alone asks for nothing.
-    t.store.resume(&t.me, Target::Gate, None).await.unwrap();
+    t.store.resume(&t.me, PauseTarget::Gate, None).await.unwrap();
     let delayed = t.submit(NewJob { delay: Some(secs(5)), ..new_job("report") }).await.id;
     t.advance(secs(5));
     t.tick().await;

@@ -8,7 +8,7 @@ use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Outcome, Park};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::config::{PauseMode, QueueSettings, TenantSettings, TypeSettings};
 
 use crate::fixture::{Fixture, lease_ref, new_job, priority, queue, tenant};
@@ -211,7 +211,7 @@ async fn stop_from_outside(t: &Fixture, way: &str, worker: WorkerId, claimed: &C
             t.cancel(id).await;
         }
         "queue" => {
-            let target = Target::Queue(queue("default"));
+            let target = PauseTarget::Queue(queue("default"));
             let how = Pause { mode: PauseMode::Aggressive, ..Pause::default() };
             t.store.pause(&t.me, target.clone(), how).await.unwrap();
             t.store.resume(&t.me, target, None).await.unwrap();
@@ -332,7 +332,7 @@ async fn many_set_aside(t: &Fixture, count: usize) {
     let worker = t.worker().await;
     let first = t.claim(worker, 1_000).await;
     assert_eq!(crate::fixture::ids(&first), [slow[0]]);
-    t.store.pause(&t.me, Target::Queue(queue("slow")), Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Queue(queue("slow")), Pause::default()).await.unwrap();
     t.complete(worker, &first[0]).await;
     assert_eq!(t.claim_ids(worker, 10).await, other);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::job::{JobId, JobState, NewJob};
 use windlass::limits;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 
 use crate::fixture::{Fixture, new_job, priority, queue};
 
@@ -71,7 +71,7 @@ async fn a_paused_flood_does_not_hide_what_is_due_in_other_queues(t: &Fixture) {
     flood(t, NewJob { priority: Some(priority(90)), ..new_job("bulk") }).await;
     let other = NewJob { queue: queue("other"), priority: Some(priority(1)), ..new_job("small") };
     let id = later(t, Duration::from_millis(50), other).await;
-    t.store.pause(&t.me, Target::Queue(queue("default")), Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Queue(queue("default")), Pause::default()).await.unwrap();
     t.advance(SOON + Duration::from_secs(1));
     let worker = t.worker().await;
     assert_eq!(t.claim_one(worker).await.job.id, id);

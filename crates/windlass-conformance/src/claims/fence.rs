@@ -81,7 +81,7 @@ async fn nothing_is_written(t: &Fixture, worker: WorkerId, job: JobId, fence: Fe
     assert_ne!(reply.directives[0].1, Directive::Continue);
     let lease = LeaseRef { job, fence, worker: Some(worker) };
     for note in notes() {
-        assert_eq!(t.store.note(&t.me, lease, vec![note]).await.unwrap_err(), WorkError::Stale(job));
+        assert_eq!(t.store.record(&t.me, lease, vec![note]).await.unwrap_err(), WorkError::Stale(job));
     }
     assert_eq!(t.store.spawn(&t.me, lease, group()).await.unwrap_err(), WorkError::Stale(job));
     assert_eq!(t.everything().await, before);
@@ -202,7 +202,7 @@ mod futures {
     pub(super) type Call<'a> = Pin<Box<dyn Future<Output = Option<WorkError>> + 'a>>;
 
     pub(super) fn note(t: &Fixture, claimed: Claimed) -> Call<'_> {
-        Box::pin(async move { t.store.note(&t.me, lease_ref(&claimed), notes()).await.err() })
+        Box::pin(async move { t.store.record(&t.me, lease_ref(&claimed), notes()).await.err() })
     }
 
     pub(super) fn spawn(t: &Fixture, claimed: Claimed) -> Call<'_> {
@@ -243,7 +243,7 @@ async fn another_tenants_worker_writes_nothing(t: &Fixture) {
     assert_eq!(reply.directives, [(id, Directive::Lost)]);
     for worker in [None, Some(theirs)] {
         let lease = LeaseRef { job: id, fence, worker };
-        assert_eq!(t.store.note(&acme, lease, notes()).await.unwrap_err(), WorkError::NoSuchJob(id));
+        assert_eq!(t.store.record(&acme, lease, notes()).await.unwrap_err(), WorkError::NoSuchJob(id));
         assert_eq!(t.store.spawn(&acme, lease, group()).await.unwrap_err(), WorkError::NoSuchJob(id));
     }
     assert_eq!(t.everything().await, before);
@@ -255,11 +255,11 @@ async fn a_write_is_all_or_nothing(t: &Fixture) {
     let mut bad = notes();
     bad.push(AttemptWrite::Progress(Progress { percent: 101.0, message: None }));
     let before = t.everything().await;
-    let error = t.store.note(&t.me, lease_ref(&claimed), bad).await.unwrap_err();
+    let error = t.store.record(&t.me, lease_ref(&claimed), bad).await.unwrap_err();
     assert!(matches!(error, WorkError::Invalid(_)), "{error}");
     assert_eq!(t.everything().await, before);
     let nobody = LeaseRef { worker: None, ..lease_ref(&claimed) };
-    t.store.note(&t.me, nobody, notes()).await.unwrap();
+    t.store.record(&t.me, nobody, notes()).await.unwrap();
     let job = t.get(claimed.job.id).await.job;
     assert_eq!(job.details.progress, Some(progress()));
     let checkpoints = t.store.checkpoints(&t.me, job.id).await.unwrap().unwrap();

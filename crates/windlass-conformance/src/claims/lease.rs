@@ -174,7 +174,7 @@ async fn every_sign_of_life_counts(t: &Fixture) {
     let lease = crate::fixture::lease_ref(&claimed);
     for _ in 0..3 {
         t.advance(SECOND * 29);
-        t.store.note(&t.me, lease, Vec::new()).await.unwrap();
+        t.store.record(&t.me, lease, Vec::new()).await.unwrap();
         t.advance(SECOND * 29);
         t.claim(worker, 1).await;
     }

@@ -12,7 +12,7 @@ use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::worker::NewWorker;
 
 use crate::fixture::{Fixture, new_job, tenant};
@@ -60,23 +60,23 @@ async fn only_the_key_that_registered_a_worker_acts_for_it(t: &Fixture) {
         );
         assert_eq!(t.store.finish(stranger, worker, done()).await.err(), unknown);
         let named = LeaseRef::new(id, fence, worker);
-        assert_eq!(t.store.note(stranger, named, note()).await.err(), unknown);
+        assert_eq!(t.store.record(stranger, named, note()).await.err(), unknown);
         assert_eq!(t.store.spawn(stranger, named, group()).await.err(), unknown);
         // With the right fence, and without naming the worker.
         let nameless = LeaseRef { worker: None, ..named };
-        assert_eq!(t.store.note(stranger, nameless, note()).await.err(), Some(WorkError::Stale(id)));
+        assert_eq!(t.store.record(stranger, nameless, note()).await.err(), Some(WorkError::Stale(id)));
         assert_eq!(t.store.spawn(stranger, nameless, group()).await.err(), Some(WorkError::Stale(id)));
         // As a worker of its own.
         let own = t.store.register(stranger, NewWorker::default()).await.unwrap().id;
         assert_eq!(t.store.finish(stranger, own, done()).await.unwrap(), [Finish::Stale]);
-        let refused = t.store.note(stranger, LeaseRef::new(id, fence, own), note()).await;
+        let refused = t.store.record(stranger, LeaseRef::new(id, fence, own), note()).await;
         assert_eq!(refused, Err(WorkError::Stale(id)));
         t.store.deregister(stranger, own).await.unwrap();
     }
     let refused = t.store.deregister(&strangers[0], worker).await;
     assert_eq!(refused, Err(WorkError::NoSuchWorker(worker)), "another worker's key does not remove it");
     assert_eq!(t.everything().await, before);
-    t.store.note(&owner, LeaseRef { job: id, fence, worker: None }, note()).await.unwrap();
+    t.store.record(&owner, LeaseRef { job: id, fence, worker: None }, note()).await.unwrap();
     assert_eq!(t.store.finish(&owner, worker, done()).await.unwrap(), [Finish::Applied(JobState::Completed)]);
 }
 
@@ -84,7 +84,7 @@ async fn only_the_key_that_registered_a_worker_acts_for_it(t: &Fixture) {
 async fn people_who_pause_workers_remove_them(t: &Fixture) {
     for person in [bearer('c', Role::Operator), bearer('d', Role::Admin), Caller::local()] {
         let (worker, claimed) = claimed_by(t, &bearer('a', Role::Worker)).await;
-        t.store.pause(&person, Target::Worker(worker), Pause::default()).await.unwrap();
+        t.store.pause(&person, PauseTarget::Worker(worker), Pause::default()).await.unwrap();
         assert_eq!(t.store.deregister(&person, worker).await.unwrap(), 1);
         assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
         t.cancel(claimed.job.id).await;

@@ -87,7 +87,7 @@ async fn payloads_are_for_operators_owners_and_the_worker_that_runs_the_job(t: &
     let (lease, value) = (LeaseRef::new(id, claimed.job.fence, works), format!("{MARK:?}").into_bytes());
     let notes =
         vec![AttemptWrite::Checkpoint { step: "s".into(), value }, AttemptWrite::Logs(vec![MARK.into()])];
-    t.store.note(&worker, lease, notes).await.unwrap();
+    t.store.record(&worker, lease, notes).await.unwrap();
     assert!(reads(t, &worker, id).await, "while it has the lease");
     for other in &others {
         assert!(!reads(t, other, id).await, "{other:?}");
@@ -109,7 +109,7 @@ async fn a_duplicate_shows_another_owner_nothing_of_the_job(t: &Fixture) {
     let id = submitted(t, &owner, secret_job()).await;
     let again = NewJob { payload: Payload::json("1"), ..secret_job() };
     for (caller, is_redacted) in [(&other, true), (&owner, false)] {
-        let repeat = t.store.submit_shown(caller, vec![again.clone()], SubmitOptions::default()).await;
+        let repeat = t.store.submit_and_read(caller, vec![again.clone()], SubmitOptions::default()).await;
         let receipt = repeat.unwrap().remove(0);
         assert!(receipt.is_duplicate && receipt.snapshot.job.id == id);
         assert_eq!(receipt.snapshot.is_redacted, is_redacted);

@@ -82,7 +82,7 @@ async fn checkpoints_survive_a_suspension_and_cannot_be_written_during_it(t: &Fi
     let suspend = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
     t.act(claimed.job.id, ActionRequest::Suspend(suspend)).await;
     let before = t.picture(claimed.job.id).await;
-    let refused = t.store.note(&t.me, lease_ref(&claimed), vec![checkpoint("two", "2")]).await;
+    let refused = t.store.record(&t.me, lease_ref(&claimed), vec![checkpoint("two", "2")]).await;
     assert_eq!(refused, Err(WorkError::Stale(claimed.job.id)));
     assert_eq!(t.picture(claimed.job.id).await, before);
     t.resume(claimed.job.id).await;
@@ -122,19 +122,19 @@ async fn a_stale_hand_writes_nothing(t: &Fixture) {
         LeaseRef { worker: None, ..lease_ref(&first) },
     ] {
         for note in [checkpoint("one", "1"), AttemptWrite::Logs(vec!["hello".into()])] {
-            let refused = t.store.note(&t.me, stale, vec![note]).await;
+            let refused = t.store.record(&t.me, stale, vec![note]).await;
             assert_eq!(refused, Err(WorkError::Stale(id)), "{stale:?}");
         }
     }
     let nobody = JobId::from_bytes([7; 16]);
     let refused =
-        t.store.note(&t.me, LeaseRef { job: nobody, ..current }, vec![checkpoint("one", "1")]).await;
+        t.store.record(&t.me, LeaseRef { job: nobody, ..current }, vec![checkpoint("one", "1")]).await;
     assert_eq!(refused, Err(WorkError::NoSuchJob(nobody)));
     assert_eq!(t.picture(id).await, before);
     // A worker that names only job and fence is the one that holds it.
-    t.store.note(&t.me, LeaseRef { worker: None, ..current }, vec![checkpoint("one", "1")]).await.unwrap();
+    t.store.record(&t.me, LeaseRef { worker: None, ..current }, vec![checkpoint("one", "1")]).await.unwrap();
     t.complete(worker, &second).await;
-    let refused = t.store.note(&t.me, current, vec![checkpoint("one", "2")]).await;
+    let refused = t.store.record(&t.me, current, vec![checkpoint("one", "2")]).await;
     assert_eq!(refused, Err(WorkError::Stale(id)));
     assert_eq!(t.checkpoints(id).await, [("one".to_owned(), "1".to_owned())]);
 }
@@ -146,12 +146,12 @@ async fn notes_are_all_written_or_none(t: &Fixture) {
     let progress = |percent| AttemptWrite::Progress(Progress { percent, message: None });
     for bad in [checkpoint("", "1"), progress(100.5), progress(f64::NAN)] {
         let notes = vec![checkpoint("one", "1"), progress(50.0), bad];
-        let refused = t.store.note(&t.me, lease_ref(&claimed), notes).await;
+        let refused = t.store.record(&t.me, lease_ref(&claimed), notes).await;
         assert!(matches!(refused, Err(WorkError::Invalid(_))), "{refused:?}");
     }
     assert_eq!(t.picture(claimed.job.id).await, before);
     let notes = vec![checkpoint("one", "1"), checkpoint("one", "2"), progress(50.0)];
-    t.store.note(&t.me, lease_ref(&claimed), notes).await.unwrap();
+    t.store.record(&t.me, lease_ref(&claimed), notes).await.unwrap();
     assert_eq!(t.checkpoints(claimed.job.id).await, [("one".to_owned(), "2".to_owned())]);
 }
 
@@ -160,13 +160,13 @@ async fn names_and_values_are_taken_up_to_their_limits(t: &Fixture) {
     let (_, claimed) = t.running(new_job("import")).await;
     let longest = "é".repeat(limits::STEP_NAME_CHARS_MAX);
     let largest = vec![b'1'; limits::PAYLOAD_BYTES_DEFAULT];
-    t.store.note(&t.me, lease_ref(&claimed), vec![checkpoint(&longest, largest.clone())]).await.unwrap();
+    t.store.record(&t.me, lease_ref(&claimed), vec![checkpoint(&longest, largest.clone())]).await.unwrap();
     let before = t.picture(claimed.job.id).await;
     let too_long = checkpoint(&format!("{longest}x"), "1");
     let too_large = checkpoint("two", [largest, vec![b'1']].concat());
     let with_nul = checkpoint("a\0b", "1");
     for (field, note) in [("step", too_long), ("value", too_large), ("step", with_nul)] {
-        let refused = t.store.note(&t.me, lease_ref(&claimed), vec![note]).await;
+        let refused = t.store.record(&t.me, lease_ref(&claimed), vec![note]).await;
         assert!(
             matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == field),
             "{refused:?}"
@@ -183,12 +183,12 @@ async fn ten_thousand_checkpoints_are_kept_and_one_more_is_refused(t: &Fixture) 
     let is_refused = |answer: Result<(), WorkError>| {
         assert!(matches!(&answer, Err(WorkError::Invalid(invalid)) if invalid.field == "step"), "{answer:?}");
     };
-    is_refused(t.store.note(&t.me, lease_ref(&claimed), notes(many + 1)).await);
+    is_refused(t.store.record(&t.me, lease_ref(&claimed), notes(many + 1)).await);
     assert!(t.checkpoints(claimed.job.id).await.is_empty());
-    t.store.note(&t.me, lease_ref(&claimed), notes(many)).await.unwrap();
-    is_refused(t.store.note(&t.me, lease_ref(&claimed), vec![checkpoint("another", "1")]).await);
+    t.store.record(&t.me, lease_ref(&claimed), notes(many)).await.unwrap();
+    is_refused(t.store.record(&t.me, lease_ref(&claimed), vec![checkpoint("another", "1")]).await);
     // One that is there already may still be replaced.
-    t.store.note(&t.me, lease_ref(&claimed), vec![checkpoint("step 0", "2")]).await.unwrap();
+    t.store.record(&t.me, lease_ref(&claimed), vec![checkpoint("step 0", "2")]).await.unwrap();
     let job = t.get(claimed.job.id).await.job;
     assert_eq!((job.details.checkpoints, job.state), (many as u64, JobState::Running));
     assert_eq!(t.checkpoints(job.id).await.len(), many);
@@ -201,7 +201,7 @@ async fn progress_and_log_lines_are_kept_and_progress_starts_over(t: &Fixture) {
     let half = Progress { percent: 50.0, message: Some("half".into()) };
     let lines = vec!["first".to_owned(), "é".repeat(limits::LOG_LINE_BYTES_MAX)];
     let notes = vec![AttemptWrite::Progress(half.clone()), AttemptWrite::Logs(lines)];
-    t.store.note(&t.me, lease_ref(&claimed), notes).await.unwrap();
+    t.store.record(&t.me, lease_ref(&claimed), notes).await.unwrap();
     assert_eq!(t.get(id).await.job.details.progress, Some(half));
     let logs = t.store.logs(&t.me, id, 0).await.unwrap().unwrap();
     assert_eq!((logs[0].0, logs[0].1.text.as_str(), logs[0].1.attempt), (1, "first", 1));

@@ -7,7 +7,7 @@ use windlass::job::{Failure, JobState, SuspendMode};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::finish::{Finish, Outcome, Park};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 
 use crate::fixture::{Fixture, new_job, queue, secs};
 
@@ -141,8 +141,12 @@ async fn every_pause_and_its_end_are_recorded_with_the_mode(t: &Fixture) {
     let worker = t.worker().await;
     t.submit(new_job("email.send")).await;
     let email = windlass::job::JobType::new("email.send").unwrap();
-    let targets =
-        [Target::Gate, Target::Type(email), Target::Queue(queue("default")), Target::Worker(worker)];
+    let targets = [
+        PauseTarget::Gate,
+        PauseTarget::Type(email),
+        PauseTarget::Queue(queue("default")),
+        PauseTarget::Worker(worker),
+    ];
     for (target, pause) in
         targets.iter().flat_map(|target| [(target, Pause::graceful()), (target, Pause::aggressive())])
     {

@@ -261,7 +261,7 @@ async fn a_checkpoint_and_an_aggressive_suspension_do_not_mix(t: &Fixture) {
         let placed = t.placed(JobState::Running).await;
         let claimed = placed.claimed.unwrap();
         let note = vec![AttemptWrite::Checkpoint { step: "one".into(), value: b"1".to_vec() }];
-        let write = t.store.note(&t.me, lease_ref(&claimed), note);
+        let write = t.store.record(&t.me, lease_ref(&claimed), note);
         let cut = t.store.act(&t.me, placed.id, suspend(SuspendMode::Aggressive));
         let written = if round % 2 == 0 {
             let (written, cut) = tokio::join!(write, cut);

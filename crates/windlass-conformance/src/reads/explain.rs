@@ -5,7 +5,7 @@ use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, JobType
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Park;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::query::explain::Reason;
@@ -120,11 +120,11 @@ async fn a_pause_says_who_since_when_and_why(t: &Fixture) {
     let worker = t.worker().await;
     let job = t.submit(new_job("report")).await;
     let targets = [
-        (Target::Queue(queue("default")), "queue_paused", "queue default is paused"),
-        (Target::Gate, "gate_closed", "processing is paused"),
-        (Target::Tenant(tenant("default")), "gate_closed", "processing is paused for tenant default"),
+        (PauseTarget::Queue(queue("default")), "queue_paused", "queue default is paused"),
+        (PauseTarget::Gate, "gate_closed", "processing is paused"),
+        (PauseTarget::Tenant(tenant("default")), "gate_closed", "processing is paused for tenant default"),
         (
-            Target::Type(JobType::new("report").unwrap()),
+            PauseTarget::Type(JobType::new("report").unwrap()),
             "gate_closed",
             "processing is paused for type report",
         ),
@@ -152,9 +152,9 @@ async fn a_job_that_no_live_worker_takes_says_so(t: &Fixture) {
     assert_eq!(only(t, job.id).await.code, "no_worker", "these take something else");
     let worker = t.worker_for(&["default"], &["report"]).await;
     assert!(codes(t, job.id).await.is_empty());
-    t.store.pause(&t.me, Target::Worker(worker), Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Worker(worker), Pause::default()).await.unwrap();
     assert_eq!(only(t, job.id).await.code, "no_worker", "the only one is paused");
-    t.store.resume(&t.me, Target::Worker(worker), None).await.unwrap();
+    t.store.resume(&t.me, PauseTarget::Worker(worker), None).await.unwrap();
     t.advance(secs(31));
     assert_eq!(only(t, job.id).await.code, "no_worker", "the only one has fallen silent");
 }
@@ -208,10 +208,10 @@ async fn every_reason_is_told_at_once_and_the_first_is_why(t: &Fixture) {
     };
     let id = t.submit(job).await.id;
     let pauses = [
-        Target::Gate,
-        Target::Tenant(tenant("default")),
-        Target::Type(JobType::new("report").unwrap()),
-        Target::Queue(queue("default")),
+        PauseTarget::Gate,
+        PauseTarget::Tenant(tenant("default")),
+        PauseTarget::Type(JobType::new("report").unwrap()),
+        PauseTarget::Queue(queue("default")),
     ];
     for target in pauses {
         t.store.pause(&t.me, target, Pause::default()).await.unwrap();
@@ -228,11 +228,11 @@ async fn every_reason_is_told_at_once_and_the_first_is_why(t: &Fixture) {
     assert_eq!(codes(t, id).await, with(&["dependencies_unmet"]));
     assert_eq!(codes(t, first).await, [&around[..2], &around[3..]].concat());
     // A retry is not due either, beside what holds its lane.
-    t.store.resume(&t.me, Target::Gate, None).await.unwrap();
+    t.store.resume(&t.me, PauseTarget::Gate, None).await.unwrap();
     let other = t.placed(JobState::Scheduled).await;
-    t.store.resume(&t.me, Target::Tenant(tenant("default")), None).await.unwrap();
+    t.store.resume(&t.me, PauseTarget::Tenant(tenant("default")), None).await.unwrap();
     let claimed = t.claim_one(other.worker).await;
     t.fail(other.worker, &claimed, Failure::temporary("busy")).await;
-    t.store.pause(&t.me, Target::Gate, Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Gate, Pause::default()).await.unwrap();
     assert_eq!(codes(t, other.id).await, ["not_due", "gate_closed"]);
 }

@@ -2,7 +2,7 @@
 
 use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::caller::Role;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::config::TypeSettings;
 use windlass::store::documents::minute_stats::Minute;
 
@@ -19,7 +19,7 @@ async fn every_type_shows_its_jobs_rates_pause_and_settings(t: &Fixture) {
     t.fail(worker, &claimed, Failure::permanent("gone", "no such address")).await;
     t.submit(new_job("mail")).await;
     t.set_type("report", TypeSettings { max_running: Some(3), ..TypeSettings::default() }).await;
-    t.store.pause(&t.me, Target::Type(job_type("export")), Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Type(job_type("export")), Pause::default()).await.unwrap();
     // Rates are written down a second later.
     t.advance(secs(2));
     t.submit(new_job("mail")).await;
@@ -43,7 +43,7 @@ async fn a_type_of_another_tenant_is_not_shown(t: &Fixture) {
     t.submit(NewJob { tenant: Some(tenant("blue")), ..new_job("report") }).await;
     t.submit(NewJob { tenant: Some(tenant("red")), ..new_job("mail") }).await;
     let eve = caller("eve", Role::Operator, "red");
-    t.store.pause(&eve, Target::Type(job_type("mail")), Pause::default()).await.unwrap();
+    t.store.pause(&eve, PauseTarget::Type(job_type("mail")), Pause::default()).await.unwrap();
     let looks = t.store.job_types(&eve).await.unwrap();
     assert_eq!(looks.len(), 1);
     assert_eq!((looks[0].name.as_str(), looks[0].depth[&JobState::Scheduled]), ("mail", 1));

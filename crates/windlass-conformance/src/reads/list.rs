@@ -8,7 +8,7 @@ use windlass::job::{GroupStrategy, JobId, JobRecord, JobState, JobType, NewJob, 
 use windlass::limits;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::{Filter, Order};
@@ -448,13 +448,13 @@ async fn ready_jobs_that_a_pause_holds_are_counted_once(t: &Fixture) {
     t.submit_all(vec![new_job("report"), new_job("report"), new_job("mail"), foreign]).await;
     let paused = async || t.store.totals(&t.me).await.unwrap().paused;
     assert_eq!(paused().await, 0);
-    let kind = |name: &str| Target::Type(JobType::new(name).unwrap());
+    let kind = |name: &str| PauseTarget::Type(JobType::new(name).unwrap());
     t.store.pause(&t.me, kind("report"), Pause::default()).await.unwrap();
     assert_eq!(paused().await, 2);
-    t.store.pause(&t.me, Target::Tenant(tenant("default")), Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Tenant(tenant("default")), Pause::default()).await.unwrap();
     assert_eq!(paused().await, 3, "two of them are held twice");
     let lasting = Pause::default().expires_in(secs(60));
-    t.store.pause(&t.me, Target::Gate, lasting).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Gate, lasting).await.unwrap();
     assert_eq!(paused().await, 4);
     let blue = caller("ann", windlass::store::caller::Role::Viewer, "blue");
     assert_eq!(t.store.totals(&blue).await.unwrap().paused, 1, "a tenant counts its own");

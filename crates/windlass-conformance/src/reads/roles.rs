@@ -9,7 +9,7 @@ use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
@@ -133,20 +133,20 @@ async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
         }
         Verb::Heartbeat => store.heartbeat(who, worker, Vec::new()).await.err().is_some_and(|e| work(&e)),
         Verb::Finish => store.finish(who, worker, Vec::new()).await.err().is_some_and(|e| work(&e)),
-        Verb::AttemptWrite => store.note(who, by_hand(), Vec::new()).await.err().is_some_and(|e| work(&e)),
+        Verb::AttemptWrite => store.record(who, by_hand(), Vec::new()).await.err().is_some_and(|e| work(&e)),
         Verb::Spawn => {
             let group =
                 NewGroup { name: "none".into(), strategy: GroupStrategy::CollectAll, jobs: Vec::new() };
             store.spawn(who, by_hand(), group).await.err().is_some_and(|e| work(&e))
         }
         Verb::Deregister => store.deregister(who, worker).await.err().is_some_and(|e| work(&e)),
-        Verb::PauseQueue => pause(Target::Queue(QueueName::new("quiet").unwrap())).await,
-        Verb::PauseType => pause(Target::Type(job_type())).await,
+        Verb::PauseQueue => pause(PauseTarget::Queue(QueueName::new("quiet").unwrap())).await,
+        Verb::PauseType => pause(PauseTarget::Type(job_type())).await,
         Verb::ConfigureQueue => {
             set(Settings::Queue(QueueName::new("quiet").unwrap(), QueueSettings::default())).await
         }
-        Verb::CloseGate => pause(Target::Gate).await,
-        Verb::PauseTenant => pause(Target::Tenant(tenant("green"))).await,
+        Verb::CloseGate => pause(PauseTarget::Gate).await,
+        Verb::PauseTenant => pause(PauseTarget::Tenant(tenant("green"))).await,
         Verb::ConfigureType => set(Settings::Type(job_type(), TypeSettings::default())).await,
         Verb::ConfigureTenant => set(Settings::Tenant(tenant("green"), TenantSettings::default())).await,
     }
@@ -160,7 +160,7 @@ async fn each_role_may_do_what_the_table_says(t: &Fixture) {
             let denied = is_denied(t, &who, verb).await;
             assert_eq!(!denied, allowed.contains(&role), "{} {verb:?}", role.as_str());
             // A gate that was closed would keep the next round's jobs from being claimed.
-            t.store.resume(&t.me, Target::Gate, None).await.unwrap();
+            t.store.resume(&t.me, PauseTarget::Gate, None).await.unwrap();
         }
     }
 }

@@ -11,7 +11,7 @@ use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
@@ -129,7 +129,7 @@ async fn no_worker_touches_another_tenants_job(t: &Fixture) {
     assert_eq!(reply.directives, [(placed.id, Directive::Lost)]);
     assert_eq!(t.store.heartbeat(&robot, theirs, beats()).await, Err(WorkError::NoSuchWorker(theirs)));
     let note = vec![AttemptWrite::Logs(vec!["hello".into()])];
-    let refused = t.store.note(&robot, lease_ref(&claimed), note).await;
+    let refused = t.store.record(&robot, lease_ref(&claimed), note).await;
     assert_eq!(refused, Err(WorkError::NoSuchJob(placed.id)));
     assert_eq!(t.store.deregister(&robot, theirs).await, Err(WorkError::NoSuchWorker(theirs)));
     assert_eq!(t.picture(placed.id).await, before);
@@ -141,8 +141,8 @@ async fn a_pause_or_setting_counts_for_the_own_tenant_only(t: &Fixture) {
     let worker = t.worker().await;
     let own = t.submit(NewJob { tenant: Some(tenant("red")), ..new_job("report") }).await.id;
     let other = t.submit(blue()).await.id;
-    t.store.pause(&eve, Target::Queue(queue("default")), Pause::default()).await.unwrap();
-    t.store.pause(&eve, Target::Type(JobType::new("report").unwrap()), Pause::default()).await.unwrap();
+    t.store.pause(&eve, PauseTarget::Queue(queue("default")), Pause::default()).await.unwrap();
+    t.store.pause(&eve, PauseTarget::Type(JobType::new("report").unwrap()), Pause::default()).await.unwrap();
     let claimed = t.claim(worker, 10).await;
     assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [other]);
     assert_eq!(t.get(own).await.why.unwrap().code, "gate_closed");
@@ -152,7 +152,7 @@ async fn a_pause_or_setting_counts_for_the_own_tenant_only(t: &Fixture) {
     let refused = t.store.submit(&eve, vec![new_job("report")], SubmitOptions::default()).await;
     assert!(refused.is_err(), "the own tenant's queue is full");
     // What an admin says counts for all.
-    t.store.pause(&t.me, Target::Queue(queue("default")), Pause::default()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Queue(queue("default")), Pause::default()).await.unwrap();
     assert!(t.claim(worker, 10).await.is_empty());
 }
 
@@ -163,16 +163,16 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
     let everybodys = t.worker().await;
     let eve = stranger();
     for worker in [theirs, everybodys] {
-        let refused = t.store.pause(&eve, Target::Worker(worker), Pause::default()).await;
+        let refused = t.store.pause(&eve, PauseTarget::Worker(worker), Pause::default()).await;
         assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
-        t.store.pause(&t.me, Target::Worker(worker), Pause::default()).await.unwrap();
-        let refused = t.store.resume(&eve, Target::Worker(worker), None).await;
+        t.store.pause(&t.me, PauseTarget::Worker(worker), Pause::default()).await.unwrap();
+        let refused = t.store.resume(&eve, PauseTarget::Worker(worker), None).await;
         assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
     }
     assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 2);
     let mine =
         t.store.register(&caller("robot", Role::Worker, "red"), NewWorker::default()).await.unwrap().id;
-    assert!(t.store.pause(&eve, Target::Worker(mine), Pause::default()).await.unwrap());
+    assert!(t.store.pause(&eve, PauseTarget::Worker(mine), Pause::default()).await.unwrap());
 }
 
 /// Model: tenant-isolation, roles

@@ -10,7 +10,7 @@ use crate::error::FieldProblem;
 
 /// An event of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum JobEvent {
     /// Its creator submits it.
     Submit,
     /// A job it depends on became final.
@@ -205,25 +205,25 @@ impl fmt::Display for JobAction {
     }
 }
 
-impl Event {
+impl JobEvent {
     /// The event's name.
     pub fn action(&self) -> JobAction {
         match self {
-            Event::Submit => JobAction::Submit,
-            Event::DependencyEnded { .. } => JobAction::DependencyEnded,
-            Event::Due => JobAction::Due,
-            Event::Claim { .. } | Event::ClaimAhead { .. } => JobAction::Claim,
-            Event::Refuse { .. } => JobAction::Refuse,
-            Event::Succeed => JobAction::Succeed,
-            Event::Fail { .. } => JobAction::Fail,
-            Event::LeaseExpired { .. } => JobAction::LeaseExpired,
-            Event::Release => JobAction::Release,
-            Event::Park { .. } => JobAction::Park,
-            Event::Wake => JobAction::Wake,
-            Event::Suspend { .. } => JobAction::Suspend,
-            Event::Resume => JobAction::Resume,
-            Event::Cancel { .. } => JobAction::Cancel,
-            Event::Expire => JobAction::Expire,
+            JobEvent::Submit => JobAction::Submit,
+            JobEvent::DependencyEnded { .. } => JobAction::DependencyEnded,
+            JobEvent::Due => JobAction::Due,
+            JobEvent::Claim { .. } | JobEvent::ClaimAhead { .. } => JobAction::Claim,
+            JobEvent::Refuse { .. } => JobAction::Refuse,
+            JobEvent::Succeed => JobAction::Succeed,
+            JobEvent::Fail { .. } => JobAction::Fail,
+            JobEvent::LeaseExpired { .. } => JobAction::LeaseExpired,
+            JobEvent::Release => JobAction::Release,
+            JobEvent::Park { .. } => JobAction::Park,
+            JobEvent::Wake => JobAction::Wake,
+            JobEvent::Suspend { .. } => JobAction::Suspend,
+            JobEvent::Resume => JobAction::Resume,
+            JobEvent::Cancel { .. } => JobAction::Cancel,
+            JobEvent::Expire => JobAction::Expire,
         }
     }
 }

@@ -98,13 +98,13 @@ fn fence(grown: u64) -> Fence {
     Fence((1 << Fence::COUNTER_BITS) + grown)
 }
 
-fn claim() -> Event {
-    Event::Claim { worker: worker(), generation: 1, random: 0 }
+fn claim() -> JobEvent {
+    JobEvent::Claim { worker: worker(), generation: 1, random: 0 }
 }
 
 /// A failure of this category.
-fn fail(category: Category) -> Event {
-    Event::Fail { failure: Failure::new(category, "it broke"), random: 0.5 }
+fn fail(category: Category) -> JobEvent {
+    JobEvent::Fail { failure: Failure::new(category, "it broke"), random: 0.5 }
 }
 
 fn suspension() -> Suspension {
@@ -118,16 +118,16 @@ fn suspension() -> Suspension {
     }
 }
 
-fn suspend(mode: SuspendMode) -> Event {
-    Event::Suspend { suspension: Suspension { mode, ..suspension() } }
+fn suspend(mode: SuspendMode) -> JobEvent {
+    JobEvent::Suspend { suspension: Suspension { mode, ..suspension() } }
 }
 
-fn cancel() -> Event {
-    Event::Cancel { message: "not wanted".into() }
+fn cancel() -> JobEvent {
+    JobEvent::Cancel { message: "not wanted".into() }
 }
 
 /// What the event makes of the job.
-fn change(job: &JobRecord, event: &Event, now: Timestamp) -> Change {
+fn change(job: &JobRecord, event: &JobEvent, now: Timestamp) -> Change {
     match transition(job, event, now) {
         Ok(Transition::Changed(change)) => *change,
         other => panic!("{event:?} on a {} job: {other:?}", job.state),
@@ -135,6 +135,6 @@ fn change(job: &JobRecord, event: &Event, now: Timestamp) -> Change {
 }
 
 /// The job after the event.
-fn applied(job: &JobRecord, event: &Event, now: Timestamp) -> JobRecord {
+fn applied(job: &JobRecord, event: &JobEvent, now: Timestamp) -> JobRecord {
     change(job, event, now).job
 }

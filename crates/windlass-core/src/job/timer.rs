@@ -1,7 +1,7 @@
 //! What time alone does to a job: one rule for delays, backoffs, lease expiry, timeouts, lifetimes and suspensions with
 //! an end.
 
-use super::{Category, Event, Failure, JobRecord, JobState};
+use super::{Category, Failure, JobEvent, JobRecord, JobState};
 use crate::clock::{Grace, Timestamp};
 
 /// The first time at which a timer changes this job; engines index it.
@@ -64,42 +64,42 @@ pub fn spared(job: &JobRecord, now: Timestamp, grace: &Grace) -> Option<JobRecor
 }
 
 /// The timer event that is due for this job, if any; `random` selects a retry's delay within its jitter.
-pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Option<Event> {
+pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Option<JobEvent> {
     if acts_at(job).is_none_or(|at| at > now) {
         return None;
     }
     match job.state {
-        JobState::Suspended => return Some(Event::Resume),
+        JobState::Suspended => return Some(JobEvent::Resume),
         JobState::Running => {
             // After an interruption all three may have passed; the earliest one counts.
             if let Some(lease) = job.lease.filter(|lease| lease.ends_at() <= job.expires_at) {
                 if lease.expires_at < lease.deadline_at {
                     let started_at = job.started_at.unwrap_or(now);
                     let is_crash = grace.is_crash_of_lease(started_at, lease.expires_at);
-                    return Some(Event::LeaseExpired { random, is_crash });
+                    return Some(JobEvent::LeaseExpired { random, is_crash });
                 }
                 let message = format!("ran longer than {:?}", job.policy.timeouts.execution);
-                return Some(Event::Fail { failure: Failure::new(Category::Timeout, message), random });
+                return Some(JobEvent::Fail { failure: Failure::new(Category::Timeout, message), random });
             }
         }
         JobState::Delayed | JobState::Retrying if job.next_run_at() < job.expires_at => {
-            return Some(Event::Due);
+            return Some(JobEvent::Due);
         }
         JobState::Waiting => {
             let until = job.details.wait.as_ref().and_then(super::Wait::until);
             if until.is_some_and(|until| until < job.expires_at) {
-                return Some(Event::Wake);
+                return Some(JobEvent::Wake);
             }
         }
         JobState::Scheduled => {
             if job.start_by().is_some_and(|start_by| start_by < job.expires_at) {
-                return Some(Event::Refuse { failure: not_started(job) });
+                return Some(JobEvent::Refuse { failure: not_started(job) });
             }
         }
         JobState::Created | JobState::Pending | JobState::Delayed | JobState::Retrying => {}
         JobState::Completed | JobState::Failed | JobState::DeadLetter | JobState::Cancelled => return None,
     }
-    Some(Event::Expire)
+    Some(JobEvent::Expire)
 }
 
 fn not_started(job: &JobRecord) -> Failure {

@@ -1,7 +1,7 @@
-//! The state machine: `transition(&JobRecord, &Event, now)`. Every change of state in the system is decided here.
+//! The state machine: `transition(&JobRecord, &JobEvent, now)`. Every change of state in the system is decided here.
 //! It reads no clock, uses no randomness and does no I/O.
 
-use super::event::{AttemptOutcome, Event, JobAction};
+use super::event::{AttemptOutcome, JobAction, JobEvent};
 use super::{
     Category, ErrorCause, ErrorRecord, Failure, Fence, JobRecord, JobState, Lease, Need, SuspendMode,
     Suspension, Wait, WorkerId, cut,
@@ -71,36 +71,40 @@ pub const LIFECYCLE: &[(JobAction, &[JobState], &[JobState])] = {
 ///
 /// # Errors
 /// [`InvalidTransition`] names state and action if the event is not allowed in the state; nothing changes then.
-pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Transition, InvalidTransition> {
+pub fn transition(
+    job: &JobRecord,
+    event: &JobEvent,
+    now: Timestamp,
+) -> Result<Transition, InvalidTransition> {
     let mut next = job.clone();
     next.updated_at = now;
     let result = match event {
-        Event::Submit => submit(&mut next, now),
-        Event::DependencyEnded { need, state } => dependency_ended(&mut next, *need, *state, now),
-        Event::Due => due(&mut next, now),
-        Event::Claim { worker, generation, random } => {
+        JobEvent::Submit => submit(&mut next, now),
+        JobEvent::DependencyEnded { need, state } => dependency_ended(&mut next, *need, *state, now),
+        JobEvent::Due => due(&mut next, now),
+        JobEvent::Claim { worker, generation, random } => {
             let fence = job.fence.claimed(*generation, *random);
             claim(&mut next, *worker, fence, now)
         }
-        Event::ClaimAhead { worker, generation, random } => {
+        JobEvent::ClaimAhead { worker, generation, random } => {
             let fence = job.fence.claimed(*generation, *random);
             claim_ahead(&mut next, *worker, fence, now)
         }
         // A job that has not started cannot have failed: treat it as if it had not been claimed.
-        Event::LeaseExpired { is_crash, .. } if job.has.claim_ahead => {
+        JobEvent::LeaseExpired { is_crash, .. } if job.has.claim_ahead => {
             next.has.lost_ahead |= *is_crash;
             give_back(&mut next, now)
         }
-        Event::Release | Event::Fail { .. } if job.has.claim_ahead => give_back(&mut next, now),
-        Event::Refuse { failure } => refuse(&mut next, failure, now),
-        Event::Succeed => succeed(&mut next, now),
-        Event::Fail { failure, random } => {
+        JobEvent::Release | JobEvent::Fail { .. } if job.has.claim_ahead => give_back(&mut next, now),
+        JobEvent::Refuse { failure } => refuse(&mut next, failure, now),
+        JobEvent::Succeed => succeed(&mut next, now),
+        JobEvent::Fail { failure, random } => {
             let is_timeout = failure.category == Category::Timeout;
             let outcome = if is_timeout { AttemptOutcome::TimedOut } else { AttemptOutcome::Failed };
             let is_crash = failure.category == Category::System;
             fail(&mut next, failure, *random, Loss { outcome, is_crash }, now)
         }
-        Event::LeaseExpired { random, is_crash } => {
+        JobEvent::LeaseExpired { random, is_crash } => {
             let message = if *is_crash {
                 "no heartbeat from the worker; its lease expired"
             } else {
@@ -115,13 +119,13 @@ pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Tran
                 now,
             )
         }
-        Event::Release => release(&mut next, now),
-        Event::Park { wait } => park(&mut next, wait, now),
-        Event::Wake => wake(&mut next, now),
-        Event::Suspend { suspension } => suspend(&mut next, suspension, now),
-        Event::Resume => resume(&mut next, now),
-        Event::Cancel { message } => cancel(&mut next, message, now),
-        Event::Expire => expire(&mut next, now),
+        JobEvent::Release => release(&mut next, now),
+        JobEvent::Park { wait } => park(&mut next, wait, now),
+        JobEvent::Wake => wake(&mut next, now),
+        JobEvent::Suspend { suspension } => suspend(&mut next, suspension, now),
+        JobEvent::Resume => resume(&mut next, now),
+        JobEvent::Cancel { message } => cancel(&mut next, message, now),
+        JobEvent::Expire => expire(&mut next, now),
     };
     next.has.claim_ahead &= next.lease.is_some();
     match result {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Host, Network, Target, TargetError, TargetPolicy};
+use super::{Host, Network, TargetError, TargetPolicy, WebhookUrl};
 
 /// Every address here leads, or may lead, somewhere that is not the public internet.
 const BYPASSES: [&str; 104] = [
@@ -247,7 +247,7 @@ fn a_network_is_read_as_it_is_written() {
 
 #[test]
 fn what_is_shown_of_a_target_holds_no_secret() {
-    let target = Target::parse("https://example.com/hook?token=hunter2").unwrap();
+    let target = WebhookUrl::parse("https://example.com/hook?token=hunter2").unwrap();
     assert_eq!(target.host, Host::Name("example.com".into()));
     assert!(!format!("{target} {target:?}").contains("hunter2"));
     let refused = TargetPolicy::default().check("https://127.0.0.1/hook?token=hunter2").unwrap_err();

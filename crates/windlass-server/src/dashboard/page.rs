@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, Forbidden, ScheduleError, StoreError};
 use windlass::job::Tenant;
-use windlass::store::documents::config::{Config, PauseRecord, Scope};
+use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
 use windlass::store::documents::schedules::Schedule;
 
 use super::parts::components::JobLink;
@@ -54,11 +54,11 @@ impl PauseView {
             tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"))
         };
         let what = match &hold.scope {
-            Scope::Gate => "processing".to_owned(),
-            Scope::Tenant(tenant) => format!("tenant {tenant}"),
-            Scope::Type { job_type, tenant } => format!("type {job_type}{}", whose(tenant)),
-            Scope::Queue { queue, tenant } => format!("queue {queue}{}", whose(tenant)),
-            Scope::Worker(worker) => format!("worker {worker}"),
+            PauseScope::Gate => "processing".to_owned(),
+            PauseScope::Tenant(tenant) => format!("tenant {tenant}"),
+            PauseScope::Type { job_type, tenant } => format!("type {job_type}{}", whose(tenant)),
+            PauseScope::Queue { queue, tenant } => format!("queue {queue}{}", whose(tenant)),
+            PauseScope::Worker(worker) => format!("worker {worker}"),
         };
         PauseView {
             what,
@@ -75,7 +75,7 @@ impl PauseView {
     pub(super) fn among(config: &Config, hold: &PauseRecord, now: Timestamp) -> PauseView {
         let view = PauseView::of(hold, now);
         match &hold.scope {
-            Scope::Worker(worker) => {
+            PauseScope::Worker(worker) => {
                 PauseView { what: format!("worker {}", worker_name(config, &worker.to_string())), ..view }
             }
             _ => view,
@@ -129,7 +129,7 @@ impl Layout {
         title: impl Into<String>,
     ) -> Layout {
         let now = board.now();
-        let gate = config.pauses.get(&Scope::Gate).filter(|hold| hold.is_active(now));
+        let gate = config.pauses.get(&PauseScope::Gate).filter(|hold| hold.is_active(now));
         Layout {
             live: format!("/live?seen={}", visitor.seen),
             gate: gate.map(|hold| PauseView::of(hold, now)),
@@ -149,7 +149,7 @@ impl Layout {
     /// Adds the flash message with the name of the object that was acted on: an object on this page, not a name from the
     /// URL.
     pub(super) fn saying_of(self, query: &Fields, what: Option<&str>) -> Layout {
-        let mut shell = self.with_flash(query);
+        let mut layout = self.with_flash(query);
         let named = what.and_then(|what| match query.get("done")? {
             "paused" => Some(format!("{what} is paused.")),
             "unpaused" => Some(format!("{what} is resumed.")),
@@ -157,8 +157,8 @@ impl Layout {
             _ => None,
         });
         // Only if there is a flash message.
-        shell.done = shell.done.map(|plain| named.unwrap_or(plain));
-        shell
+        layout.done = layout.done.map(|plain| named.unwrap_or(plain));
+        layout
     }
 }
 
@@ -316,20 +316,20 @@ impl IntoResponse for PageError {
 }
 
 #[derive(Template)]
-#[template(path = "pass_on.html")]
+#[template(path = "redirect.html")]
 struct RedirectPage<'a> {
     to: &'a str,
 }
 
 /// A page that redirects without a script.
-pub(super) fn pass_on(to: &str) -> Result<Response, PageError> {
+pub(super) fn redirect_page(to: &str) -> Result<Response, PageError> {
     show(&RedirectPage { to })
 }
 
 #[derive(Template)]
-#[template(path = "trouble.html")]
+#[template(path = "error.html")]
 struct ErrorPage<'a> {
-    shell: Layout,
+    layout: Layout,
     title: &'a str,
     message: &'a str,
     /// The page the visitor came from.
@@ -338,7 +338,7 @@ struct ErrorPage<'a> {
 
 /// Renders an error page.
 pub(super) fn error_page(error: &PageError, visitor: &Visitor, back: Option<&str>) -> Response {
-    let shell = Layout::bare(visitor, "", error.title);
-    let page = ErrorPage { shell, title: error.title, message: &error.message, back };
+    let layout = Layout::bare(visitor, "", error.title);
+    let page = ErrorPage { layout, title: error.title, message: &error.message, back };
     answer(error.status, &page).unwrap_or_else(|_| error.status.into_response())
 }

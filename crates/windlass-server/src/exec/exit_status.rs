@@ -9,7 +9,7 @@ use windlass::context::CancelReason;
 use windlass::job::Category;
 
 use super::log_forwarder::StderrTail;
-use super::output::{Answer, TooLarge};
+use super::output::{ProgramResult, TooLarge};
 use super::signal;
 use crate::http::Span;
 
@@ -76,7 +76,7 @@ impl Cause {
 #[derive(Debug)]
 pub(crate) enum ExitOutcome {
     /// Completed with this result.
-    Completed(Option<Answer>),
+    Completed(Option<ProgramResult>),
     Failed(Failure),
     /// It was stopped before it ended; that is not a failure.
     Stopped(Cause),
@@ -91,7 +91,7 @@ pub(crate) enum ExitOutcome {
 pub(super) fn judge(
     exit: Exit,
     cause: Option<Cause>,
-    answer: Result<Option<Answer>, TooLarge>,
+    answer: Result<Option<ProgramResult>, TooLarge>,
     words: &StderrTail,
     result_bytes_max: usize,
 ) -> ExitOutcome {

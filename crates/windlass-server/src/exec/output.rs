@@ -12,7 +12,7 @@ use crate::limits;
 /// A result to be stored.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
-pub struct Answer(Box<RawValue>);
+pub struct ProgramResult(Box<RawValue>);
 
 /// The output is too large for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Output {
     }
 
     /// The result; None if nothing was printed.
-    pub(super) fn answer(&self) -> Result<Option<Answer>, TooLarge> {
+    pub(super) fn answer(&self) -> Result<Option<ProgramResult>, TooLarge> {
         let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         if printed.bytes > printed.kept.len() as u64 {
             return Err(TooLarge { bytes: printed.bytes });
@@ -63,17 +63,17 @@ impl Output {
     }
 }
 
-fn read(printed: &[u8]) -> Option<Answer> {
+fn read(printed: &[u8]) -> Option<ProgramResult> {
     let trimmed = printed.trim_ascii();
     if trimmed.is_empty() {
         return None;
     }
     if let Some(json) = json(trimmed) {
-        return Some(Answer(json));
+        return Some(ProgramResult(json));
     }
     let text = String::from_utf8_lossy(printed);
     let text = text.strip_suffix('\n').unwrap_or(&text);
-    Some(Answer(to_raw_value(text).expect("text can always be written as JSON")))
+    Some(ProgramResult(to_raw_value(text).expect("text can always be written as JSON")))
 }
 
 /// The text itself, if it is JSON.

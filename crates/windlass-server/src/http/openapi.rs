@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use windlass::job::JobType;
 use windlass::limits::STEP_NAME_CHARS_MAX;
 use windlass_api::error::ErrorBody;
+use windlass_api::text::FromText;
 
 use super::app::App;
 use super::reply::error::ApiError;
@@ -18,7 +19,6 @@ use super::reply::response::{Page, TextResponse};
 use super::request::access::Access;
 use super::route::Route;
 use super::schema::{Content, SchemaOf};
-use super::wire::text::FromText;
 
 /// The description of a status.
 fn describe_status(status: StatusCode) -> &'static str {

@@ -9,6 +9,7 @@ pub(in crate::http) mod json;
 pub(crate) mod key_guess_limit;
 pub(in crate::http) mod middleware;
 pub(in crate::http) mod objects;
+pub(in crate::http) mod page;
 pub(in crate::http) mod path;
 pub(in crate::http) mod query;
 pub(in crate::http) mod rate_limit;

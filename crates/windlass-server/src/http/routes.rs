@@ -6,6 +6,7 @@ pub(in crate::http) mod events;
 pub(in crate::http) mod health;
 pub(in crate::http) mod jobs;
 pub(in crate::http) mod keys;
+mod known;
 pub(in crate::http) mod metrics;
 pub(in crate::http) mod operations;
 pub(in crate::http) mod prometheus;

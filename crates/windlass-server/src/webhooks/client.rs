@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use windlass::webhook_url::{Host, Scheme, Target, TargetError, TargetPolicy};
+use windlass::webhook_url::{Host, Scheme, TargetError, TargetPolicy, WebhookUrl};
 use windlass_api::client::tls;
 
 use super::resolve::{Guard, Resolve, ResolvedTarget, SystemResolver};
@@ -64,7 +64,7 @@ pub struct Call<'a> {
 
 /// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct WebhookResponse {
     /// The status.
     pub status: StatusCode,
     /// The `Retry-After` header.
@@ -120,13 +120,13 @@ impl WebhookClient {
     ///
     /// # Errors
     /// [`CallError`] if there is no response; a response of any status is not an error.
-    pub async fn call(&self, call: Call<'_>) -> Result<Answer, CallError> {
+    pub async fn call(&self, call: Call<'_>) -> Result<WebhookResponse, CallError> {
         let time_max = call.time_max;
         let answer = tokio::time::timeout(time_max, self.exchange(call)).await;
         answer.unwrap_or(Err(CallError::TooSlow(time_max)))
     }
 
-    async fn exchange(&self, call: Call<'_>) -> Result<Answer, CallError> {
+    async fn exchange(&self, call: Call<'_>) -> Result<WebhookResponse, CallError> {
         let admitted = self.guard.resolve_allowed(call.url).await?;
         let stream = self.connect(&admitted).await?;
         let target = &admitted.target;
@@ -161,7 +161,7 @@ impl WebhookClient {
     }
 }
 
-fn server_name(target: &Target) -> Result<ServerName<'static>, CallError> {
+fn server_name(target: &WebhookUrl) -> Result<ServerName<'static>, CallError> {
     match &target.host {
         Host::Address(address) => Ok(ServerName::from(*address)),
         Host::Name(name) => ServerName::try_from(name.clone())
@@ -171,9 +171,9 @@ fn server_name(target: &Target) -> Result<ServerName<'static>, CallError> {
 
 async fn send(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    target: &Target,
+    target: &WebhookUrl,
     call: Call<'_>,
-) -> Result<Answer, CallError> {
+) -> Result<WebhookResponse, CallError> {
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(limits::CALL_HEAD_BYTES_MAX)
         .max_headers(limits::CALL_HEAD_LINES_MAX)
@@ -200,10 +200,10 @@ async fn send(
         Some(bytes_max) if status.is_success() => read(answer, bytes_max).await?,
         _ => Body::Unread,
     };
-    Ok(Answer { status, retry_after, body })
+    Ok(WebhookResponse { status, retry_after, body })
 }
 
-fn headers(target: &Target, mut headers: HeaderMap) -> Result<HeaderMap, CallError> {
+fn headers(target: &WebhookUrl, mut headers: HeaderMap) -> Result<HeaderMap, CallError> {
     let host = HeaderValue::try_from(target.authority());
     let host =
         host.map_err(|_| CallError::Refused(TargetError::Malformed("its host is not a valid name")))?;

@@ -7,9 +7,9 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use windlass::clock::Timestamp;
 use windlass::job::Failure;
-use windlass::webhook_url::Target;
+use windlass::webhook_url::WebhookUrl;
 
-use super::client::{Answer, CallError};
+use super::client::{CallError, WebhookResponse};
 use crate::limits;
 
 /// Whether the receiver accepted it.
@@ -17,7 +17,7 @@ use crate::limits;
 /// # Errors
 /// The failure to report: temporary for `5xx`, `408`, `425`, `429`, redirects and non-final responses, permanent for every
 /// other `4xx`.
-pub fn of_answer(url: &str, answer: &Answer, now: Timestamp) -> Result<(), Failure> {
+pub fn of_answer(url: &str, answer: &WebhookResponse, now: Timestamp) -> Result<(), Failure> {
     let status = answer.status;
     let asked = answer.retry_after.as_ref().and_then(|value| delay(value, now));
     let asked = asked.map(|delay| delay.min(limits::RETRY_AFTER_MAX));
@@ -64,7 +64,7 @@ fn advice(status: StatusCode) -> &'static str {
 
 /// The target without path and query, which may contain a secret.
 fn display_url(url: &str) -> String {
-    Target::parse(url).map_or_else(|_| "the receiver".to_owned(), |target| target.to_string())
+    WebhookUrl::parse(url).map_or_else(|_| "the receiver".to_owned(), |target| target.to_string())
 }
 
 /// The delay of `Retry-After`: seconds, or until a date.
@@ -94,7 +94,7 @@ mod tests {
         let retry_after = retry_after.map(HeaderValue::from_static);
         of_answer(
             URL,
-            &Answer { status, retry_after, body: Body::Unread },
+            &WebhookResponse { status, retry_after, body: Body::Unread },
             NOW.plus(Duration::from_secs(784_111_777)),
         )
     }

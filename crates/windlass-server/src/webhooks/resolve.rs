@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use windlass::webhook_url::{Host, Target, TargetError, TargetPolicy};
+use windlass::webhook_url::{Host, TargetError, TargetPolicy, WebhookUrl};
 
 use super::client::CallError;
 
@@ -42,7 +42,7 @@ pub struct Guard {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedTarget {
     /// The target.
-    pub target: Target,
+    pub target: WebhookUrl,
     /// Its addresses, all of them checked.
     pub addresses: Vec<SocketAddr>,
 }

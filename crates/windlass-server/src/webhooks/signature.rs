@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use ring::{digest, hmac};
 use windlass::clock::Timestamp;
-use windlass::webhook_url::{Target, TargetError};
+use windlass::webhook_url::{TargetError, WebhookUrl};
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -46,7 +46,7 @@ impl Endpoint {
     /// # Errors
     /// [`TargetError`] if it is not a valid address.
     pub fn new(purpose: Purpose, url: &str) -> Result<Endpoint, TargetError> {
-        let target = Target::parse(url)?;
+        let target = WebhookUrl::parse(url)?;
         let path = target.path.split('?').next().unwrap_or_default();
         Ok(Endpoint { address: format!("{target}{path}"), purpose })
     }

@@ -12,7 +12,7 @@ use windlass::store::command::key::NewKey;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
-use windlass_testkit::client::{Answer, Request};
+use windlass_testkit::client::{Request, TestResponse};
 use windlass_testkit::{InProcessServer, store_in};
 
 /// A server that runs until the test is over.
@@ -98,7 +98,7 @@ impl Site {
 pub(super) struct Page {
     pub(super) status: u16,
     pub(super) body: String,
-    answer: Answer,
+    answer: TestResponse,
 }
 
 impl Page {
@@ -135,7 +135,7 @@ pub(super) struct Claimed {
 impl Claimed {
     pub(super) async fn note(&self, note: AttemptWrite) {
         let hand = LeaseRef { job: self.job.id, fence: self.job.fence, worker: Some(self.worker) };
-        self.store.note(&Caller::local(), hand, vec![note]).await.unwrap();
+        self.store.record(&Caller::local(), hand, vec![note]).await.unwrap();
     }
 
     pub(super) async fn progress(&self, percent: f64, message: &str) {

@@ -4,7 +4,7 @@ use windlass::job::{Dependency, ErrorCause, Failure};
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 
 use crate::fixture::{Site, new, queue};
 
@@ -24,7 +24,7 @@ async fn a_job_with_many_large_checkpoints_and_log_lines_has_a_small_page() {
     notes.push(AttemptWrite::Logs(
         (0..500).map(|number| format!("{number} {}", "<x>".repeat(2_600))).collect(),
     ));
-    site.store.note(&Caller::local(), hand, notes).await.unwrap();
+    site.store.record(&Caller::local(), hand, notes).await.unwrap();
     let page = site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
     assert!(page.len() < 1_500_000, "{} bytes", page.len());
     assert!(page.contains("step-099") && page.contains("100 more are not shown"));
@@ -38,7 +38,7 @@ async fn workers_are_called_by_name_and_times_are_told_by_the_clock() {
     let id = site.job("mail").await;
     site.claim().await.fail(Failure::temporary("refused")).await;
     let pause = Pause { reason: Some("night".into()), ..Pause::default() };
-    site.store.pause(&Caller::local(), Target::Queue(queue("default")), pause).await.unwrap();
+    site.store.pause(&Caller::local(), PauseTarget::Queue(queue("default")), pause).await.unwrap();
     let page = site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
     assert!(page.contains(">bench</a>"), "the attempt's worker");
     let (_, why) = page.split_once("id=\"why\"").unwrap();

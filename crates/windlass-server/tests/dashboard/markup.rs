@@ -4,7 +4,7 @@ use windlass::job::{Failure, JobMetadata, Payload, RetryPolicy};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
 use windlass_testkit::browser::Browser;
 
@@ -58,10 +58,10 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
         let mallory = Caller::new(text, Role::Admin, None);
         let pause = Pause { reason: Some(text.to_owned()), ..Pause::default() };
         let name = format!("q{}", ids.len());
-        site.store.pause(&mallory, Target::Queue(queue(&name)), pause).await.unwrap();
+        site.store.pause(&mallory, PauseTarget::Queue(queue(&name)), pause).await.unwrap();
     }
     let gate = Pause { reason: Some(CORPUS.concat().chars().take(400).collect()), ..Pause::default() };
-    site.store.pause(&Caller::local(), Target::Gate, gate).await.unwrap();
+    site.store.pause(&Caller::local(), PauseTarget::Gate, gate).await.unwrap();
     let browser = Browser::start();
     let window = browser.window().await;
     let mut pages: Vec<String> = ids.iter().map(|id| format!("/jobs/{id}")).collect();

@@ -7,7 +7,7 @@ use windlass::job::{Failure, JobType, NewJob, Payload, RetryPolicy, ScheduleName
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -76,12 +76,12 @@ async fn ready_means_that_nothing_holds_it() {
     job.queue = queue("exports");
     site.submit(job).await;
     let me = Caller::local();
-    site.store.pause(&me, Target::Queue(queue("exports")), Pause::default()).await.unwrap();
+    site.store.pause(&me, PauseTarget::Queue(queue("exports")), Pause::default()).await.unwrap();
     // The same job held twice is held once.
     let kind = JobType::new("export").unwrap();
-    site.store.pause(&me, Target::Type(kind), Pause::default()).await.unwrap();
+    site.store.pause(&me, PauseTarget::Type(kind), Pause::default()).await.unwrap();
     assert_eq!(tile(&site, "/", "Ready").await, "1 | 1 held by pauses");
-    site.store.pause(&me, Target::Gate, Pause::default()).await.unwrap();
+    site.store.pause(&me, PauseTarget::Gate, Pause::default()).await.unwrap();
     assert_eq!(tile(&site, "/", "Ready").await, "0 | 2, processing is paused");
     assert!(health(&site).await.contains("Stopped: processing is paused"));
 }
@@ -148,7 +148,7 @@ async fn the_trail_is_shown_by_people_and_by_time() {
     site.job("mail").await;
     site.claim().await.complete("1").await;
     let pause = Pause { reason: Some("new disk".into()), ..Pause::default() };
-    site.store.pause(&Caller::local(), Target::Queue(queue("default")), pause).await.unwrap();
+    site.store.pause(&Caller::local(), PauseTarget::Queue(queue("default")), pause).await.unwrap();
     let page = async |path: &str| {
         let body = site.ask("GET", path, &[], "").await.body;
         let (_, rest) = body.split_once(r#"id="records""#).unwrap();
@@ -207,7 +207,7 @@ async fn what_can_be_done_to_a_row_is_in_sight_at_any_width() {
     site.job("mail").await;
     site.claim().await.fail(Failure::temporary("no route to a host with a rather long name")).await;
     let pause = Pause { reason: Some("until the disk is replaced".into()), ..Pause::default() };
-    site.store.pause(&Caller::local(), Target::Queue(queue("exports")), pause).await.unwrap();
+    site.store.pause(&Caller::local(), PauseTarget::Queue(queue("exports")), pause).await.unwrap();
     let browser = Browser::start();
     let window = browser.window().await;
     for width in [1440, 1024, 390] {

@@ -8,7 +8,7 @@ use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::attempt_writes::LeaseRef;
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::schedules::NewSchedule;
 use windlass_testkit::browser::Browser;
 
@@ -36,7 +36,7 @@ pub(super) async fn furnish(site: &Site) -> [String; 3] {
     dependent.after = vec![Dependency::Job(parent)];
     let dependent = site.submit(dependent).await.id;
     let pause = Pause { reason: Some("until the disk is replaced".into()), ..Pause::default() };
-    site.store.pause(&Caller::local(), Target::Queue(queue("exports")), pause).await.unwrap();
+    site.store.pause(&Caller::local(), PauseTarget::Queue(queue("exports")), pause).await.unwrap();
     let job = NewJob::new(JobType::new("report").unwrap(), Payload::json("{}"));
     let timing =
         ScheduleSpec::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "Europe/Berlin".parse().unwrap() };

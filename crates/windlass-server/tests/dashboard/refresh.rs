@@ -3,7 +3,7 @@
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass_testkit::browser::{Browser, Window};
 
 use crate::actions::{assert_not_reloaded, mark};
@@ -12,7 +12,7 @@ use crate::fixture::{Site, queue};
 use crate::pages::{PAGES, furnish};
 
 async fn pause(site: &Site, name: &str) {
-    site.store.pause(&Caller::local(), Target::Queue(queue(name)), Pause::default()).await.unwrap();
+    site.store.pause(&Caller::local(), PauseTarget::Queue(queue(name)), Pause::default()).await.unwrap();
 }
 
 /// Points at the middle of what a selector finds first.
@@ -126,7 +126,7 @@ async fn focus_and_selected_text_stay_where_they_are() {
     assert_eq!(window.text("getSelection().toString()").await, "Active pauses");
     // What is gone goes, once nobody has selected it; what is new comes.
     window.eval("getSelection().removeAllRanges()").await;
-    let resumed = site.store.resume(&Caller::local(), Target::Queue(queue("exports")), None).await;
+    let resumed = site.store.resume(&Caller::local(), PauseTarget::Queue(queue("exports")), None).await;
     assert!(resumed.unwrap());
     window.until("!document.querySelector('#pauses')").await;
     pause(&site, "exports").await;

@@ -8,9 +8,9 @@ use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch};
 use windlass::settings::{QueueSettings, Rate};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::redrive::Redrive;
-use windlass::store::documents::config::Scope;
+use windlass::store::documents::config::PauseScope;
 use windlass_testkit::browser::Browser;
 
 use crate::auth::cookie;
@@ -169,19 +169,19 @@ async fn a_button_that_resumes_is_there_where_it_works() {
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
     // A tenant cannot resume a pause for all tenants.
     let all = Caller::local();
-    site.store.pause(&all, Target::Queue(queue("mail")), Pause::graceful()).await.unwrap();
+    site.store.pause(&all, PauseTarget::Queue(queue("mail")), Pause::graceful()).await.unwrap();
     let kind = JobType::new("mail").unwrap();
-    site.store.pause(&all, Target::Type(kind.clone()), Pause::graceful()).await.unwrap();
+    site.store.pause(&all, PauseTarget::Type(kind.clone()), Pause::graceful()).await.unwrap();
     for path in ["/queues", "/queues/mail", "/types/mail"] {
         let (theirs, ours) = (operator.look(path).await.body, ada.look(path).await.body);
         assert!(theirs.contains("admin") && !theirs.contains("value=\"resume\""), "{path}");
         assert!(ours.contains("value=\"resume\""), "{path}");
     }
-    site.store.resume(&all, Target::Queue(queue("mail")), None).await.unwrap();
-    site.store.resume(&all, Target::Type(kind.clone()), None).await.unwrap();
+    site.store.resume(&all, PauseTarget::Queue(queue("mail")), None).await.unwrap();
+    site.store.resume(&all, PauseTarget::Type(kind.clone()), None).await.unwrap();
     // It can resume its own, and so can an admin.
     let acme = Caller::new("grace", Role::Operator, Some(tenant("acme")));
-    for target in [Target::Queue(queue("mail")), Target::Type(kind.clone())] {
+    for target in [PauseTarget::Queue(queue("mail")), PauseTarget::Type(kind.clone())] {
         site.store.pause(&acme, target, Pause::graceful()).await.unwrap();
     }
     let page = operator.look("/queues/mail").await.body;
@@ -202,10 +202,10 @@ async fn nobody_resumes_a_pause_that_is_not_theirs() {
     let site = Site::start().await;
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
     let local = Caller::local();
-    site.store.pause(&local, Target::Gate, Pause::graceful()).await.unwrap();
-    site.store.pause(&local, Target::Tenant(tenant("globex")), Pause::graceful()).await.unwrap();
+    site.store.pause(&local, PauseTarget::Gate, Pause::graceful()).await.unwrap();
+    site.store.pause(&local, PauseTarget::Tenant(tenant("globex")), Pause::graceful()).await.unwrap();
     let globex = Caller::new("hank", Role::Operator, Some(tenant("globex")));
-    site.store.pause(&globex, Target::Queue(queue("mail")), Pause::graceful()).await.unwrap();
+    site.store.pause(&globex, PauseTarget::Queue(queue("mail")), Pause::graceful()).await.unwrap();
     let token = operator.look("/queues/mail").await.token();
     let holds = site.store.config(&local).await.unwrap().pauses;
     for scope in holds.keys() {
@@ -245,9 +245,9 @@ async fn pausing_an_unknown_name_says_so() {
         page.contains("Processing is paused for type mail of tenant default.")
             && !page.contains("no type mail yet")
     );
-    let scope = Scope::Type { job_type: JobType::new("mail").unwrap(), tenant: Some(Tenant::default()) };
+    let scope = PauseScope::Type { job_type: JobType::new("mail").unwrap(), tenant: Some(Tenant::default()) };
     let holds = site.store.config(&Caller::local()).await.unwrap().pauses;
-    assert!(holds.contains_key(&scope) && !holds.contains_key(&Scope::Tenant(Tenant::default())));
+    assert!(holds.contains_key(&scope) && !holds.contains_key(&PauseScope::Tenant(Tenant::default())));
     // A URL cannot make a page show a false message.
     let page = ada.look("/settings?done=closed&tenant=nobody").await.body;
     assert!(!page.contains("Processing is paused for tenant nobody"));

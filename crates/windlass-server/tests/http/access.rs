@@ -8,7 +8,7 @@ use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Permission, Role};
 use windlass::store::command::key::NewKey;
 use windlass_server::server::{Options, Server};
-use windlass_testkit::client::{Answer, Request};
+use windlass_testkit::client::{Request, TestResponse};
 
 use crate::fixture::{Fixture, assert_refused};
 
@@ -19,7 +19,7 @@ pub(crate) async fn key(t: &Fixture, name: &str, role: Role, tenant: Option<&str
     t.store.create_key(&Caller::local(), new).await.unwrap().secret.reveal().to_owned()
 }
 
-pub(crate) async fn ask(t: &Fixture, key: &str, method: &str, path: &str, body: Value) -> Answer {
+pub(crate) async fn ask(t: &Fixture, key: &str, method: &str, path: &str, body: Value) -> TestResponse {
     t.request(method, path).header("Authorization", &format!("Bearer {key}")).json(&body).send().await
 }
 

@@ -10,7 +10,7 @@ use windlass::Store;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::store::environment::{Environment, StoreOptions};
-use windlass_testkit::client::{Answer, Request};
+use windlass_testkit::client::{Request, TestResponse};
 use windlass_testkit::{InProcessServer, cluster, store_in};
 
 /// Which engine is behind a server.
@@ -65,11 +65,11 @@ impl Fixture {
         Request::new(self.address, method, &format!("/api/v1{path}"))
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.request("GET", path).send().await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> TestResponse {
         self.request("POST", path).json(&body).send().await
     }
 
@@ -139,7 +139,7 @@ impl Fixture {
 }
 
 /// Asserts a refusal: status, code, and the field it names.
-pub(crate) fn assert_refused(answer: &Answer, status: u16, code: &str, field: Option<&str>) {
+pub(crate) fn assert_refused(answer: &TestResponse, status: u16, code: &str, field: Option<&str>) {
     let body = answer.json();
     assert_eq!((answer.status, body["error"]["code"].as_str()), (status, Some(code)), "{body}");
     assert!(body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{body}");

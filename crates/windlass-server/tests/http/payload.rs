@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::store::caller::Role;
-use windlass_testkit::client::{Answer, Request};
+use windlass_testkit::client::{Request, TestResponse};
 
 use crate::access::{ask, key};
 use crate::description::{description, operations};
@@ -89,16 +89,16 @@ impl Scene {
     }
 }
 
-fn ok(answer: &Answer) -> Value {
+fn ok(answer: &TestResponse) -> Value {
     assert!(answer.status < 300, "{} {}", answer.status, String::from_utf8_lossy(&answer.body));
     answer.json()
 }
 
-fn shows(answer: &Answer) -> bool {
+fn shows(answer: &TestResponse) -> bool {
     String::from_utf8_lossy(&answer.body).contains(MARK)
 }
 
-async fn look(t: &Fixture, secret: &str, path: &str) -> Answer {
+async fn look(t: &Fixture, secret: &str, path: &str) -> TestResponse {
     let request = Request::new(t.address, "GET", path);
     request.header("Authorization", &format!("Bearer {secret}")).send().await
 }

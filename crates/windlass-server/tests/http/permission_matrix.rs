@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use windlass::store::caller::Role;
-use windlass_testkit::client::{Answer, Request, parse};
+use windlass_testkit::client::{Request, TestResponse, parse};
 
 use crate::access::{ask, key};
 use crate::description::{description, operations};
@@ -14,7 +14,7 @@ use crate::fixture::{Fixture, assert_refused};
 
 /// Who has which permission; a word that is not here is nobody's, and fails the test.
 const HOLDERS: [(&str, &[Role]); 9] = [
-    ("look", &Role::ALL),
+    ("view", &Role::ALL),
     // Of a job that no worker of this key runs.
     ("payload:read", &[Role::Admin, Role::Operator, Role::Submitter, Role::App]),
     ("submit", &[Role::Admin, Role::Operator, Role::Submitter, Role::App]),
@@ -87,7 +87,7 @@ impl Tenants {
         }
     }
 
-    async fn answer(&self, secret: Option<&str>, route: &Route, subject: &Subject) -> Answer {
+    async fn answer(&self, secret: Option<&str>, route: &Route, subject: &Subject) -> TestResponse {
         let (path, body) = route.about(subject);
         let mut request = Request::new(self.t.address, &route.method, &path).json(&body);
         if let Some(secret) = secret {
@@ -194,7 +194,7 @@ impl Route {
     }
 }
 
-fn code(answer: &Answer) -> (u16, Value) {
+fn code(answer: &TestResponse) -> (u16, Value) {
     (answer.status, if answer.status < 400 { Value::Null } else { answer.json()["error"]["code"].clone() })
 }
 

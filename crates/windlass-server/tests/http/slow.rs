@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass::store::caller::Role;
 use windlass_server::limits;
-use windlass_testkit::client::{Answer, parse};
+use windlass_testkit::client::{TestResponse, parse};
 
 use crate::access::{ask, key};
 use crate::description::{description, operations};
@@ -28,7 +28,7 @@ async fn begin(t: &Fixture, method: &str, path: &str, secret: Option<&str>) -> T
 }
 
 /// What is answered before the server closes the connection.
-async fn end(mut stream: TcpStream) -> Answer {
+async fn end(mut stream: TcpStream) -> TestResponse {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
     parse(&bytes)

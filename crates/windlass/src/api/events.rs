@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::audit::Record;
 use crate::error::StoreError;
 #[cfg(feature = "remote")]
-use crate::remote::events::EventStream;
+use crate::remote::events::RemoteEvents;
 use crate::store::notify::events::EventFeed;
 
 /// A feed of events; [`next`](Events::next) waits for the next one.
@@ -14,7 +14,7 @@ pub struct Events(Source);
 enum Source {
     Store(Box<EventFeed>),
     #[cfg(feature = "remote")]
-    Server(EventStream),
+    Server(RemoteEvents),
 }
 
 impl Events {
@@ -23,7 +23,7 @@ impl Events {
     }
 
     #[cfg(feature = "remote")]
-    pub(super) fn of_server(stream: EventStream) -> Events {
+    pub(super) fn of_server(stream: RemoteEvents) -> Events {
         Events(Source::Server(stream))
     }
 

@@ -15,7 +15,7 @@ use crate::client::{Client, Job, JobDefaults};
 use crate::clock::{Stopwatch, machine_time};
 use crate::handler::State;
 use crate::job::QueueName;
-use crate::store::command::pause::{Pause, Target};
+use crate::store::command::pause::{Pause, PauseTarget};
 use crate::worker::Worker;
 
 /// The queue of the jobs whose pick-up is measured.
@@ -218,7 +218,7 @@ impl Coordinator {
 
     /// Pauses the queue of the backlog, and submits jobs until it holds so many.
     pub async fn prepare(&self, backlog: usize, payload: usize) -> anyhow::Result<()> {
-        let queue = Target::Queue(QueueName::new(QUEUE)?);
+        let queue = PauseTarget::Queue(QueueName::new(QUEUE)?);
         self.client.api().pause(self.client.caller(), queue, Pause::default()).await?;
         let missing = backlog.saturating_sub(open_jobs(&self.client).await?);
         for _ in 0..missing.div_ceil(BATCH) {
@@ -229,7 +229,7 @@ impl Coordinator {
 
     /// Resumes the queue of the backlog; returns the rate at which its jobs finish, until all are or the time is over.
     pub async fn drain(&self, time: Duration) -> anyhow::Result<f64> {
-        let queue = Target::Queue(QueueName::new(QUEUE)?);
+        let queue = PauseTarget::Queue(QueueName::new(QUEUE)?);
         let waiting = open_jobs(&self.client).await?;
         self.client.api().resume(self.client.caller(), queue, None).await?;
         let watch = Stopwatch::start();

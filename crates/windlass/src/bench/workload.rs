@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::{ClaimRequest, Claimed};
 use crate::store::command::finish::{Outcome, Report};
-use crate::store::command::pause::{Pause, Target};
+use crate::store::command::pause::{Pause, PauseTarget};
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
 #[cfg(feature = "remote")]
@@ -204,7 +204,7 @@ impl BenchWorker {
         self.fill(backlog, 10_000, &delayed).await?;
         self.flat_with(&format!("{backlog} delayed"), base, tell).await?;
         let paused = NewJob { queue: other.clone(), ..self.job.clone() };
-        self.store.pause(&self.me, Target::Queue(other), Pause::default()).await?;
+        self.store.pause(&self.me, PauseTarget::Queue(other), Pause::default()).await?;
         self.fill(backlog, 10_000, &paused).await?;
         self.flat_with(&format!("{backlog} more in a paused queue"), base, tell).await?;
         self.fill(backlog, 10_000, &self.job).await?;

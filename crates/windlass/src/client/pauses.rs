@@ -3,9 +3,9 @@
 use super::{Client, Job};
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId};
-use crate::store::command::pause::{self, Pause, Target};
+use crate::store::command::pause::{self, Pause, PauseTarget};
 use crate::store::command::settings::Settings;
-use crate::store::documents::config::{PauseRecord, QueueSettings, Scope, TypeSettings};
+use crate::store::documents::config::{PauseRecord, PauseScope, QueueSettings, TypeSettings};
 
 /// Whether an action changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,27 +25,27 @@ fn named<T>(field: &str, name: Result<T, FieldProblem>) -> Result<T, ActError> {
 }
 
 impl Client {
-    async fn set_pause(&self, target: Target, how: Pause) -> Result<ActionResult, ActError> {
+    async fn set_pause(&self, target: PauseTarget, how: Pause) -> Result<ActionResult, ActError> {
         Ok(outcome(self.api.pause(&self.caller, target, how).await?))
     }
 
-    async fn remove_pause(&self, target: Target) -> Result<ActionResult, ActError> {
+    async fn remove_pause(&self, target: PauseTarget) -> Result<ActionResult, ActError> {
         Ok(outcome(self.api.resume(&self.caller, target, None).await?))
     }
 
     /// Pauses a queue.
     pub async fn pause_queue(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
-        self.set_pause(Target::Queue(named("queue", QueueName::new(name))?), how).await
+        self.set_pause(PauseTarget::Queue(named("queue", QueueName::new(name))?), how).await
     }
 
     /// Resumes a queue.
     pub async fn resume_queue(&self, name: &str) -> Result<ActionResult, ActError> {
-        self.remove_pause(Target::Queue(named("queue", QueueName::new(name))?)).await
+        self.remove_pause(PauseTarget::Queue(named("queue", QueueName::new(name))?)).await
     }
 
     /// Pauses a queue; fails if it is already paused.
     pub async fn pause_queue_strictly(&self, name: &str, how: Pause) -> Result<(), ActError> {
-        let target = Target::Queue(named("queue", QueueName::new(name))?);
+        let target = PauseTarget::Queue(named("queue", QueueName::new(name))?);
         pause::changed_or(
             ActError::AlreadyPaused,
             &target.clone(),
@@ -55,7 +55,7 @@ impl Client {
 
     /// Resumes a queue; fails if it is not paused.
     pub async fn resume_queue_strictly(&self, name: &str) -> Result<(), ActError> {
-        let target = Target::Queue(named("queue", QueueName::new(name))?);
+        let target = PauseTarget::Queue(named("queue", QueueName::new(name))?);
         pause::changed_or(
             ActError::NotPaused,
             &target.clone(),
@@ -73,41 +73,41 @@ impl Client {
 
     /// Pauses a job type.
     pub async fn pause_type(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
-        self.set_pause(Target::Type(named("type", JobType::new(name))?), how).await
+        self.set_pause(PauseTarget::Type(named("type", JobType::new(name))?), how).await
     }
 
     /// Resumes a job type.
     pub async fn resume_type(&self, name: &str) -> Result<ActionResult, ActError> {
-        self.remove_pause(Target::Type(named("type", JobType::new(name))?)).await
+        self.remove_pause(PauseTarget::Type(named("type", JobType::new(name))?)).await
     }
 
     /// Pauses a tenant.
     pub async fn pause_tenant(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
-        self.set_pause(Target::Tenant(named("tenant", Tenant::new(name))?), how).await
+        self.set_pause(PauseTarget::Tenant(named("tenant", Tenant::new(name))?), how).await
     }
 
     /// Resumes a tenant.
     pub async fn resume_tenant(&self, name: &str) -> Result<ActionResult, ActError> {
-        self.remove_pause(Target::Tenant(named("tenant", Tenant::new(name))?)).await
+        self.remove_pause(PauseTarget::Tenant(named("tenant", Tenant::new(name))?)).await
     }
 
     /// Pauses a worker, in any process.
     pub async fn pause_worker(&self, worker: WorkerId, how: Pause) -> Result<ActionResult, ActError> {
-        self.set_pause(Target::Worker(worker), how).await
+        self.set_pause(PauseTarget::Worker(worker), how).await
     }
 
     /// Resumes a worker.
     pub async fn resume_worker(&self, worker: WorkerId) -> Result<ActionResult, ActError> {
-        self.remove_pause(Target::Worker(worker)).await
+        self.remove_pause(PauseTarget::Worker(worker)).await
     }
 
     /// All active pauses that affect this caller's jobs.
     pub async fn pauses(&self) -> Result<Vec<PauseRecord>, StoreError> {
         let (config, now) = (self.api.config(&self.caller).await?, self.api.environment().clock.now());
         let is_visible = |hold: &&PauseRecord| match &hold.scope {
-            Scope::Gate | Scope::Worker(_) => true,
-            Scope::Tenant(tenant) => self.caller.can_see(tenant),
-            Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => {
+            PauseScope::Gate | PauseScope::Worker(_) => true,
+            PauseScope::Tenant(tenant) => self.caller.can_see(tenant),
+            PauseScope::Type { tenant, .. } | PauseScope::Queue { tenant, .. } => {
                 tenant.as_ref().is_none_or(|tenant| self.caller.can_see(tenant))
             }
         };
@@ -132,11 +132,11 @@ impl Client {
 
     /// Pauses all processing: no job starts on any worker. Running jobs continue.
     pub async fn pause_all(&self, how: Pause) -> Result<ActionResult, ActError> {
-        self.set_pause(Target::Gate, how).await
+        self.set_pause(PauseTarget::Gate, how).await
     }
 
     /// Resumes processing.
     pub async fn resume_all(&self) -> Result<ActionResult, ActError> {
-        self.remove_pause(Target::Gate).await
+        self.remove_pause(PauseTarget::Gate).await
     }
 }

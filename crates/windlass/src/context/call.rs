@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::branch::Branch;
 use super::history::{Dropped, Places, Record, millis};
-use super::quiet::{Answer, Kind};
+use super::quiet::{Kind, WaitAnswer};
 use super::reopen::Returned;
 use super::step_order::{Order, State, Undecided};
 use crate::clock::Stopwatch;
@@ -129,7 +129,7 @@ impl<'a> Call<'a> {
         let answer = self.order.wait(kind, |state| state.is_turn(before)).await;
         self.is_early = false;
         match answer {
-            Answer::Changed => Err(self.refusal()),
+            WaitAnswer::Changed => Err(self.refusal()),
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Fan-out: a job spawns children and continues when their group is decided.
 
 use super::history::{GroupShape, Record};
-use super::quiet::{Answer, Kind};
+use super::quiet::{Kind, WaitAnswer};
 use super::{CrashPoint, Cx, HandlerExit, failed};
 use crate::client::{Job, JobBuilder};
 use crate::error::Invalid;
@@ -125,13 +125,13 @@ impl Cx {
             self.save_call(&call, &record).await.map_err(failed)?;
         }
         call.goes_on(Record { group: Some(shape), ..call.record() });
-        let beside = self.may_spawn().await;
+        let parks = self.may_spawn().await;
         self.forget_places().await.map_err(failed)?;
         self.crash_at(&CrashPoint::BeforeSpawn).await;
         let _storing = self.0.order.storing();
         let client = self.client();
         let group = NewGroup { name: key.clone(), strategy, jobs };
-        let spawned = client.api().spawn_beside(client.caller(), self.lease_ref(), group, beside).await;
+        let spawned = client.api().spawn_with_parks(client.caller(), self.lease_ref(), group, parks).await;
         let spawned = spawned.map_err(failed)?;
         self.crash_at(&CrashPoint::AfterSpawn).await;
         if spawned.parent.is_held_with(self.fence())
@@ -152,11 +152,11 @@ impl Cx {
             return Vec::new();
         }
         match self.0.order.wait(Kind::Spawn, |_| false).await {
-            Answer::Spawn(beside) => {
+            WaitAnswer::Spawn(others) => {
                 let now = self.now();
-                beside.into_iter().map(|awaited| awaited.into_park(now)).collect()
+                others.into_iter().map(|awaited| awaited.into_park(now)).collect()
             }
-            Answer::Go | Answer::Changed | Answer::Alone => Vec::new(),
+            WaitAnswer::Go | WaitAnswer::Changed | WaitAnswer::Alone => Vec::new(),
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Waiter {
     pub(super) waker: Waker,
     /// The branch in which it was made.
     branch: Branch,
-    answer: Option<Answer>,
+    answer: Option<WaitAnswer>,
 }
 
 /// What wakes a parked job.
@@ -76,7 +76,7 @@ pub(super) enum Kind {
 
 /// The answer to a waiting call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum WaitAnswer {
     /// Continue.
     Go,
     /// The awaited calls will not be made: the code was changed.
@@ -105,12 +105,12 @@ enum Decision {
 
 impl Order {
     /// Waits until `is_ready`, or until the call is answered.
-    pub(super) async fn wait(&self, kind: Kind, is_ready: impl Fn(&State) -> bool) -> Answer {
+    pub(super) async fn wait(&self, kind: Kind, is_ready: impl Fn(&State) -> bool) -> WaitAnswer {
         let mut entry = Entry { order: self, id: None };
         poll_fn(|context| {
             let mut state = self.lock();
             if is_ready(&state) {
-                return Poll::Ready(Answer::Go);
+                return Poll::Ready(WaitAnswer::Go);
             }
             if let Some(answer) = entry.id.and_then(|id| state.waiters.get_mut(&id)?.answer.take()) {
                 return Poll::Ready(answer);
@@ -177,7 +177,7 @@ impl Order {
             let mut state = self.lock();
             let is_quiet = state.others(&witness, &waker) == 0 && !witness.has_woken.load(Ordering::SeqCst);
             state.is_quiet_beside_copies = false;
-            if !is_quiet && state.answer(|kind| *kind == Kind::Replay, &Answer::Go, usize::MAX) {
+            if !is_quiet && state.answer(|kind| *kind == Kind::Replay, &WaitAnswer::Go, usize::MAX) {
                 continue;
             }
             if !is_quiet && !state.must_park {
@@ -223,7 +223,7 @@ impl Order {
         }
         if state.has(|kind| *kind == Kind::Turn) {
             if state.is_quiet_beside_copies && !state.has_tasks {
-                state.answer(|kind| *kind == Kind::Turn, &Answer::Changed, usize::MAX);
+                state.answer(|kind| *kind == Kind::Turn, &WaitAnswer::Changed, usize::MAX);
                 return;
             }
             drop(state);
@@ -241,7 +241,7 @@ impl Order {
             "a call that an earlier attempt dropped is not dropped this time, and runs again: let steps decide which \
              calls are dropped"
         );
-        state.answer(|kind| matches!(kind, Kind::LeftOut(_)), &Answer::Go, 1);
+        state.answer(|kind| matches!(kind, Kind::LeftOut(_)), &WaitAnswer::Go, 1);
     }
 }
 
@@ -254,7 +254,7 @@ impl State {
                 self.must_park = true;
             }
             _ => {
-                self.answer(|kind| matches!(kind, Kind::Park(_) | Kind::Spawn), &Answer::Alone, 1);
+                self.answer(|kind| matches!(kind, Kind::Park(_) | Kind::Spawn), &WaitAnswer::Alone, 1);
             }
         }
     }
@@ -273,7 +273,7 @@ impl State {
         Arc::strong_count(witness).saturating_sub(2 + own)
     }
 
-    fn answer(&mut self, is_it: impl Fn(&Kind) -> bool, answer: &Answer, most: usize) -> bool {
+    fn answer(&mut self, is_it: impl Fn(&Kind) -> bool, answer: &WaitAnswer, most: usize) -> bool {
         let mut found = self.waiters.values_mut().filter(|waiter| is_it(&waiter.kind)).take(most).peekable();
         let is_any = found.peek().is_some();
         for waiter in found {
@@ -312,24 +312,24 @@ impl State {
         let is_else = |kind: &Kind| is_left_out(kind) || matches!(kind, Kind::Park(_) | Kind::Spawn);
         // Saved calls go before new ones, unless the code was certainly changed.
         let is_changed = !has_copies && !self.has(is_else);
-        let answer = if is_changed { Answer::Changed } else { Answer::Go };
+        let answer = if is_changed { WaitAnswer::Changed } else { WaitAnswer::Go };
         if self.answer(|kind| *kind == Kind::Replay, &answer, usize::MAX) {
             return Decision::Again;
         }
         let parks = self.parks();
         if self.has(|kind| *kind == Kind::Spawn) {
-            self.answer(|kind| *kind == Kind::Spawn, &Answer::Spawn(parks), 1);
+            self.answer(|kind| *kind == Kind::Spawn, &WaitAnswer::Spawn(parks), 1);
             return Decision::Again;
         }
         if !parks.is_empty() {
             return Decision::Park(parks);
         }
         // A call that was dropped in an earlier attempt, but not in this one: the first of them continues.
-        if self.answer(is_left_out, &Answer::Go, 1) {
+        if self.answer(is_left_out, &WaitAnswer::Go, 1) {
             return Decision::Again;
         }
         self.is_quiet_beside_copies = has_copies;
-        if !has_copies && self.answer(|kind| *kind == Kind::Turn, &Answer::Changed, usize::MAX) {
+        if !has_copies && self.answer(|kind| *kind == Kind::Turn, &WaitAnswer::Changed, usize::MAX) {
             return Decision::Again;
         }
         Decision::Nothing
@@ -369,7 +369,7 @@ impl State {
 
     fn end_waits(&mut self, ends_at: Timestamp) {
         let is_over = |kind: &Kind| matches!(kind, Kind::Park(Awaited::Moment(until)) if *until <= ends_at);
-        if !self.answer(is_over, &Answer::Go, usize::MAX) {
+        if !self.answer(is_over, &WaitAnswer::Go, usize::MAX) {
             // Whether a signal arrived in time is decided by the store.
             self.park_now();
         }

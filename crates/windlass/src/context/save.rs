@@ -12,15 +12,15 @@ use crate::store::command::attempt_writes::{AttemptWrite, check_step};
 
 impl Cx {
     /// Writes all of these, or none.
-    pub(super) async fn note_all(&self, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
+    pub(super) async fn record_all(&self, writes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         let client = &self.0.client;
         let _storing = self.0.order.storing();
-        client.api().note(client.caller(), self.lease_ref(), notes).await
+        client.api().record(client.caller(), self.lease_ref(), writes).await
     }
 
     /// Saves a checkpoint, in this context and in the store.
     pub(super) async fn save(&self, step: &str, value: Vec<u8>) -> Result<(), WorkError> {
-        self.note(AttemptWrite::Checkpoint { step: step.to_owned(), value: value.clone() }).await?;
+        self.record(AttemptWrite::Checkpoint { step: step.to_owned(), value: value.clone() }).await?;
         self.cache_records(vec![(step.to_owned(), value)]);
         Ok(())
     }
@@ -66,8 +66,8 @@ impl Cx {
         if records.is_empty() {
             return Ok(());
         }
-        let notes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
-        self.note_all(notes.collect()).await
+        let writes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
+        self.record_all(writes.collect()).await
     }
 
     /// Called when the attempt fails with this error. If a step returned it, the step runs again in the next attempt,
@@ -86,8 +86,8 @@ impl Cx {
             }
             return;
         }
-        let notes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
-        if let Err(error) = self.note_all(notes.collect()).await {
+        let writes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
+        if let Err(error) = self.record_all(writes.collect()).await {
             tracing::warn!(job = %self.job_id(), %error, "failed to reopen a failed step; it stays failed in the next attempt");
         }
     }
@@ -103,8 +103,8 @@ impl Cx {
         if records.is_empty() {
             return Ok(());
         }
-        let notes = records.iter().cloned().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
-        self.note_all(notes.collect()).await?;
+        let writes = records.iter().cloned().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
+        self.record_all(writes.collect()).await?;
         self.cache_records(records);
         self.0.order.mark_returned(before.iter().map(|(key, _)| key));
         Ok(())

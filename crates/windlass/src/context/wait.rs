@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::call::Call;
 use super::history::{Record, millis};
-use super::quiet::{Answer, Awaited, Kind};
+use super::quiet::{Awaited, Kind, WaitAnswer};
 use super::{CrashPoint, Cx, HandlerExit, StepMode, failed};
 use crate::clock::Timestamp;
 use crate::job::Failure;
@@ -144,8 +144,8 @@ impl Cx {
             return self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await;
         }
         match self.0.order.wait(Kind::Park(awaited.clone()), |_| false).await {
-            Answer::Alone => self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await,
-            Answer::Go | Answer::Changed | Answer::Spawn(_) => Ok(()),
+            WaitAnswer::Alone => self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await,
+            WaitAnswer::Go | WaitAnswer::Changed | WaitAnswer::Spawn(_) => Ok(()),
         }
     }
 

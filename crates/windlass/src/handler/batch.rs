@@ -206,7 +206,7 @@ pub(crate) struct Batched<H, J, Args> {
 struct Member<J> {
     job: J,
     cx: Cx,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<MemberOutcome>,
     place: Arc<BatchPosition>,
 }
 
@@ -236,7 +236,7 @@ impl<J> BatchExit for Member<J> {
 }
 
 /// The outcome of one job, or the message of the handler's panic.
-type Answer = Result<Result<Vec<u8>, anyhow::Error>, String>;
+type MemberOutcome = Result<Result<Vec<u8>, anyhow::Error>, String>;
 
 impl<H, J: Job, Args> Batched<H, J, Args> {
     pub(crate) fn new(handler: H, options: BatchOptions) -> Batched<H, J, Args> {
@@ -330,7 +330,7 @@ async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(handler: H, member
     }
 }
 
-fn panicked(panic: &Panic, answers: Vec<oneshot::Sender<Answer>>, all: &[Cx]) {
+fn panicked(panic: &Panic, answers: Vec<oneshot::Sender<MemberOutcome>>, all: &[Cx]) {
     if panic.is::<ParkUnwind>() {
         return all.iter().for_each(Cx::crash);
     }
@@ -340,7 +340,7 @@ fn panicked(panic: &Panic, answers: Vec<oneshot::Sender<Answer>>, all: &[Cx]) {
 }
 
 /// Returns when every job of a batch has ended in another way, so its call is no longer needed.
-async fn all_closed(answers: &mut [oneshot::Sender<Answer>]) {
+async fn all_closed(answers: &mut [oneshot::Sender<MemberOutcome>]) {
     for answer in answers {
         answer.closed().await;
     }

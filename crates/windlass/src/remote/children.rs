@@ -15,7 +15,7 @@ use crate::store::command::children::{NewGroup, Spawned};
 use crate::store::command::finish::Park;
 
 impl Remote {
-    pub(crate) async fn spawn_beside(
+    pub(crate) async fn spawn_with_parks(
         &self,
         lease: LeaseRef,
         group: NewGroup,

@@ -7,7 +7,7 @@ use windlass_api::client::call::EntityTags;
 pub(super) use windlass_api::client::call::{Call, encoded};
 use windlass_api::client::clock::ServerClock;
 use windlass_api::client::error::ClientError;
-use windlass_api::client::sse::EventStream;
+use windlass_api::client::sse::SseStream;
 use windlass_api::client::{ClientOptions, HttpClient, Reply};
 
 use super::address::Address;
@@ -30,20 +30,20 @@ pub(super) fn entity_tags(if_match: &IfMatch) -> Option<EntityTags> {
 }
 
 /// A server, and the connections to it.
-pub(super) struct Client {
+pub(super) struct RemoteClient {
     http: HttpClient,
 }
 
-impl Client {
+impl RemoteClient {
     /// A client that has not connected yet.
     pub(super) fn new(
         address: &Address,
         key: Option<&KeySecret>,
         clock: Arc<ServerClock>,
-    ) -> Result<Client, OpenError> {
+    ) -> Result<RemoteClient, OpenError> {
         let http = HttpClient::new(&address.url, key, clock, ClientOptions::default());
         let http = http.map_err(|error| address.refused(&error.to_string()))?;
-        Ok(Client { http })
+        Ok(RemoteClient { http })
     }
 
     /// Refuses every call from now on, and ends those in progress.
@@ -56,7 +56,7 @@ impl Client {
         self.done(call).await?.json().map_err(|error| self.error(error))
     }
 
-    /// Like [`ask`](Client::ask), but returns `None` if the object does not exist.
+    /// Like [`ask`](RemoteClient::ask), but returns `None` if the object does not exist.
     pub(super) async fn find<T: DeserializeOwned>(&self, call: Call) -> Result<Option<T>, StoreError> {
         match self.ask(call).await {
             Ok(found) => Ok(Some(found)),
@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// Opens a stream of events; it ends when the client is closed.
-    pub(super) async fn stream(&self, call: Call) -> Result<EventStream, RemoteError> {
+    pub(super) async fn stream(&self, call: Call) -> Result<SseStream, RemoteError> {
         self.http.stream(&call).await.map_err(|error| self.error(error))
     }
 
@@ -81,7 +81,7 @@ impl Client {
         let unreachable = |message| RemoteError::Store(StoreError::Unreachable(message));
         match error {
             ClientError::Refused(refusal) => RemoteError::Refused(refusal),
-            ClientError::Closed => RemoteError::Store(crate::store::closed_error()),
+            ClientError::Closed => RemoteError::Store(StoreError::Closed),
             ClientError::NoServer { .. } | ClientError::Lost { .. } | ClientError::Silent { .. } => {
                 unreachable(format!("{}: {error}", self.http.url()))
             }

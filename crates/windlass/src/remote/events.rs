@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_api::client::error::ClientError;
-use windlass_api::client::sse::{self, Event};
+use windlass_api::client::sse::{self, SseEvent};
 use windlass_api::record::RecordView;
 
 use super::Remote;
@@ -19,18 +19,18 @@ use crate::limits;
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// A stream of events; connects on first use.
-pub(crate) struct EventStream {
+pub(crate) struct RemoteEvents {
     server: Arc<Remote>,
     /// The last audited event that was returned.
     after: u64,
     /// Why the caller gets no events.
     refused: Option<StoreError>,
-    stream: Option<sse::EventStream>,
+    stream: Option<sse::SseStream>,
 }
 
-impl EventStream {
-    pub(crate) fn new(server: Arc<Remote>, after: u64, refused: Option<StoreError>) -> EventStream {
-        EventStream { server, after, refused, stream: None }
+impl RemoteEvents {
+    pub(crate) fn new(server: Arc<Remote>, after: u64, refused: Option<StoreError>) -> RemoteEvents {
+        RemoteEvents { server, after, refused, stream: None }
     }
 
     /// The number to resume from: all audited events up to it were returned.
@@ -71,12 +71,12 @@ impl EventStream {
         }
     }
 
-    async fn open(&self) -> Result<sse::EventStream, RemoteError> {
+    async fn open(&self) -> Result<sse::SseStream, RemoteError> {
         self.server.client.stream(Call::get("/events").query("last_event_id", self.after.to_string())).await
     }
 
     /// The record of an event.
-    fn received(&mut self, event: &Event) -> Result<Record, StoreError> {
+    fn received(&mut self, event: &SseEvent) -> Result<Record, StoreError> {
         let shown: RecordView = serde_json::from_str(&event.data)
             .map_err(|error| StoreError::Unreachable(format!("cannot parse its event: {error}")))?;
         let record = Record::from(shown);

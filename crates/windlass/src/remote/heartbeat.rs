@@ -51,7 +51,11 @@ impl Remote {
 
     /// A server is not told that a worker's own program paused it.
     #[allow(clippy::unused_async, reason = "a verb of the contract")]
-    pub(crate) async fn tell_paused(&self, _worker: WorkerId, _is_paused: bool) -> Result<(), WorkError> {
+    pub(crate) async fn set_worker_paused(
+        &self,
+        _worker: WorkerId,
+        _is_paused: bool,
+    ) -> Result<(), WorkError> {
         Ok(())
     }
 
@@ -81,9 +85,9 @@ impl Remote {
     }
 
     /// Applies writes one after the other: each is written, or it and all after it are not.
-    pub(crate) async fn note(&self, lease: LeaseRef, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
-        for note in notes {
-            match note {
+    pub(crate) async fn record(&self, lease: LeaseRef, writes: Vec<AttemptWrite>) -> Result<(), WorkError> {
+        for write in writes {
+            match write {
                 AttemptWrite::Checkpoint { step, value } => self.save(lease, &step, &value).await?,
                 AttemptWrite::Progress(progress) => {
                     self.send_beat(

@@ -7,8 +7,8 @@ use super::client::Call;
 use super::operations::unknown;
 use crate::error::{ActError, StoreError};
 use crate::key::{KeyHash, KeyId, KeySecret};
-use crate::store::api::auth::{ApiKey, CreatedKey};
 use crate::store::command::key::NewKey;
+use crate::store::methods::auth::{ApiKey, CreatedKey};
 use crate::store::wire::key::stored_key;
 
 impl Remote {

@@ -1,7 +1,7 @@
 //! Operations for operators at a server: pauses, settings, queues, workers, statistics.
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use windlass_api::actions::ReasonBody;
 use windlass_api::expires::Expiry;
 use windlass_api::pause::{Gate, OfflineBody, OnlineBody, PauseBody};
@@ -20,30 +20,25 @@ use crate::clock::Timestamp;
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobType, QueueName, Tenant};
 use crate::settings::patch::SettingsPatch;
-use crate::store::command::pause::{Pause, Target};
+use crate::store::command::pause::{Pause, PauseTarget};
 use crate::store::command::settings::{Configured, Settings};
 use crate::store::documents::config::{Config, QueueSettings};
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
 use crate::store::wire::operations::{gate_pauses, queue_info, stored_worker};
 
+/// An object after an action, and whether the action changed it.
 #[derive(Deserialize)]
-struct Changed {
-    changed: bool,
-}
-
-/// Settings after a change, among the other fields of the object.
-#[derive(Deserialize)]
-struct ActedSettings<T> {
+struct Acted<T> {
     #[serde(flatten)]
-    settings: T,
+    object: T,
     changed: bool,
 }
 
 /// The error if the object was not found.
-fn missing(target: &Target) -> ActError {
+fn missing(target: &PauseTarget) -> ActError {
     match target {
-        Target::Worker(worker) => ActError::NoSuchWorker(*worker),
+        PauseTarget::Worker(worker) => ActError::NoSuchWorker(*worker),
         _ => unknown("target"),
     }
 }
@@ -53,7 +48,7 @@ pub(super) fn unknown(field: &str) -> ActError {
 }
 
 impl Remote {
-    pub(crate) async fn pause(&self, target: Target, pause: Pause) -> Result<bool, ActError> {
+    pub(crate) async fn pause(&self, target: PauseTarget, pause: Pause) -> Result<bool, ActError> {
         let Pause { mode, reason, expires } = pause;
         let expires = expires.map(|time| Expiry::After(Span(time)));
         let how = || PauseBody { mode: Some(mode), reason: reason.clone(), expires };
@@ -63,33 +58,33 @@ impl Remote {
             Call::post("/gate/offline").json(&body)
         };
         let call = match &target {
-            Target::Queue(queue) => Call::post(format!("/queues/{queue}/pause")).json(&how()),
-            Target::Worker(worker) => Call::post(format!("/workers/{worker}/pause")).json(&how()),
-            Target::Gate => close(None, None),
-            Target::Tenant(tenant) => close(Some(tenant), None),
-            Target::Type(job_type) => close(None, Some(job_type)),
+            PauseTarget::Queue(queue) => Call::post(format!("/queues/{queue}/pause")).json(&how()),
+            PauseTarget::Worker(worker) => Call::post(format!("/workers/{worker}/pause")).json(&how()),
+            PauseTarget::Gate => close(None, None),
+            PauseTarget::Tenant(tenant) => close(Some(tenant), None),
+            PauseTarget::Type(job_type) => close(None, Some(job_type)),
         };
         self.changed(call, &target).await
     }
 
-    pub(crate) async fn resume(&self, target: Target, reason: Option<String>) -> Result<bool, ActError> {
+    pub(crate) async fn resume(&self, target: PauseTarget, reason: Option<String>) -> Result<bool, ActError> {
         let open = |tenant: Option<&Tenant>, job_type: Option<&JobType>| {
             let (tenant, r#type) = (tenant.cloned().map(Text), job_type.cloned().map(Text));
             Call::post("/gate/online").json(&OnlineBody { reason: reason.clone(), tenant, r#type })
         };
         let why = ReasonBody { reason: reason.clone() };
         let call = match &target {
-            Target::Queue(queue) => Call::post(format!("/queues/{queue}/resume")).json(&why),
-            Target::Worker(worker) => Call::post(format!("/workers/{worker}/resume")).json(&why),
-            Target::Gate => open(None, None),
-            Target::Tenant(tenant) => open(Some(tenant), None),
-            Target::Type(job_type) => open(None, Some(job_type)),
+            PauseTarget::Queue(queue) => Call::post(format!("/queues/{queue}/resume")).json(&why),
+            PauseTarget::Worker(worker) => Call::post(format!("/workers/{worker}/resume")).json(&why),
+            PauseTarget::Gate => open(None, None),
+            PauseTarget::Tenant(tenant) => open(Some(tenant), None),
+            PauseTarget::Type(job_type) => open(None, Some(job_type)),
         };
         self.changed(call, &target).await
     }
 
-    async fn changed(&self, call: Call, target: &Target) -> Result<bool, ActError> {
-        let answer: Result<Changed, RemoteError> = self.client.ask(call).await;
+    async fn changed(&self, call: Call, target: &PauseTarget) -> Result<bool, ActError> {
+        let answer: Result<Acted<IgnoredAny>, RemoteError> = self.client.ask(call).await;
         answer.map(|answer| answer.changed).map_err(|error| error.into_act(missing(target)))
     }
 
@@ -116,10 +111,9 @@ impl Remote {
 
     /// Changes settings: what is set afterwards, and whether anything changed.
     async fn set<T: DeserializeOwned>(&self, call: Call) -> Result<(T, bool), ActError> {
-        let answer = self.client.ask::<ActedSettings<T>>(call.repeatable(true)).await;
-        let ActedSettings { settings, changed } =
-            answer.map_err(|error| error.into_act(unknown("settings")))?;
-        Ok((settings, changed))
+        let answer = self.client.ask::<Acted<T>>(call.repeatable(true)).await;
+        let Acted { object, changed } = answer.map_err(|error| error.into_act(unknown("settings")))?;
+        Ok((object, changed))
     }
 
     /// Workers, pauses and settings of queues; settings of types and tenants are not available, nor are keys.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::api::auth::KeyCache;
-use super::api::pruning::Pruning;
 use super::documents::stats_cache::Minutes;
+use super::methods::auth::KeyCache;
+use super::methods::pruning::Pruning;
 use super::metrics::Metrics;
 use super::notify::feed::Feed;
 use super::notify::wakeup::Notifier;

@@ -74,7 +74,7 @@ pub(crate) async fn send(shared: &WorkerShared, reports: Vec<Report>) {
                 return;
             }
             Err(WorkError::Store(error))
-                if !matches!(error, StoreError::Stopped(_) | StoreError::Damaged(_)) =>
+                if !error.is_permanent() && !matches!(error, StoreError::Damaged(_)) =>
             {
                 tracing::warn!(%error, outcomes = reports.len(), "failed to report outcomes, will retry");
                 tokio::time::sleep(pause).await;

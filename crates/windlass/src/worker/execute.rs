@@ -93,7 +93,8 @@ pub(crate) async fn attempt(shared: &WorkerShared, claimed: Claimed) -> Option<R
 }
 
 fn start_attempt(shared: &WorkerShared, claimed: Claimed) -> Cx {
-    let cx = Cx::new(shared.client.clone(), shared.states.clone(), claimed, shared.settings.conduct.clone());
+    let cx =
+        Cx::new(shared.client.clone(), shared.states.clone(), claimed, shared.settings.run_options.clone());
     shared.running.insert(cx.clone());
     cx
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::slots::SlotPool;
 use super::{WorkerShared, execute, shutdown, yield_now};
-use crate::error::{StoreError, WorkError};
+use crate::error::WorkError;
 use crate::job::QueueName;
 use crate::limits;
 use crate::store::command::claim::{ClaimRequest, Claimed};
@@ -81,14 +81,12 @@ pub(super) async fn run(
 }
 
 /// The error of the first fetch loop that cannot continue.
-pub(super) async fn first_error(lanes: &mut JoinSet<Result<(), WorkError>>) -> WorkError {
-    while let Some(ended) = lanes.join_next().await {
+pub(super) async fn first_error(fetch_loops: &mut JoinSet<Result<(), WorkError>>) -> WorkError {
+    while let Some(ended) = fetch_loops.join_next().await {
         match ended {
             Ok(Err(error)) => return error,
             Err(panic) if panic.is_panic() => {
-                return WorkError::Store(StoreError::Stopped(format!(
-                    "the worker's fetch loop panicked: {panic}"
-                )));
+                return WorkError::Panicked(panic.to_string());
             }
             _ => {}
         }
@@ -97,7 +95,7 @@ pub(super) async fn first_error(lanes: &mut JoinSet<Result<(), WorkError>>) -> W
 }
 
 fn is_transient(error: &WorkError) -> bool {
-    matches!(error, WorkError::Store(error) if !matches!(error, StoreError::Stopped(_)))
+    matches!(error, WorkError::Store(error) if !error.is_permanent())
 }
 
 /// Takes all free permits; the caller waited for the first.

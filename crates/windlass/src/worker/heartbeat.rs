@@ -9,7 +9,7 @@ use super::WorkerShared;
 use crate::api::Interrupts;
 use crate::clock::WaitLimit;
 use crate::context::CancelReason;
-use crate::error::{StoreError, WorkError};
+use crate::error::WorkError;
 use crate::limits;
 use crate::store::command::heartbeat::HeartbeatItem;
 use crate::store::metrics::Fallback;
@@ -41,7 +41,7 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
                     tracing::warn!(%error, "failed to register again");
                 }
             }
-            Err(WorkError::Store(StoreError::Stopped(_))) => {
+            Err(WorkError::Store(error)) if error.is_permanent() => {
                 return shared.cancel_all(CancelReason::StoreUnreachable);
             }
             Err(error) => tracing::warn!(%error, "heartbeat failed"),

@@ -72,7 +72,8 @@ pub(super) async fn report_pauses(shared: Arc<WorkerShared>, over: CancellationT
                 () = shared.control.resumed(), if !is_paused => {}
             }
             let store = shared.client.api();
-            if let Err(error) = store.tell_paused(shared.client.caller(), shared.id(), is_paused).await {
+            if let Err(error) = store.set_worker_paused(shared.client.caller(), shared.id(), is_paused).await
+            {
                 tracing::warn!(%error, is_paused, "failed to report that the worker was paused or resumed");
             }
         }

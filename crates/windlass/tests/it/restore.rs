@@ -6,7 +6,6 @@ use tempfile::TempDir;
 use windlass::error::{RestoreError, WorkError};
 use windlass::job::{GroupStrategy, JobId, JobState, WorkerId};
 use windlass::store::Store;
-use windlass::store::api::restore::{Restored, restore};
 use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
@@ -15,6 +14,7 @@ use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
+use windlass::store::methods::restore::{Restored, restore};
 
 use crate::fixture::new_job;
 
@@ -54,7 +54,7 @@ async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &Claimed) {
     for worker in [Some(worker), None] {
         let lease = LeaseRef { job, fence, worker };
         let note = AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
-        assert_eq!(store.note(&me, lease, vec![note]).await, Err(WorkError::Stale(job)));
+        assert_eq!(store.record(&me, lease, vec![note]).await, Err(WorkError::Stale(job)));
         let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: Vec::new() };
         assert_eq!(store.spawn(&me, lease, group).await.err(), Some(WorkError::Stale(job)));
     }

@@ -19,7 +19,7 @@ use windlass_server::number::grouped;
 
 use crate::commands::jobs::filter::FilterArgs;
 use crate::commands::manage::pause;
-use crate::connection::client::{Call, Client, required_version};
+use crate::connection::client::{Call, ServerClient, required_version};
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
@@ -258,7 +258,7 @@ async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
 }
 
 /// Acts on each named job. A failure does not stop the others.
-async fn each(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
+async fn each(client: &ServerClient, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
     let mut first_failure = None;
     for text in &which.ids {
         match act_on_job(client, which, action, text).await {
@@ -273,7 +273,12 @@ async fn each(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
     Ok(first_failure.unwrap_or(Exit::Done).into())
 }
 
-async fn act_on_job(client: &Client, which: &ActArgs, action: &Action, text: &str) -> anyhow::Result<()> {
+async fn act_on_job(
+    client: &ServerClient,
+    which: &ActArgs,
+    action: &Action,
+    text: &str,
+) -> anyhow::Result<()> {
     let id = client.job_id(text).await?;
     if which.dry_run {
         if let Some(job) = client.show::<Job>(Call::get(&["jobs", &id])).await? {
@@ -302,7 +307,7 @@ async fn act_on_job(client: &Client, which: &ActArgs, action: &Action, text: &st
 }
 
 /// Acts on all matching jobs, after counting them and asking for confirmation.
-async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
+async fn many(client: &ServerClient, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
     let body = action.bulk(which.filter.filter())?;
     let answer = client.send(bulk(&BulkBody { dry_run: true, ..body.clone() })).await?;
     let matched = answer.read::<BulkAnswer>()?.matched;
@@ -348,7 +353,7 @@ fn bulk(body: &BulkBody) -> Call {
 
 /// Runs the action in chunks, to show progress and to stop on Ctrl-C.
 async fn in_parts(
-    client: &Client,
+    client: &ServerClient,
     mut body: BulkBody,
     tally: &mut BulkAnswer,
     mut progress: Progress,

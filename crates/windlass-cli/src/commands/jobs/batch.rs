@@ -15,7 +15,7 @@ use windlass_api::client::error::ErrorResponse;
 use windlass_api::job::SubmittedJobs;
 
 use self::lines::{Line, Waiting};
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
@@ -91,7 +91,7 @@ pub(crate) async fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn send_all(
-    client: &Client,
+    client: &ServerClient,
     args: &BatchArgs,
     lines: Box<dyn BufRead>,
     tally: &mut Tally,
@@ -147,7 +147,7 @@ fn keyed(line: &str, number: u64, run: &str) -> Result<String, String> {
 /// Sends lines. Lines that the server rejects are reported and left out. Lines that refer to a job of a later line wait for
 /// it, as long as the buffer has space.
 async fn send(
-    client: &Client,
+    client: &ServerClient,
     waiting: &mut Waiting,
     more: More,
     tally: &mut Tally,

@@ -6,7 +6,7 @@ use windlass::job::JobId;
 use windlass_api::text::Text;
 use windlass_server::number::grouped;
 
-use crate::connection::client::{Call, Client, read_known};
+use crate::connection::client::{Call, ServerClient, read_known};
 use crate::error::Failure;
 use crate::limits;
 
@@ -68,7 +68,7 @@ struct Found {
     has_more: bool,
 }
 
-impl Client {
+impl ServerClient {
     /// The full id of the job that a part of an id matches.
     pub(crate) async fn job_id(&self, text: &str) -> Result<String, Failure> {
         let text = text.trim();

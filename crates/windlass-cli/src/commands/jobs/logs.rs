@@ -9,7 +9,7 @@ use windlass::job::JobState;
 use windlass_api::job::Job;
 use windlass_api::job_details::LogLine;
 
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::connection::reconnect::JobEventStream;
 use crate::error::Failure;
@@ -56,7 +56,7 @@ pub(crate) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints lines until the job is final.
-async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Result<()> {
+async fn follow(client: &ServerClient, id: &str, printed: &mut Printed) -> anyhow::Result<()> {
     let mut changes = JobEventStream::open(client, id).await?;
     loop {
         // The state is read before the lines, so that no line written before the end is missed.
@@ -72,7 +72,7 @@ async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Res
     }
 }
 
-async fn lines(client: &Client, id: &str, after: u64) -> Result<Vec<Value>, Failure> {
+async fn lines(client: &ServerClient, id: &str, after: u64) -> Result<Vec<Value>, Failure> {
     let call = Call::get(&["jobs", id, "logs"]).query("after", after.to_string());
     Ok(client.page(call, "logs").await?.items)
 }

@@ -8,7 +8,7 @@ use windlass_api::job::ActedJob;
 use windlass_api::json::Json;
 
 use crate::commands::jobs::submit::content;
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
@@ -75,7 +75,7 @@ pub(crate) async fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     Ok(first_failure.unwrap_or(Exit::Done).into())
 }
 
-async fn release_job(client: &Client, text: &str) -> anyhow::Result<()> {
+async fn release_job(client: &ServerClient, text: &str) -> anyhow::Result<()> {
     let id = client.job_id(text).await?;
     let answer = client.show(Call::post(&["jobs", &id, "submit"])).await?;
     let Some(ActedJob { job, .. }) = answer else { return Ok(()) };

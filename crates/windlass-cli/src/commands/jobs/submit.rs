@@ -18,7 +18,7 @@ use windlass_api::tags::Tags;
 use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
 
-use crate::connection::client::{Answer, Call, Client};
+use crate::connection::client::{Call, JsonReply, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::connection::reconnect::JobEventStream;
 use crate::error::Failure;
@@ -255,7 +255,7 @@ pub(crate) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Waits until a job is final, shows its progress, and prints its result.
-async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCode> {
+async fn wait(client: &ServerClient, id: &str, is_json: bool) -> anyhow::Result<ExitCode> {
     let (answer, job) = ended(client, id).await?;
     let is_completed = job.state.0 == JobState::Completed;
     if is_json {
@@ -272,7 +272,7 @@ async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCo
 
 /// Waits until the job is final and returns it. Its events tell when to read it. The progress of a running job is polled,
 /// and only if there is a terminal to show it on.
-async fn ended(client: &Client, id: &str) -> anyhow::Result<(Answer, Job)> {
+async fn ended(client: &ServerClient, id: &str) -> anyhow::Result<(JsonReply, Job)> {
     let is_watched = std::io::stderr().is_terminal();
     let mut changes = JobEventStream::open(client, id).await?;
     let mut last = String::new();

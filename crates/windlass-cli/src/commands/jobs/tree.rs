@@ -9,7 +9,7 @@ use windlass_api::job::Job;
 use windlass_api::job_details::{Children, Graph};
 use windlass_api::text::Text;
 
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::error::Failure;
 use crate::output::color::{Colour, Paint};
 
@@ -54,7 +54,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Reads the related jobs: the job's parents, their dependencies and dependents, and the children of all of those, up
     /// to the limits.
-    pub(crate) async fn load(client: &Client, job: &Job) -> Result<Tree, Failure> {
+    pub(crate) async fn load(client: &ServerClient, job: &Job) -> Result<Tree, Failure> {
         let mut tree = Tree::default();
         let own = job.id.to_string();
         tree.know(&job.id, &job.r#type, &job.state);

@@ -10,8 +10,8 @@ use windlass::ticket::TicketPublicKey;
 use windlass_api::record::HeadView;
 
 use crate::commands::manage::audit_list::{self, AuditListArgs};
+use crate::commands::store_args::{Missing, ReportArgs};
 use crate::commands::stores::verify::{Bar, report};
-use crate::commands::{Missing, ReportArgs};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
@@ -66,7 +66,7 @@ async fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let store = args.report.store.open(Missing::Refuse)?;
     let bar = Bar::new("records", is_json);
     let check = AuditCheck { expected_head: args.expect_head.clone(), trusted: args.trusted.clone() };
-    let result = store.verify_audit_telling(check, bar.teller()).await;
+    let result = store.verify_audit_with_progress(check, bar.teller()).await;
     bar.remove();
     store.close();
     report(&[result?], is_json)

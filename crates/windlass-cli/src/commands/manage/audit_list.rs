@@ -8,7 +8,7 @@ use windlass_api::json::Json;
 use windlass_api::record::RecordView;
 use windlass_api::time::Span;
 
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::connection::reconnect::Followed;
 use crate::exit_code::Exit;
@@ -43,7 +43,7 @@ pub(crate) struct AuditFlags {
 }
 
 impl AuditFlags {
-    async fn query(&self, client: &Client, call: Call) -> anyhow::Result<Call> {
+    async fn query(&self, client: &ServerClient, call: Call) -> anyhow::Result<Call> {
         let job = match &self.job {
             Some(text) => Some(client.job_id(text).await?),
             None => None,
@@ -91,7 +91,7 @@ pub(crate) struct EventsArgs {
 }
 
 /// Parses a time given as such or as a duration in the past.
-fn when(client: &Client, text: &str) -> String {
+fn when(client: &ServerClient, text: &str) -> String {
     match text.parse::<Span>() {
         Ok(span) => client.now().minus(span.0).to_string(),
         Err(_) => text.to_owned(),
@@ -118,7 +118,7 @@ pub(crate) async fn audit(args: &AuditListArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints stored records page by page. Returns how many were printed, whether there are more, and the number of the last.
 async fn kept(
-    client: &Client,
+    client: &ServerClient,
     call: Call,
     most: usize,
     is_json: bool,

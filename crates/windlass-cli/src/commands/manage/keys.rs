@@ -15,7 +15,7 @@ use windlass_api::time::{Moment, Span};
 
 use crate::commands::jobs::actions::confirmed;
 use crate::commands::manage::operations::finish;
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;

@@ -16,7 +16,7 @@ use windlass_api::stats::{Counts, QueueRates};
 
 use crate::commands::manage::operations::finish;
 use crate::commands::manage::settings::{Line, is_empty, nothing_to_set};
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
@@ -169,7 +169,7 @@ async fn set<K: Kind>(args: &SetArgs<K>) -> anyhow::Result<ExitCode> {
 
 /// Refuses to configure an object with an unknown name, which is usually a typing error.
 pub(crate) async fn must_be_known(
-    client: &Client,
+    client: &ServerClient,
     (noun, plural): (&str, &str),
     name: &str,
     create: bool,

@@ -15,7 +15,7 @@ use windlass_api::time::Span;
 use windlass_api::worker::{ActedWorker, Worker};
 
 use crate::commands::manage::named::must_be_known;
-use crate::connection::client::{Call, Client};
+use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
@@ -167,7 +167,10 @@ impl From<ActedGate> for Done {
     }
 }
 
-async fn done<T: DeserializeOwned + Into<Done>>(client: &Client, call: Call) -> anyhow::Result<Option<Done>> {
+async fn done<T: DeserializeOwned + Into<Done>>(
+    client: &ServerClient,
+    call: Call,
+) -> anyhow::Result<Option<Done>> {
     Ok(client.show::<T>(call).await?.map(Into::into))
 }
 
@@ -203,7 +206,7 @@ fn kind_word(kind: Kind) -> &'static str {
 }
 
 /// The full id of a worker, from its name or a prefix of its id.
-async fn worker_id(client: &Client, text: &str) -> anyhow::Result<String> {
+async fn worker_id(client: &ServerClient, text: &str) -> anyhow::Result<String> {
     let workers: Vec<Worker> = client.all("workers").await?;
     let ids = workers.iter().map(|worker| (&worker.name, worker.id.to_string()));
     let fits = |name: &str, id: &str| name == text || (!text.is_empty() && id.starts_with(text));

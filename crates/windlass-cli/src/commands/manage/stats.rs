@@ -10,7 +10,7 @@ use windlass::store::wire::stats::counts;
 use windlass_api::stats::Stats;
 
 use crate::commands::manage::operations::{counts_table, finish};
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;

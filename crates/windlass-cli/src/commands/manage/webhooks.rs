@@ -9,7 +9,7 @@ use windlass::store::caller::Caller;
 use windlass_api::text::Text;
 use windlass_server::webhooks::signature::{Endpoint, Purpose};
 
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::output;
 
 /// Manage webhook signing secrets.

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use windlass::maintenance;
 use windlass_server::server::{Options, Server};
 
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::demo;
 use crate::output;
 

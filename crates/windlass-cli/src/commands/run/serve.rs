@@ -19,9 +19,9 @@ use windlass_server::http::StorePlace;
 use windlass_server::server::{Listening, Options, TlsFiles};
 use windlass_server::webhooks::{self, WebhookClient};
 
-use crate::commands::StoreArgs;
 use crate::commands::manage::retention_args::RetentionFlags;
-use crate::commands::run::outbound::OutboundArgs;
+use crate::commands::run::webhook_args::WebhookArgs;
+use crate::commands::store_args::StoreArgs;
 use crate::limits;
 use crate::log::LogArgs;
 use crate::process::{raise_open_files, warn_of_readers};
@@ -55,7 +55,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "WINDLASS_BOOTSTRAP_KEY_FILE", value_name = "FILE")]
     bootstrap_key_file: Option<PathBuf>,
     #[command(flatten)]
-    outbound: OutboundArgs,
+    webhooks: WebhookArgs,
     #[command(flatten)]
     keeping: RetentionFlags,
     #[command(flatten)]
@@ -142,7 +142,7 @@ impl ServeArgs {
 
     /// The store's options.
     pub(crate) fn store_options(&self) -> anyhow::Result<StoreOptions> {
-        let targets = self.outbound.policy();
+        let targets = self.webhooks.policy();
         Ok(StoreOptions { targets, ..self.keeping.store_options()? })
     }
 }

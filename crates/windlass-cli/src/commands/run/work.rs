@@ -23,7 +23,7 @@ use windlass_server::exec::{self, Guard, Program, RunOptions, is_runnable, parse
 use self::report::Reporter;
 use crate::commands::manage::retention_args::payload_bytes;
 use crate::commands::manage::tickets::TicketArgs;
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::connection::connect::{ConnectArgs, Connection};
 use crate::error::Failure;
 use crate::limits::PROGRAM_GRACE_MARGIN;
@@ -131,7 +131,7 @@ impl WorkArgs {
         }
         let server = self.server.connection()?;
         let options = StoreOptions { tickets_trusted: self.tickets.trusted()?, ..StoreOptions::default() };
-        Ok((Client::open_with(&server.queue_address(), options).await?, Some(server)))
+        Ok((Client::open_with(&server.store_address(), options).await?, Some(server)))
     }
 
     fn worker(&self, client: &Client, program: &Arc<Program>) -> Worker {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::output;
 
 /// Arguments of `backup`.

@@ -8,7 +8,7 @@ use windlass::store::caller::Caller;
 use windlass_api::clock::ClockView;
 use windlass_api::time::Span;
 
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use windlass::store::schema::Schema;
 
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::output;
 
 /// Flags of `migrate`.

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use windlass::store::api::restore::{self, Restoring};
 use windlass::store::caller::Caller;
+use windlass::store::methods::restore::{self, Restoring};
 
-use crate::commands::{Missing, StoreArgs};
+use crate::commands::store_args::{Missing, StoreArgs};
 use crate::output;
 
 /// Flags of `restore`.

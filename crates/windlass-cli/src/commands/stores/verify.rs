@@ -7,7 +7,7 @@ use serde_json::json;
 use windlass::store::verify::{Checked, VerifyReport};
 use windlass_server::number::grouped;
 
-use crate::commands::{Missing, ReportArgs};
+use crate::commands::store_args::{Missing, ReportArgs};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::output::color::{Colour, Paint};

@@ -9,7 +9,7 @@ use windlass_api::stats::Counts;
 
 use super::draw;
 use crate::top::app::{Screen, Snapshot};
-use crate::top::tests::{look, now, press, screen};
+use crate::top::tests::{now, press, screen, snapshot};
 use crate::top::theme::Theme;
 
 fn drawn(screen: &Screen, width: u16, height: u16, is_coloured: bool) -> TestBackend {
@@ -129,14 +129,14 @@ fn a_lost_connection_is_shown_and_the_last_data_stays() {
     screen.now = now().plus(std::time::Duration::from_secs(7));
     screen.lose("no server at 127.0.0.1:7788");
     assert_shows(&lines(&screen, 120, 30), &["connection lost 7.0s ago, retrying: no server", "⏸ billing"]);
-    screen.take(look());
+    screen.take(snapshot());
     assert!(!lines(&screen, 120, 30).join("\n").contains("connection lost"));
 }
 
 #[test]
 fn paused_processing_is_shown_first() {
     let mut screen = screen();
-    let mut closed = look();
+    let mut closed = snapshot();
     let gate = closed.gate.as_mut().unwrap();
     (gate.online, gate.reason) = (false, Some("database move".to_owned()));
     screen.take(closed);
@@ -157,7 +157,7 @@ fn without_colours_nothing_is_coloured() {
 #[test]
 fn an_empty_server_says_so() {
     let mut screen = Screen::new("127.0.0.1:7788".to_owned(), now());
-    let mut empty = look();
+    let mut empty = snapshot();
     empty.stats.states = Counts::default();
     screen.take(Snapshot {
         queues: Vec::new(),
@@ -175,7 +175,7 @@ fn an_empty_server_says_so() {
 #[test]
 fn the_chosen_row_of_a_long_list_is_in_view() {
     let mut screen = screen();
-    let mut long = look();
+    let mut long = snapshot();
     let queue = long.queues[0].clone();
     long.queues = (0..100)
         .map(|number| Queue { name: format!("queue-{number:03}").parse().unwrap(), ..queue.clone() })

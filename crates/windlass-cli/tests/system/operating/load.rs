@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use windlass_testkit::client::{Answer, parse};
+use windlass_testkit::client::{TestResponse, parse};
 
 /// A whole answer to a request below `/api/v1`; none if the server went away meanwhile.
-pub(crate) async fn ask(server: SocketAddr, method: &str, path: &str, body: &Value) -> Option<Answer> {
+pub(crate) async fn ask(server: SocketAddr, method: &str, path: &str, body: &Value) -> Option<TestResponse> {
     let mut stream = TcpStream::connect(server).await.ok()?;
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let length = body.len();

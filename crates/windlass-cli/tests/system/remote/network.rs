@@ -173,7 +173,7 @@ async fn what_only_the_keeper_can_do_says_so() {
     assert!(client.store().is_none() && kept.store().is_some());
     client.close();
     let closed = client.api().stats(&Caller::local()).await.unwrap_err();
-    assert!(matches!(closed, StoreError::Stopped(_)), "{closed}");
+    assert!(matches!(closed, StoreError::Closed), "{closed}");
     for bad in ["http://", "https://key@host", "http://host?x"] {
         let refused = Client::connect(bad, StoreOptions::default()).err().unwrap();
         assert!(matches!(refused, OpenError::BadServerAddress { .. }), "{refused}");

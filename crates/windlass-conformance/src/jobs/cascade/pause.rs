@@ -4,7 +4,7 @@ use windlass::audit::AuditEvent;
 use windlass::job::{JobId, JobState, NewJob};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Finish;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::engine::RecordQuery;
 
 use super::{BOUND, bounded, count_in, explained, tick_once};
@@ -20,8 +20,8 @@ tests!(
     every_suspended_job_names_who_paused_and_one_trace,
 );
 
-fn mail() -> Target {
-    Target::Queue(queue("mail"))
+fn mail() -> PauseTarget {
+    PauseTarget::Queue(queue("mail"))
 }
 
 /// Jobs that run in the queue, and one that runs beside it and was submitted between them.

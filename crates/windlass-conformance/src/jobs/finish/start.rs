@@ -3,7 +3,7 @@
 use windlass::audit::AuditEvent;
 use windlass::job::{Category, Failure, JobState, NewJob};
 use windlass::store::command::finish::Finish;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TypeSettings};
 
 use crate::fixture::{Fixture, MOMENT, after, just_under, new_job, queue, secs};
@@ -26,7 +26,7 @@ async fn a_job_that_nobody_starts_in_time_fails(t: &Fixture) {
     let blocked = t.submit(NewJob { concurrency_key: Some("k".into()), ..within(60) }).await.id;
     let waiting = t.submit(after(&[id])).await.id;
     // A pause does not stop the clock.
-    t.store.pause(&t.me, Target::Gate, Pause::graceful()).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Gate, Pause::graceful()).await.unwrap();
     t.advance(just_under(secs(60)));
     t.tick().await;
     assert_eq!(t.state(id).await, JobState::Scheduled);

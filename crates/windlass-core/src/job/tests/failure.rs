@@ -60,7 +60,7 @@ fn of_the_errors_behind_a_failure_the_nearest_are_kept() {
     // The fields are public: what was put there past the constructors is cut in the record.
     let cause = ErrorCause { message: long.clone(), code: Some(long) };
     let failure = Failure { cause: vec![cause; 20], ..Failure::temporary("no") };
-    let failed = applied(&running(), &Event::Fail { failure, random: 0.5 }, at(1));
+    let failed = applied(&running(), &JobEvent::Fail { failure, random: 0.5 }, at(1));
     let kept = &failed.details.error.as_ref().unwrap().cause;
     assert_eq!(kept.len(), limits::ERROR_CAUSES_MAX);
     assert!(kept.iter().all(|cause| cause.message.len() <= limits::ERROR_CAUSE_BYTES_MAX));

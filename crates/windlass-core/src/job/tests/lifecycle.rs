@@ -63,23 +63,24 @@ fn lifecycle() -> BTreeSet<Step> {
 }
 
 /// Every event, in every form that a rule tells apart.
-fn events() -> Vec<Event> {
-    let mut events = vec![Event::Submit, Event::Due, claim(), Event::Succeed, Event::Release, Event::Wake];
+fn events() -> Vec<JobEvent> {
+    let mut events =
+        vec![JobEvent::Submit, JobEvent::Due, claim(), JobEvent::Succeed, JobEvent::Release, JobEvent::Wake];
     events.extend([
-        Event::Resume,
+        JobEvent::Resume,
         cancel(),
-        Event::Expire,
-        Event::LeaseExpired { random: 0.5, is_crash: true },
+        JobEvent::Expire,
+        JobEvent::LeaseExpired { random: 0.5, is_crash: true },
     ]);
-    events.push(Event::Refuse { failure: Failure::permanent("ticket_invalid", "forged") });
+    events.push(JobEvent::Refuse { failure: Failure::permanent("ticket_invalid", "forged") });
     for need in [Need::After, Need::AfterAny] {
-        events.extend(JobState::FINAL.map(|state| Event::DependencyEnded { need, state }));
+        events.extend(JobState::FINAL.map(|state| JobEvent::DependencyEnded { need, state }));
     }
     for category in Category::ALL {
         let failure = Failure::new(category, "it broke").with_retry_after(HOUR);
-        events.extend([fail(category), Event::Fail { failure, random: 0.5 }]);
+        events.extend([fail(category), JobEvent::Fail { failure, random: 0.5 }]);
     }
-    events.extend(waits().map(|wait| Event::Park { wait }));
+    events.extend(waits().map(|wait| JobEvent::Park { wait }));
     events.extend([SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive].map(suspend));
     events
 }
@@ -115,7 +116,7 @@ fn variants(state: JobState) -> Vec<JobRecord> {
         JobState::Suspended => return suspended_variants(),
         JobState::Running => return running_variants(),
         JobState::Waiting => {
-            found = waits().map(|wait| applied(&running(), &Event::Park { wait }, start())).into();
+            found = waits().map(|wait| applied(&running(), &JobEvent::Park { wait }, start())).into();
         }
         JobState::Completed | JobState::Failed | JobState::DeadLetter | JobState::Cancelled => {
             let started: Vec<JobRecord> =
@@ -165,30 +166,30 @@ enum Answer {
 }
 
 /// What the model says the answer is, apart from where a job moves.
-fn expected(job: &JobRecord, event: &Event) -> Answer {
+fn expected(job: &JobRecord, event: &JobEvent) -> Answer {
     let state = job.state;
     let is_requested = job.details.suspend_requested.is_some();
     match event {
         // No-ops: repeated suspends and resumes, and cancelling what is cancelled (Model: refused-changes, repeated-actions).
-        Event::Cancel { .. } if state == JobState::Cancelled => Answer::NoOp,
-        Event::Resume if state == JobState::Running && is_requested => Answer::Stays,
-        Event::Resume if state != JobState::Suspended => Answer::NoOp,
-        Event::Suspend { .. } if state == JobState::Suspended => Answer::NoOp,
-        Event::Suspend { suspension } if state == JobState::Running => match suspension.mode {
+        JobEvent::Cancel { .. } if state == JobState::Cancelled => Answer::NoOp,
+        JobEvent::Resume if state == JobState::Running && is_requested => Answer::Stays,
+        JobEvent::Resume if state != JobState::Suspended => Answer::NoOp,
+        JobEvent::Suspend { .. } if state == JobState::Suspended => Answer::NoOp,
+        JobEvent::Suspend { suspension } if state == JobState::Running => match suspension.mode {
             SuspendMode::IdleOnly => Answer::Refused,
             SuspendMode::Graceful if is_requested => Answer::NoOp,
             SuspendMode::Graceful => Answer::Stays,
             SuspendMode::Aggressive => Answer::Moves,
         },
         // Remembered while suspended (Model: resume).
-        Event::Wake if state == JobState::Suspended && job.details.wait.is_some() => Answer::Stays,
+        JobEvent::Wake if state == JobState::Suspended && job.details.wait.is_some() => Answer::Stays,
         // One of several was enough; the others have no effect (Model: dependencies).
-        Event::DependencyEnded { need: Need::AfterAny, .. }
+        JobEvent::DependencyEnded { need: Need::AfterAny, .. }
             if lifecycle_knows(event, state) && !job.any_unmet =>
         {
             Answer::NoOp
         }
-        Event::DependencyEnded { need, state: other } if lifecycle_knows(event, state) => {
+        JobEvent::DependencyEnded { need, state: other } if lifecycle_knows(event, state) => {
             let is_bad = *need == Need::After && *other != JobState::Completed;
             let left = match need {
                 Need::After => job.after_unmet > 1 || job.any_unmet,
@@ -202,7 +203,7 @@ fn expected(job: &JobRecord, event: &Event) -> Answer {
     }
 }
 
-fn lifecycle_knows(event: &Event, state: JobState) -> bool {
+fn lifecycle_knows(event: &JobEvent, state: JobState) -> bool {
     lifecycle().iter().any(|(action, from, _)| *action == event.action() && *from == state)
 }
 

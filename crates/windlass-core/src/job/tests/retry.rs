@@ -147,7 +147,7 @@ proptest! {
         policy in policies(), failures in 0..200_u32, random in 0.0..1.0_f64, now in 0..(7 * 24 * 3600_u64),
     ) {
         let job = with(under(running(), policy), |job| job.failures = failures);
-        let event = Event::Fail { failure: Failure::temporary("busy"), random };
+        let event = JobEvent::Fail { failure: Failure::temporary("busy"), random };
         let next = applied(&job, &event, at(now));
         if let Some(retry_at) = next.retry_at {
             prop_assert!(at(now) <= retry_at && retry_at <= job.expires_at);
@@ -179,10 +179,10 @@ fn a_hashed_retry_time_is_the_same_whatever_was_drawn() {
     let job = under(running(), hashed.clone());
     let retried = |random: f64| {
         let failure = Failure::temporary("no");
-        applied(&job, &Event::Fail { failure, random }, at(1)).retry_at.unwrap()
+        applied(&job, &JobEvent::Fail { failure, random }, at(1)).retry_at.unwrap()
     };
     let expected = at(1).plus(hashed.delay(1, hashed.fraction(job.id, 1, 0.0)));
     assert_eq!((retried(0.0), retried(0.9)), (expected, expected));
-    let lost = applied(&job, &Event::LeaseExpired { random: 0.7, is_crash: true }, at(1));
+    let lost = applied(&job, &JobEvent::LeaseExpired { random: 0.7, is_crash: true }, at(1));
     assert_eq!(lost.retry_at, Some(expected));
 }

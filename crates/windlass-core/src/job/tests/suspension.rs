@@ -17,11 +17,11 @@ fn a_graceful_suspension_waits_for_the_attempt() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
     assert_eq!((asked.state, asked.fence), (JobState::Running, fence(1)));
     assert!(asked.lease.is_some() && asked.details.suspend_requested.is_some());
-    let after = |event: &Event| applied(&asked, event, at(2));
-    assert_eq!(after(&Event::Succeed).state, JobState::Completed);
+    let after = |event: &JobEvent| applied(&asked, event, at(2));
+    assert_eq!(after(&JobEvent::Succeed).state, JobState::Completed);
     assert_eq!(after(&fail(Category::Permanent)).state, JobState::Failed);
     let wait = Wait::Timer { until: at(60) };
-    for event in [fail(Category::Temporary), Event::Release, Event::Park { wait }] {
+    for event in [fail(Category::Temporary), JobEvent::Release, JobEvent::Park { wait }] {
         let held = after(&event);
         assert_eq!((held.state, held.details.suspended_at), (JobState::Suspended, Some(at(2))), "{event:?}");
         let graceful = Suspension { mode: SuspendMode::Graceful, ..suspension() };
@@ -47,7 +47,7 @@ fn an_aggressive_suspension_cuts_the_lease() {
 #[test]
 fn a_resume_withdraws_a_suspension_that_was_only_asked_for() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
-    let withdrawn = applied(&asked, &Event::Resume, at(2));
+    let withdrawn = applied(&asked, &JobEvent::Resume, at(2));
     assert_eq!((withdrawn.state, &withdrawn.details.suspend_requested), (JobState::Running, &None));
     assert_eq!(applied(&withdrawn, &fail(Category::Temporary), at(3)).state, JobState::Retrying);
 }
@@ -59,15 +59,15 @@ fn suspending_twice_and_resuming_twice_change_nothing() {
     for mode in [SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive] {
         assert_eq!(transition(&held, &suspend(mode), at(2)), Ok(Transition::Unchanged), "{mode:?}");
     }
-    let resumed = applied(&held, &Event::Resume, at(3));
+    let resumed = applied(&held, &JobEvent::Resume, at(3));
     assert_eq!(resumed.details.resumed_at, Some(at(3)));
-    assert_eq!(transition(&resumed, &Event::Resume, at(4)), Ok(Transition::Unchanged));
+    assert_eq!(transition(&resumed, &JobEvent::Resume, at(4)), Ok(Transition::Unchanged));
 }
 
 /// Model: refused-changes. A final job is refused in every mode, whether or not it ever ran.
 #[test]
 fn suspending_a_final_job_is_refused_in_every_mode() {
-    let done = applied(&running(), &Event::Succeed, at(1));
+    let done = applied(&running(), &JobEvent::Succeed, at(1));
     let never_ran = applied(&job(), &cancel(), at(1));
     for mode in [SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive] {
         for job in [&done, &never_ran] {
@@ -83,7 +83,7 @@ fn an_attempt_that_completes_its_job_overtakes_the_suspension() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
     let requested = asked.details.suspend_requested.as_ref().unwrap();
     assert_eq!((requested.mode, requested.at, &*requested.by), (SuspendMode::Graceful, start(), "ann"));
-    let done = applied(&asked, &Event::Succeed, at(2));
+    let done = applied(&asked, &JobEvent::Succeed, at(2));
     assert_eq!((done.state, &done.details.suspend_requested), (JobState::Completed, &None));
 }
 
@@ -93,14 +93,14 @@ fn a_resume_drops_the_backoff() {
     let retrying = applied(&under(running(), patient()), &fail(Category::Temporary), at(1));
     assert_eq!(retrying.retry_at, Some(at(11)));
     let held = applied(&retrying, &suspend(SuspendMode::IdleOnly), at(2));
-    let resumed = applied(&held, &Event::Resume, at(3));
+    let resumed = applied(&held, &JobEvent::Resume, at(3));
     assert_eq!((resumed.state, resumed.retry_at), (JobState::Scheduled, None));
 }
 
 /// Model: resume. A resume never drops the submitter's own delay; each job goes where its facts say.
 #[test]
 fn a_resume_puts_a_job_where_its_facts_say() {
-    let waiting = applied(&running(), &Event::Park { wait: Wait::Timer { until: at(60) } }, at(1));
+    let waiting = applied(&running(), &JobEvent::Park { wait: Wait::Timer { until: at(60) } }, at(1));
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(3600));
     let cases = [
         (with(idle(JobState::Created), |job| job.details_mut().is_held = true), JobState::Created),
@@ -112,22 +112,22 @@ fn a_resume_puts_a_job_where_its_facts_say() {
     ];
     for (job, state) in cases {
         let held = applied(&job, &suspend(SuspendMode::IdleOnly), at(2));
-        let resumed = applied(&held, &Event::Resume, at(3));
+        let resumed = applied(&held, &JobEvent::Resume, at(3));
         assert_eq!((resumed.state, resumed.run_at), (state, job.run_at));
     }
     let due_meanwhile = applied(&idle(JobState::Delayed), &suspend(SuspendMode::IdleOnly), at(2));
-    assert_eq!(applied(&due_meanwhile, &Event::Resume, at(3)).state, JobState::Scheduled);
+    assert_eq!(applied(&due_meanwhile, &JobEvent::Resume, at(3)).state, JobState::Scheduled);
 }
 
 /// Model: resume. The wake of a suspended job is remembered, once.
 #[test]
 fn a_wake_during_a_suspension_is_remembered() {
-    let parked = applied(&running(), &Event::Park { wait: Wait::Children { group: 1 } }, at(1));
+    let parked = applied(&running(), &JobEvent::Park { wait: Wait::Children { group: 1 } }, at(1));
     let held = applied(&parked, &suspend(SuspendMode::IdleOnly), at(2));
-    let woken = applied(&held, &Event::Wake, at(3));
+    let woken = applied(&held, &JobEvent::Wake, at(3));
     assert_eq!((woken.state, &woken.details.wait), (JobState::Suspended, &None));
-    assert!(transition(&woken, &Event::Wake, at(4)).is_err());
-    assert_eq!(applied(&woken, &Event::Resume, at(5)).state, JobState::Scheduled);
+    assert!(transition(&woken, &JobEvent::Wake, at(4)).is_err());
+    assert_eq!(applied(&woken, &JobEvent::Resume, at(5)).state, JobState::Scheduled);
 }
 
 /// Model: lifetime. The lifetime's clock stands still while the job is suspended.
@@ -139,11 +139,11 @@ fn the_lifetime_stands_still_while_suspended() {
         (acts_at(&held), super::super::timer(&held, much_later, &Grace::default(), 0.5)),
         (None, None)
     );
-    assert!(transition(&held, &Event::Expire, much_later).is_err());
-    let resumed = applied(&held, &Event::Resume, much_later);
+    assert!(transition(&held, &JobEvent::Expire, much_later).is_err());
+    let resumed = applied(&held, &JobEvent::Resume, much_later);
     assert_eq!(resumed.expires_at, start().plus(LIFETIME * 4));
     let again = applied(&resumed, &suspend(SuspendMode::IdleOnly), much_later.plus(HOUR));
-    let back = applied(&again, &Event::Resume, much_later.plus(HOUR * 2));
+    let back = applied(&again, &JobEvent::Resume, much_later.plus(HOUR * 2));
     assert_eq!(back.expires_at, start().plus(LIFETIME * 4).plus(HOUR));
 }
 
@@ -151,8 +151,8 @@ fn the_lifetime_stands_still_while_suspended() {
 #[test]
 fn a_suspension_with_an_end_resumes_the_job() {
     let how = Suspension { expires_at: Some(at(60)), ..suspension() };
-    let held = applied(&job(), &Event::Suspend { suspension: how }, at(1));
+    let held = applied(&job(), &JobEvent::Suspend { suspension: how }, at(1));
     assert_eq!(acts_at(&held), Some(at(60)));
     assert_eq!(super::super::timer(&held, at(59), &Grace::default(), 0.5), None);
-    assert_eq!(super::super::timer(&held, at(60), &Grace::default(), 0.5), Some(Event::Resume));
+    assert_eq!(super::super::timer(&held, at(60), &Grace::default(), 0.5), Some(JobEvent::Resume));
 }

@@ -25,7 +25,7 @@ fn leased(lease: u64, deadline: u64, lifetime: u64) -> JobRecord {
 fn a_timer_fires_at_its_moment_and_not_before() {
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(10));
     let retrying = applied(&under(running(), patient()), &fail(Category::Temporary), at(0));
-    let parked = applied(&running(), &Event::Park { wait: Wait::Timer { until: at(10) } }, at(1));
+    let parked = applied(&running(), &JobEvent::Park { wait: Wait::Timer { until: at(10) } }, at(1));
     for (job, expected) in [
         (delayed, JobAction::Due),
         (retrying, JobAction::Due),
@@ -48,7 +48,8 @@ fn a_timer_fires_at_its_moment_and_not_before() {
 /// Model: execution-timeout. At the deadline the attempt fails with category timeout.
 #[test]
 fn a_deadline_is_a_timeout() {
-    let Some(Event::Fail { failure, random }) = timer(&leased(20, 10, 30), at(10), &Grace::default(), 0.25)
+    let Some(JobEvent::Fail { failure, random }) =
+        timer(&leased(20, 10, 30), at(10), &Grace::default(), 0.25)
     else {
         panic!("no failure at the deadline")
     };
@@ -75,7 +76,7 @@ fn a_lifetime_that_ends_with_the_delay_wins() {
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = expired());
     assert_eq!((acts_at(&delayed), action(&delayed, expired())), (Some(expired()), Some(JobAction::Expire)));
     let wait = Wait::Signal { name: "go".into(), step: "go".into(), until: Some(expired()) };
-    let parked = applied(&running(), &Event::Park { wait }, at(1));
+    let parked = applied(&running(), &JobEvent::Park { wait }, at(1));
     assert_eq!(action(&parked, expired()), Some(JobAction::Expire));
 }
 
@@ -88,7 +89,7 @@ fn a_lifetime_ends_every_job_that_is_not_suspended_or_final() {
         assert_eq!(action(&job, expired()), ends.then_some(JobAction::Expire), "{state}");
         assert_eq!(acts_at(&job), ends.then_some(expired()), "{state}");
         if ends {
-            let dead = applied(&job, &Event::Expire, expired());
+            let dead = applied(&job, &JobEvent::Expire, expired());
             let code = dead.details.error.as_ref().and_then(|error| error.code.as_deref());
             assert_eq!((dead.state, code), (JobState::DeadLetter, Some("lifetime_exceeded")));
         }
@@ -101,7 +102,7 @@ fn a_wait_without_a_limit_acts_with_the_lifetime() {
     for wait in
         [Wait::Children { group: 1 }, Wait::Signal { name: "go".into(), step: "go".into(), until: None }]
     {
-        let parked = applied(&running(), &Event::Park { wait }, at(1));
+        let parked = applied(&running(), &JobEvent::Park { wait }, at(1));
         assert_eq!(acts_at(&parked), Some(expired()));
     }
 }
@@ -155,13 +156,13 @@ fn a_start_limit_counts_from_when_a_job_can_be_claimed_until_its_first_start() {
         (job.eligible_at, job.scheduled_at) = (None, None);
     });
     assert_eq!(delayed.start_by(), None);
-    assert_eq!(applied(&delayed, &Event::Due, at(1_001)).start_by(), Some(at(1_061)));
+    assert_eq!(applied(&delayed, &JobEvent::Due, at(1_001)).start_by(), Some(at(1_061)));
     let held = applied(&job, &suspend(SuspendMode::IdleOnly), at(10));
     assert_eq!((held.start_by(), acts_at(&held)), (None, None));
-    assert_eq!(applied(&held, &Event::Resume, at(500)).start_by(), Some(at(560)));
+    assert_eq!(applied(&held, &JobEvent::Resume, at(500)).start_by(), Some(at(560)));
     let running = applied(&job, &claim(), at(10));
     let retrying = applied(&running, &fail(Category::Temporary), at(20));
-    let again = applied(&retrying, &Event::Due, at(30));
+    let again = applied(&retrying, &JobEvent::Due, at(30));
     assert_eq!((running.start_by(), again.start_by()), (None, None));
     assert_eq!(acts_at(&again), Some(expired()));
 }
@@ -175,13 +176,13 @@ fn a_gap_of_the_store_keeps_leases_from_before_it() {
     assert_eq!(kept.lease.map(|lease| lease.expires_at), Some(grace.leases_until()));
     assert_eq!(spared(&kept, at(102), &grace), None);
     let end = grace.leases_until();
-    assert_eq!(timer(&kept, end, &grace, 0.5), Some(Event::LeaseExpired { random: 0.5, is_crash: false }));
+    assert_eq!(timer(&kept, end, &grace, 0.5), Some(JobEvent::LeaseExpired { random: 0.5, is_crash: false }));
     assert_eq!(spared(&kept, end, &grace), None, "once only");
     let younger = with(leased(110, 900, 900), |job| job.started_at = Some(at(105)));
     assert_eq!(spared(&younger, at(111), &grace), None, "it was given after the gap");
     assert_eq!(
         timer(&younger, at(111), &grace, 0.5),
-        Some(Event::LeaseExpired { random: 0.5, is_crash: true })
+        Some(JobEvent::LeaseExpired { random: 0.5, is_crash: true })
     );
 }
 
@@ -189,7 +190,7 @@ fn a_gap_of_the_store_keeps_leases_from_before_it() {
 #[test]
 fn a_loss_through_a_gap_is_not_a_crash() {
     let job = with(running(), |job| job.crashes = 2);
-    let event = Event::LeaseExpired { random: 0.5, is_crash: false };
+    let event = JobEvent::LeaseExpired { random: 0.5, is_crash: false };
     let next = applied(&job, &event, at(1));
     assert_eq!((next.state, next.crashes, next.failures), (JobState::Retrying, 2, 1));
 }
@@ -203,7 +204,7 @@ fn lifetimes_wait_after_a_jump() {
         let kept = spared(&job, at(20), &grace).expect("it is kept");
         assert_eq!((kept.expires_at, kept.state), (at(500), state));
         assert_eq!((spared(&kept, at(20), &grace), timer(&kept, at(20), &grace, 0.5)), (None, None));
-        assert_eq!(timer(&kept, at(500), &grace, 0.5), Some(Event::Expire));
+        assert_eq!(timer(&kept, at(500), &grace, 0.5), Some(JobEvent::Expire));
     }
     let held = with(idle(JobState::Suspended), |job| job.expires_at = at(10));
     assert_eq!(spared(&held, at(20), &grace), None, "its lifetime stands still anyway");

@@ -9,7 +9,7 @@ fn each_claim_is_a_new_attempt_with_a_new_fence() {
     assert_eq!((first.attempt, first.failures, first.fence), (1, 0, fence(1)));
     let failed = applied(&first, &fail(Category::Temporary), at(1));
     assert_eq!((failed.attempt, failed.failures, failed.retry_count()), (1, 1, 1));
-    let second = applied(&applied(&failed, &Event::Due, at(2)), &claim(), at(3));
+    let second = applied(&applied(&failed, &JobEvent::Due, at(2)), &claim(), at(3));
     assert_eq!((second.attempt, second.failures, second.fence), (2, 1, fence(2)));
     assert_eq!((second.first_started_at, second.started_at), (Some(start()), Some(at(3))));
     assert!(second.is_held_with(fence(2)) && !second.is_held_with(fence(1)));
@@ -24,7 +24,7 @@ fn the_retry_count_is_the_retries_granted() {
     for _ in 0..3 {
         job = applied(&applied(&job, &claim(), at(1)), &fail(Category::Temporary), at(2));
         assert_eq!(job.state, JobState::Retrying);
-        job = applied(&job, &Event::Due, at(3));
+        job = applied(&job, &JobEvent::Due, at(3));
     }
     let spent = applied(&applied(&job, &claim(), at(4)), &fail(Category::Temporary), at(5));
     assert_eq!((spent.state, spent.attempt, spent.failures), (JobState::DeadLetter, 4, 4));
@@ -38,7 +38,7 @@ fn the_fence_grows_when_a_running_job_is_taken_from_its_worker() {
         assert_eq!(applied(&running(), &event, at(1)).fence, fence(2), "{event:?}");
         assert_eq!(applied(&job(), &event, at(1)).fence, Fence(0), "{event:?}");
     }
-    for event in [suspend(SuspendMode::Graceful), Event::Succeed, Event::Release, Event::Expire] {
+    for event in [suspend(SuspendMode::Graceful), JobEvent::Succeed, JobEvent::Release, JobEvent::Expire] {
         assert_eq!(applied(&running(), &event, at(1)).fence, fence(1), "{event:?}");
     }
     let cancelled = applied(&running(), &cancel(), at(1));
@@ -54,11 +54,11 @@ fn a_job_that_crashes_three_times_is_poison() {
         let event = if crash == 2 {
             fail(Category::System)
         } else {
-            Event::LeaseExpired { random: 0.0, is_crash: true }
+            JobEvent::LeaseExpired { random: 0.0, is_crash: true }
         };
         let next = applied(&running, &event, at(2));
         assert_eq!((next.crashes, next.failures), (crash, crash));
-        job = if crash < 3 { applied(&next, &Event::Due, at(3)) } else { next };
+        job = if crash < 3 { applied(&next, &JobEvent::Due, at(3)) } else { next };
     }
     assert_eq!(job.state, JobState::DeadLetter);
     let error = job.details.error.as_ref().unwrap();
@@ -70,13 +70,13 @@ fn a_job_that_crashes_three_times_is_poison() {
 #[test]
 fn a_job_that_may_have_brought_its_worker_down_is_not_claimed_ahead_again() {
     let ahead = || {
-        let Event::Claim { worker, generation, random } = claim() else { unreachable!() };
-        Event::ClaimAhead { worker, generation, random }
+        let JobEvent::Claim { worker, generation, random } = claim() else { unreachable!() };
+        JobEvent::ClaimAhead { worker, generation, random }
     };
-    let lost = |is_crash| Event::LeaseExpired { random: 0.0, is_crash };
+    let lost = |is_crash| JobEvent::LeaseExpired { random: 0.0, is_crash };
     let held = applied(&job(), &ahead(), at(1));
     assert!(job().may_be_claimed_ahead() && held.has.claim_ahead && held.attempt == 0);
-    for (event, may_be) in [(Event::Release, true), (lost(false), true), (lost(true), false)] {
+    for (event, may_be) in [(JobEvent::Release, true), (lost(false), true), (lost(true), false)] {
         let back = applied(&held, &event, at(2));
         assert_eq!((back.state, back.attempt, back.failures, back.crashes), (JobState::Scheduled, 0, 0, 0));
         assert_eq!((back.has.claim_ahead, back.may_be_claimed_ahead()), (false, may_be), "{event:?}");
@@ -90,7 +90,7 @@ fn crashes_count_when_they_are_not_retried() {
     let policy = RetryPolicy { retry_on: vec![], ..patient() };
     let failed = applied(
         &under(running(), policy.clone()),
-        &Event::LeaseExpired { random: 0.0, is_crash: true },
+        &JobEvent::LeaseExpired { random: 0.0, is_crash: true },
         at(1),
     );
     assert_eq!((failed.state, failed.crashes, failed.failures), (JobState::Failed, 1, 0));
@@ -102,7 +102,7 @@ fn crashes_count_when_they_are_not_retried() {
 #[test]
 fn what_is_no_failure_counts_as_none() {
     let wait = Wait::Timer { until: at(60) };
-    for event in [suspend(SuspendMode::Aggressive), Event::Release, Event::Park { wait }] {
+    for event in [suspend(SuspendMode::Aggressive), JobEvent::Release, JobEvent::Park { wait }] {
         let next = applied(&running(), &event, at(1));
         assert_eq!((next.attempt, next.failures, next.crashes), (1, 0, 0), "{event:?}");
         assert!(next.details.error.is_none(), "{event:?}");
@@ -136,7 +136,7 @@ fn the_category_decides_whether_a_failure_is_retried() {
 fn a_worker_may_ask_for_its_own_delay_within_the_lifetime() {
     let ask = |delay| {
         let failure = Failure::temporary("busy").with_retry_after(delay);
-        applied(&running(), &Event::Fail { failure, random: 0.5 }, at(1))
+        applied(&running(), &JobEvent::Fail { failure, random: 0.5 }, at(1))
     };
     let later = ask(HOUR);
     assert_eq!((later.state, later.retry_at), (JobState::Retrying, Some(at(1).plus(HOUR))));
@@ -155,9 +155,9 @@ fn an_error_is_kept_until_a_success() {
     let error = failed.details.error.clone().unwrap();
     assert_eq!((error.category, error.at, error.attempt), (Category::Timeout, at(1), 1));
     assert_eq!((error.message.as_str(), error.error_type()), ("it broke", "RETRYABLE"));
-    let again = applied(&applied(&failed, &Event::Due, at(2)), &claim(), at(3));
+    let again = applied(&applied(&failed, &JobEvent::Due, at(2)), &claim(), at(3));
     assert_eq!(again.details.error.as_ref(), Some(&error));
-    assert_eq!(applied(&again, &Event::Succeed, at(4)).details.error, None);
+    assert_eq!(applied(&again, &JobEvent::Succeed, at(4)).details.error, None);
     let ended = applied(&again, &fail(Category::Permanent), at(4));
     assert_eq!(ended.details.error.as_ref().map(ErrorRecord::error_type), Some("TERMINAL"));
 }
@@ -167,15 +167,15 @@ fn an_error_is_kept_until_a_success() {
 fn the_end_of_an_attempt_is_named() {
     let wait = Wait::Children { group: 1 };
     for (event, outcome) in [
-        (Event::Succeed, AttemptOutcome::Completed),
+        (JobEvent::Succeed, AttemptOutcome::Completed),
         (fail(Category::Temporary), AttemptOutcome::Failed),
         (fail(Category::Timeout), AttemptOutcome::TimedOut),
-        (Event::LeaseExpired { random: 0.0, is_crash: true }, AttemptOutcome::Lost),
-        (Event::Release, AttemptOutcome::Released),
-        (Event::Park { wait }, AttemptOutcome::Parked),
+        (JobEvent::LeaseExpired { random: 0.0, is_crash: true }, AttemptOutcome::Lost),
+        (JobEvent::Release, AttemptOutcome::Released),
+        (JobEvent::Park { wait }, AttemptOutcome::Parked),
         (suspend(SuspendMode::Aggressive), AttemptOutcome::Suspended),
         (cancel(), AttemptOutcome::Cancelled),
-        (Event::Expire, AttemptOutcome::Expired),
+        (JobEvent::Expire, AttemptOutcome::Expired),
     ] {
         assert_eq!(change(&running(), &event, at(1)).attempt, Some(outcome), "{event:?}");
     }
@@ -186,13 +186,13 @@ fn the_end_of_an_attempt_is_named() {
 fn a_job_keeps_the_place_of_the_first_time_it_was_eligible() {
     let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(10));
     // Promoted late: it has been eligible since it was due.
-    let due = applied(&delayed, &Event::Due, at(15));
+    let due = applied(&delayed, &JobEvent::Due, at(15));
     assert_eq!((due.eligible_at, due.scheduled_at), (Some(at(10)), Some(at(15))));
     let failed = applied(&applied(&due, &claim(), at(20)), &fail(Category::Temporary), at(30));
-    let again = applied(&failed, &Event::Due, at(40));
+    let again = applied(&failed, &JobEvent::Due, at(40));
     assert_eq!((again.eligible_at, again.scheduled_at), (Some(at(10)), Some(at(40))));
     let held = applied(&again, &suspend(SuspendMode::IdleOnly), at(50));
-    assert_eq!(applied(&held, &Event::Resume, at(60)).eligible_at, Some(at(10)));
+    assert_eq!(applied(&held, &JobEvent::Resume, at(60)).eligible_at, Some(at(10)));
 }
 
 /// Model: execution-timeout, leases-and-heartbeats. A claim grants a lease and a deadline of its own.
@@ -215,7 +215,7 @@ fn a_new_attempt_starts_without_progress() {
 /// Model: dependencies. `after` waits for all, `after_any` for one that ended well or badly, and both must be met.
 #[test]
 fn a_pending_job_goes_on_when_all_its_needs_are_met() {
-    let ended = |need, state| Event::DependencyEnded { need, state };
+    let ended = |need, state| JobEvent::DependencyEnded { need, state };
     let pending = with(idle(JobState::Pending), |job| (job.after_unmet, job.any_unmet) = (2, true));
     let one = applied(&pending, &ended(Need::After, JobState::Completed), at(1));
     let any = applied(&one, &ended(Need::AfterAny, JobState::Failed), at(2));
@@ -232,7 +232,7 @@ fn a_dependent_ends_as_its_dependency_did() {
     for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
         for waiting in [JobState::Pending, JobState::Created, JobState::Suspended] {
             let dependent = with(idle(waiting), |job| job.after_unmet = 1);
-            let event = Event::DependencyEnded { need: Need::After, state };
+            let event = JobEvent::DependencyEnded { need: Need::After, state };
             let ended = applied(&dependent, &event, at(1));
             assert_eq!((ended.state, ended.completed_at), (state, Some(at(1))), "{waiting}");
             assert_eq!(ended.details.error.as_ref().unwrap().code.as_deref(), Some("dependency_failed"));
@@ -243,7 +243,7 @@ fn a_dependent_ends_as_its_dependency_did() {
 /// Model: tickets. A job that must not run fails with the reason given, without an attempt.
 #[test]
 fn a_refused_job_fails_without_having_run() {
-    let event = Event::Refuse { failure: Failure::permanent("ticket_expired", "too old") };
+    let event = JobEvent::Refuse { failure: Failure::permanent("ticket_expired", "too old") };
     let failed = applied(&job(), &event, at(1));
     assert_eq!((failed.state, failed.attempt), (JobState::Failed, 0));
     assert_eq!(failed.details.error.as_ref().unwrap().code.as_deref(), Some("ticket_expired"));

@@ -96,7 +96,7 @@ fn describe_field(name: &str, value: &Value, parts: &mut Vec<String>) {
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct Audit {
-    shell: Layout,
+    layout: Layout,
     rows: Vec<RecordRow>,
     events: Vec<&'static str>,
     event: String,
@@ -138,7 +138,7 @@ pub(in crate::dashboard) async fn page(
     let pairs = || NAMES.into_iter().filter_map(|name| Some((name, query.text(name)?)));
     let now = board.now();
     let text = |name: &str| query.text(name).unwrap_or_default();
-    let shell = Layout::of(&board, &visitor, &config, "audit", "Audit trail");
+    let layout = Layout::of(&board, &visitor, &config, "audit", "Audit trail");
     let asked: Vec<(&str, String)> = pairs().collect();
     let view = |(name, wanted): (&'static str, &[(&'static str, &str)])| {
         let is_this =
@@ -150,7 +150,7 @@ pub(in crate::dashboard) async fn page(
     let page = Audit {
         is_filtered: !views.iter().any(|(_, _, is_this)| *is_this),
         views,
-        shell: if before.is_some() { Layout { live: String::new(), ..shell } } else { shell },
+        layout: if before.is_some() { Layout { live: String::new(), ..layout } } else { layout },
         rows: found.records.iter().map(|record| RecordRow::of(record, now).naming(&config)).collect(),
         events: AuditEvent::ALL.iter().map(|event| event.as_str()).collect(),
         event: text("event"),

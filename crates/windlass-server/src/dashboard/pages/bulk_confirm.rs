@@ -26,9 +26,9 @@ use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
 #[derive(Template)]
-#[template(path = "bulk.html")]
+#[template(path = "bulk_confirm.html")]
 struct Confirm {
-    shell: Layout,
+    layout: Layout,
     choice: BulkChoice,
     is_all: bool,
     scope: BulkTarget,
@@ -87,9 +87,9 @@ pub(in crate::dashboard) async fn act(
     };
     let config = board.store().config(&visitor.caller).await?;
     let title = format!("{} jobs", choice.verb());
-    let shell = Layout::of(&board, &visitor, &config, "jobs", title);
+    let layout = Layout::of(&board, &visitor, &config, "jobs", title);
     let page = Confirm {
-        shell: Layout { live: String::new(), ..shell },
+        layout: Layout { live: String::new(), ..layout },
         choice,
         is_all,
         scope,

@@ -29,9 +29,9 @@ struct DeadGroup {
 }
 
 #[derive(Template)]
-#[template(path = "dead.html")]
+#[template(path = "dead_letters.html")]
 struct DeadLetters {
-    shell: Layout,
+    layout: Layout,
     groups: Vec<DeadGroup>,
     /// Number of dead letters that were not redriven, as far as they were read.
     open: String,
@@ -103,7 +103,7 @@ pub(in crate::dashboard) async fn page(
         group,
     });
     let page = DeadLetters {
-        shell: Layout::of(&board, &visitor, &config, "dead", "Dead letters").with_flash(&query),
+        layout: Layout::of(&board, &visitor, &config, "dead", "Dead letters").with_flash(&query),
         groups: groups.collect(),
         open: count(letters.len() as u64),
         total: count(total),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::clock::{ClockReport, Timestamp};
 use windlass::job::JobState;
-use windlass::store::documents::config::{Config, Scope};
+use windlass::store::documents::config::{Config, PauseScope};
 use windlass::store::documents::minute_stats::Minute;
 use windlass::store::query::list::CountResult;
 use windlass::store::query::queues::QueueInfo;
@@ -36,7 +36,7 @@ pub(in crate::dashboard) struct Health {
 /// The input for the health checks.
 pub(in crate::dashboard) struct HealthInput<'a> {
     pub(in crate::dashboard) config: &'a Config,
-    pub(in crate::dashboard) looks: &'a [QueueInfo],
+    pub(in crate::dashboard) infos: &'a [QueueInfo],
     /// The last five complete minutes.
     pub(in crate::dashboard) recent: &'a Minute,
     /// The last hour.
@@ -66,7 +66,7 @@ impl Health {
         cascades(signs, &mut concerns);
         // A stable sort: within each class the order above stays.
         concerns.sort_by_key(|concern| concern.class != "bad");
-        let gate = signs.config.pauses.get(&Scope::Gate);
+        let gate = signs.config.pauses.get(&PauseScope::Gate);
         let (class, title) = match concerns.first().map(|concern| concern.class) {
             _ if gate.is_some_and(|hold| hold.is_active(signs.now)) => {
                 ("bad", "Stopped: processing is paused")
@@ -131,17 +131,17 @@ fn queues(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let now = signs.now;
     let workers = signs.config.workers.values();
     let live: Vec<_> = workers.filter(|worker| !worker.is_lost && !worker.is_silent(now)).collect();
-    for look in signs.looks.iter().filter(|look| look.paused.is_none()) {
-        let ready = look.depth.get(&JobState::Scheduled).copied().unwrap_or(0);
+    for info in signs.infos.iter().filter(|info| info.paused.is_none()) {
+        let ready = info.depth.get(&JobState::Scheduled).copied().unwrap_or(0);
         let is_served =
-            live.iter().any(|worker| worker.queues.is_empty() || worker.queues.contains(&look.name));
-        let link = format!("/queues/{}", segment(look.name.as_str()));
+            live.iter().any(|worker| worker.queues.is_empty() || worker.queues.contains(&info.name));
+        let link = format!("/queues/{}", segment(info.name.as_str()));
         if ready > 0 && !is_served {
             let jobs = if ready == 1 { "1 job is".to_owned() } else { format!("{} jobs are", count(ready)) };
-            let text = format!("{jobs} ready in {}, but no worker takes jobs from it", look.name);
+            let text = format!("{jobs} ready in {}, but no worker takes jobs from it", info.name);
             found.push(HealthIssue { class: "bad", text, link });
-        } else if let Some(oldest) = look.oldest.filter(|oldest| now.since(*oldest) > LATE) {
-            let text = format!("the oldest job in {} has waited {}", look.name, span(now.since(oldest)));
+        } else if let Some(oldest) = info.oldest.filter(|oldest| now.since(*oldest) > LATE) {
+            let text = format!("the oldest job in {} has waited {}", info.name, span(now.since(oldest)));
             found.push(HealthIssue { class: "warn", text, link });
         }
     }
@@ -158,7 +158,7 @@ fn workers(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
 
 fn pauses(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let (config, now) = (signs.config, signs.now);
-    let holds = config.pauses.values().filter(|hold| hold.scope != Scope::Gate && hold.is_active(now));
+    let holds = config.pauses.values().filter(|hold| hold.scope != PauseScope::Gate && hold.is_active(now));
     let schedules = config.schedules.values().filter(|schedule| schedule.pause_now(now).is_some());
     let said = |number: usize, one: &str, many: &str| match number {
         0 => None,
@@ -202,7 +202,7 @@ mod tests {
         let recent = Minute::default();
         Health::of(&HealthInput {
             config,
-            looks: &[],
+            infos: &[],
             recent: &recent,
             hour: &hour,
             dead,
@@ -225,7 +225,7 @@ mod tests {
             let now = clock.now;
             let signs = HealthInput {
                 config: &config,
-                looks: &[],
+                infos: &[],
                 recent: &minute,
                 hour: &minute,
                 dead,
@@ -258,14 +258,14 @@ mod tests {
         assert_eq!((fresh.class, fresh.title), ("bad", "Needs attention"));
         assert_eq!(fresh.concerns[0].text, "499+ dead letters, 3 in the last hour");
         let gate = windlass::store::documents::config::PauseRecord {
-            scope: Scope::Gate,
+            scope: PauseScope::Gate,
             mode: windlass::store::documents::config::PauseMode::Graceful,
             reason: None,
             by: "ada".into(),
             since: Timestamp::from_millis(0),
             expires_at: None,
         };
-        config.pauses.insert(Scope::Gate, gate);
+        config.pauses.insert(PauseScope::Gate, gate);
         assert_eq!(health(0, 0, &config).title, "Stopped: processing is paused");
     }
 }

@@ -75,7 +75,7 @@ struct ProgressView {
 #[derive(Template)]
 #[template(path = "job.html")]
 struct JobPage {
-    shell: Layout,
+    layout: Layout,
     id: String,
     pill: Pill,
     job_type: String,
@@ -161,9 +161,9 @@ pub(in crate::dashboard) async fn page(
         if may_read { logs(&board, &visitor, job, now).await? } else { (Vec::new(), 0) };
     let checkpoints = if may_read { checkpoints(&board, &visitor, job).await? } else { Vec::new() };
     let title = format!("{} {}", job.lane.job_type, crate::dashboard::parts::format::short(&id));
-    let shell = Layout::of(&board, &visitor, &config, "jobs", title).with_flash(&query);
+    let layout = Layout::of(&board, &visitor, &config, "jobs", title).with_flash(&query);
     let page = JobPage {
-        shell: Layout { live: format!("{}&job={}", shell.live, job.id), ..shell },
+        layout: Layout { live: format!("{}&job={}", layout.live, job.id), ..layout },
         id: job.id.to_string(),
         pill: Pill(job.state),
         job_type: job.lane.job_type.to_string(),

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::Target;
+use windlass::store::command::pause::PauseTarget;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
@@ -46,7 +46,7 @@ struct TypeRow {
 #[derive(Template)]
 #[template(path = "types.html")]
 struct Types {
-    shell: Layout,
+    layout: Layout,
     lines: Vec<TypeRow>,
     total: usize,
     pager: Pager,
@@ -56,16 +56,16 @@ fn time(time: Option<std::time::Duration>) -> String {
     time.map_or("–".to_owned(), at_most)
 }
 
-fn line(look: &TypeInfo, now: Timestamp) -> TypeRow {
-    let hour = chart::hour(&look.minutes, now);
+fn line(info: &TypeInfo, now: Timestamp) -> TypeRow {
+    let hour = chart::hour(&info.minutes, now);
     let sum = chart::total(&hour);
     let recent = chart::total(hour.iter().rev().skip(1).take(5));
-    let of = |state: JobState| look.depth.get(&state).copied().unwrap_or(0);
-    let open: u64 = look.depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, number)| *number).sum();
+    let of = |state: JobState| info.depth.get(&state).copied().unwrap_or(0);
+    let open: u64 = info.depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, number)| *number).sum();
     let share = percent(chart::bad(&sum), chart::ended(&sum));
     TypeRow {
-        name: look.name.to_string(),
-        link: format!("/types/{}", segment(look.name.as_str())),
+        name: info.name.to_string(),
+        link: format!("/types/{}", segment(info.name.as_str())),
         spark: chart::spark(&hour),
         rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
         running: compact(of(JobState::Running)),
@@ -77,7 +77,7 @@ fn line(look: &TypeInfo, now: Timestamp) -> TypeRow {
         most: time(sum.ran.percentile(0.95)),
         longest: time(sum.ran.percentile(0.99)),
         dead: compact(of(JobState::DeadLetter)),
-        paused: look.paused.as_ref().map(|hold| PauseView::of(hold, now)),
+        paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
     }
 }
 
@@ -87,16 +87,16 @@ pub(in crate::dashboard) async fn page(
     visitor: Visitor,
     Query(query): Query,
 ) -> Result<Response, PageError> {
-    let looks = board.store().job_types(&visitor.caller).await?;
+    let infos = board.store().job_types(&visitor.caller).await?;
     let config = board.store().config(&visitor.caller).await?;
     let now = board.now();
     let place = ("/types", "type");
-    let looks = pager::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
+    let infos = pager::page(infos, |info| info.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
     let page = Types {
-        shell: Layout::of(&board, &visitor, &config, "types", "Types").with_flash(&query),
-        lines: looks.shown.iter().map(|look| line(look, now)).collect(),
-        total: looks.total,
-        pager: looks.pager,
+        layout: Layout::of(&board, &visitor, &config, "types", "Types").with_flash(&query),
+        lines: infos.shown.iter().map(|info| line(info, now)).collect(),
+        total: infos.total,
+        pager: infos.pager,
     };
     show(&page)
 }
@@ -104,7 +104,7 @@ pub(in crate::dashboard) async fn page(
 #[derive(Template)]
 #[template(path = "type.html")]
 struct TypePage {
-    shell: Layout,
+    layout: Layout,
     name: String,
     link: String,
     line: TypeRow,
@@ -131,9 +131,9 @@ pub(in crate::dashboard) async fn type_page(
 ) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let job_type = name_of(&name)?;
-    let looks = store.job_types(caller).await?;
-    let look = looks.into_iter().find(|look| look.name == job_type);
-    let Some(look) = look else {
+    let infos = store.job_types(caller).await?;
+    let info = infos.into_iter().find(|info| info.name == job_type);
+    let Some(info) = info else {
         let unknown = Unknown::of(&board, &visitor, Named::Type(job_type)).await?;
         let similar = unknown.map(|unknown| unknown.similar).unwrap_or_default();
         let hint = if similar.is_empty() {
@@ -144,7 +144,7 @@ pub(in crate::dashboard) async fn type_page(
         return Err(PageError::not_found(format!("no jobs of type {name}{hint}")));
     };
     let config = store.config(caller).await?;
-    let hour = chart::hour(&look.minutes, now);
+    let hour = chart::hour(&info.minutes, now);
     let part = Filter { job_type: Some(job_type.clone()), ..Filter::default() };
     let jobs = async |filter: Filter, limit: usize| {
         let request = ListRequest { filter, order: Order::Newest, cursor: None, limit };
@@ -155,27 +155,27 @@ pub(in crate::dashboard) async fn type_page(
     let failed = jobs(bad, limits::FAILURES_OF_TYPE_SAMPLED).await?;
     let recent = jobs(part.clone(), limits::GROUPS_SHOWN).await?;
     let page = TypePage {
-        shell: Layout::of(&board, &visitor, &config, "types", format!("Type {name}")).with_flash(&query),
+        layout: Layout::of(&board, &visitor, &config, "types", format!("Type {name}")).with_flash(&query),
         link: format!("/types/{}", segment(&name)),
-        line: line(&look, now),
-        depths: depths(&board, &visitor, &look.depth, part, ("type", &name)).await?,
+        line: line(&info, now),
+        depths: depths(&board, &visitor, &info.depth, part, ("type", &name)).await?,
         throughput: chart::throughput(&hour),
         failures: chart::failure_rate(&hour),
         waited: time(chart::total(&hour).waited.percentile(0.95)),
         groups: failure::group(failed.iter().map(|snapshot| &snapshot.job), now),
         sampled: (failed.len() == limits::FAILURES_OF_TYPE_SAMPLED).then_some(failed.len()),
         recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
-        settings: settings(&look),
+        settings: settings(&info),
         can_pause: visitor.may(Permission::Pause),
-        can_resume: look.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
+        can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
         name,
     };
     show(&page)
 }
 
 /// Its settings.
-fn settings(look: &TypeInfo) -> Vec<(&'static str, String)> {
-    let settings = &look.settings;
+fn settings(info: &TypeInfo) -> Vec<(&'static str, String)> {
+    let settings = &info.settings;
     let mut found = Vec::new();
     found.extend(settings.max_running.map(|limit| ("Max running", limit.to_string())));
     found.extend(settings.rate.map(|rate| ("Starts", format!("{} in {}", rate.count, span(rate.per)))));
@@ -211,6 +211,6 @@ pub(in crate::dashboard) async fn act(
     Path(name): Path<String>,
     Form(form): Form,
 ) -> Result<Response, PageError> {
-    let done = pause_or_resume(&board, &visitor, Target::Type(name_of(&name)?), &form).await?;
+    let done = pause_or_resume(&board, &visitor, PauseTarget::Type(name_of(&name)?), &form).await?;
     Ok(Redirect::to(&format!("/types/{}?done={done}", segment(&name))).into_response())
 }

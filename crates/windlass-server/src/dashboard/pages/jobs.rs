@@ -62,7 +62,7 @@ struct StateFilter {
 #[derive(Template)]
 #[template(path = "jobs.html")]
 struct Jobs {
-    shell: Layout,
+    layout: Layout,
     asked: FilterInput,
     chips: Vec<FilterChip>,
     tabs: Vec<Tab>,
@@ -109,7 +109,7 @@ pub(in crate::dashboard) async fn page(
         return Ok(Redirect::to(&address("/jobs", pairs())).into_response());
     }
     let shown = Jobs {
-        shell: Layout::of(&board, &visitor, &config, "jobs", "Jobs").with_flash(&query),
+        layout: Layout::of(&board, &visitor, &config, "jobs", "Jobs").with_flash(&query),
         chips: asked.chips(),
         tabs: tabs(&asked, &stats),
         states: state_boxes(&asked),

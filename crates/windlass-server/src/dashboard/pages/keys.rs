@@ -7,9 +7,9 @@ use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::Tenant;
 use windlass::key::KeyId;
-use windlass::store::api::auth::CreatedKey;
 use windlass::store::caller::Role;
 use windlass::store::command::key::NewKey;
+use windlass::store::methods::auth::CreatedKey;
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::{Layout, PageError, show};
@@ -19,7 +19,7 @@ use crate::dashboard::requests::middleware::Visitor;
 #[derive(Template)]
 #[template(path = "key.html")]
 struct KeyPage {
-    shell: Layout,
+    layout: Layout,
     name: String,
     role: &'static str,
     secret: String,
@@ -40,7 +40,7 @@ pub(in crate::dashboard) async fn create(
         NewKey { name: form.need("name")?.to_owned(), role, tenant, expires: form.duration("expires")? };
     let CreatedKey { key, secret } = board.store().create_key(&visitor.caller, new).await?;
     let page = KeyPage {
-        shell: Layout::bare(&visitor, "settings", "New key"),
+        layout: Layout::bare(&visitor, "settings", "New key"),
         name: key.name,
         role: key.role.as_str(),
         secret: secret.reveal().to_owned(),

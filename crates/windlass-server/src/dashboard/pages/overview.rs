@@ -30,7 +30,7 @@ use crate::dashboard::{Dashboard, pages::limits, pages::schedules, requests::res
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct Overview {
-    shell: Layout,
+    layout: Layout,
     health: Health,
     tiles: Vec<StatCard>,
     throughput: BarChart,
@@ -68,14 +68,14 @@ pub(in crate::dashboard) async fn page(
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
     let stats = store.totals(caller).await?;
-    let looks = store.queues(caller).await?;
+    let infos = store.queues(caller).await?;
     let retrying = sample(&board, &visitor, &[JobState::Retrying], limits::RETRIES_SAMPLED).await?;
     let failed =
         sample(&board, &visitor, &[JobState::Failed, JobState::DeadLetter], limits::FAILURES_SAMPLED).await?;
     let open = Filter { states: vec![JobState::DeadLetter], is_redriven: Some(false), ..Filter::default() };
     let dead = store.count_up_to(caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
     let running = sample(&board, &visitor, &[JobState::Running], RUNNING_SHOWN).await?;
-    let hour = chart::hour(&together(&looks), now);
+    let hour = chart::hour(&together(&infos), now);
     let sum = chart::total(&hour);
     let recent = chart::total(hour.iter().rev().skip(1).take(5));
     let failing = failed.iter().chain(&retrying).map(|snapshot| &snapshot.job);
@@ -86,7 +86,7 @@ pub(in crate::dashboard) async fn page(
         if are_all { stat_card::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
     let signs = HealthInput {
         config: &config,
-        looks: &looks,
+        infos: &infos,
         recent: &recent,
         hour: &sum,
         dead,
@@ -95,13 +95,13 @@ pub(in crate::dashboard) async fn page(
         clock: board.store().clock(),
     };
     let numbers = StatCards { stats: &stats, config: &config, hour: &sum, dead, retries, now };
-    let mut queues = lines(&looks, &visitor, now);
+    let mut queues = lines(&infos, &visitor, now);
     // Queues with issues come first; the order of the others does not depend on their numbers.
     queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));
     let queues_more = queues.len().saturating_sub(limits::QUEUES_SHOWN);
     queues.truncate(limits::QUEUES_SHOWN);
     let page = Overview {
-        shell: Layout::of(&board, &visitor, &config, "overview", "Overview").with_flash(&query),
+        layout: Layout::of(&board, &visitor, &config, "overview", "Overview").with_flash(&query),
         health: Health::of(&signs),
         tiles: stat_card::tiles(&numbers),
         throughput: chart::throughput(&hour),
@@ -121,9 +121,9 @@ pub(in crate::dashboard) async fn page(
 }
 
 /// The counts of all queues by minute.
-fn together(looks: &[QueueInfo]) -> BTreeMap<i64, Minute> {
+fn together(infos: &[QueueInfo]) -> BTreeMap<i64, Minute> {
     let mut minutes: BTreeMap<i64, Minute> = BTreeMap::new();
-    for (minute, counts) in looks.iter().flat_map(|look| &look.minutes) {
+    for (minute, counts) in infos.iter().flat_map(|info| &info.minutes) {
         minutes.entry(*minute).or_default().merge(counts);
     }
     minutes

@@ -8,8 +8,8 @@ use windlass::job::{JobState, QueueName, Tenant};
 use windlass::settings::patch::{Field, QueuePatch, RetentionPatch, SettingsPatch, TimeoutsPatch};
 use windlass::settings::{FairBy, QueueSettings, Rate};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::{Pause, Target};
-use windlass::store::documents::config::{Config, PauseMode, Scope};
+use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::documents::config::{Config, PauseMode, PauseScope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
@@ -32,7 +32,7 @@ use crate::dashboard::{Dashboard, pages::limits};
 #[derive(Template)]
 #[template(path = "queues.html")]
 struct QueuesPage {
-    shell: Layout,
+    layout: Layout,
     queues: Vec<QueueRow>,
     total: usize,
     pager: Pager,
@@ -45,24 +45,24 @@ pub(in crate::dashboard) async fn page(
     visitor: Visitor,
     Query(query): Query,
 ) -> Result<Response, PageError> {
-    let looks = board.store().queues(&visitor.caller).await?;
+    let infos = board.store().queues(&visitor.caller).await?;
     let config = board.store().config(&visitor.caller).await?;
-    let mut shell = Layout::of(&board, &visitor, &config, "queues", "Queues").with_flash(&query);
-    let acted = looks.iter().find(|look| query.get("name") == Some(look.name.as_str()));
-    shell.done = shell.done.map(|said| match (query.get("done"), acted) {
-        (Some("paused"), Some(look)) if look.paused.is_some() => format!("Queue {} is paused.", look.name),
-        (Some("unpaused"), Some(look)) if look.paused.is_none() => {
-            format!("Queue {} is resumed.", look.name)
+    let mut layout = Layout::of(&board, &visitor, &config, "queues", "Queues").with_flash(&query);
+    let acted = infos.iter().find(|info| query.get("name") == Some(info.name.as_str()));
+    layout.done = layout.done.map(|said| match (query.get("done"), acted) {
+        (Some("paused"), Some(info)) if info.paused.is_some() => format!("Queue {} is paused.", info.name),
+        (Some("unpaused"), Some(info)) if info.paused.is_none() => {
+            format!("Queue {} is resumed.", info.name)
         }
         _ => said,
     });
     let place = ("/queues", "queue");
-    let looks = pager::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
+    let infos = pager::page(infos, |info| info.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
     let page = QueuesPage {
-        shell,
-        queues: lines(&looks.shown, &visitor, board.now()),
-        total: looks.total,
-        pager: looks.pager,
+        layout,
+        queues: lines(&infos.shown, &visitor, board.now()),
+        total: infos.total,
+        pager: infos.pager,
         can_pause: visitor.may(Permission::Pause),
     };
     show(&page)
@@ -111,7 +111,7 @@ pub(in crate::dashboard) async fn depths(
 #[template(path = "queue.html")]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 struct QueuePage {
-    shell: Layout,
+    layout: Layout,
     name: String,
     link: String,
     /// Set if the name is unknown, with similar names.
@@ -238,8 +238,8 @@ fn tenants_pauses(
     config: &Config,
     now: Timestamp,
 ) -> Vec<TenantsPause> {
-    let is_one = |scope: &Scope| match scope {
-        Scope::Queue { queue: of, tenant } => {
+    let is_one = |scope: &PauseScope| match scope {
+        PauseScope::Queue { queue: of, tenant } => {
             of == queue && tenant.is_some() && visitor.caller.tenant.is_none()
         }
         _ => false,
@@ -271,41 +271,41 @@ pub(in crate::dashboard) async fn queue_page(
     Query(query): Query,
 ) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let look: QueueInfo = store.queue(caller, name_of(&name)?).await?;
+    let info: QueueInfo = store.queue(caller, name_of(&name)?).await?;
     let config = store.config(caller).await?;
-    let hour = chart::hour(&look.minutes, now);
+    let hour = chart::hour(&info.minutes, now);
     let sum = chart::total(&hour);
     let time = |time: Option<std::time::Duration>| time.map_or("–".to_owned(), at_most);
     let jobs = async |state: JobState, order: Order| {
         // Jobs that wait for their concurrency key are not next.
         let is_blocked = (order == Order::Claim).then_some(false);
-        let (queue, states) = (Some(look.name.clone()), vec![state]);
+        let (queue, states) = (Some(info.name.clone()), vec![state]);
         let filter = Filter { queue, states, is_blocked, ..Filter::default() };
         let page = store
             .list(caller, ListRequest { filter, order, cursor: None, limit: limits::GROUPS_SHOWN })
             .await;
         page.map(|page| page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect::<Vec<_>>())
     };
-    let part = Filter { queue: Some(look.name.clone()), ..Filter::default() };
+    let part = Filter { queue: Some(info.name.clone()), ..Filter::default() };
     let page = QueuePage {
-        shell: Layout::of(&board, &visitor, &config, "queues", format!("Queue {name}")).with_flash(&query),
+        layout: Layout::of(&board, &visitor, &config, "queues", format!("Queue {name}")).with_flash(&query),
         link: format!("/queues/{}", segment(&name)),
-        unknown: Unknown::of(&board, &visitor, Named::Queue(look.name.clone())).await?,
-        paused: look.paused.as_ref().map(|hold| PauseView::of(hold, now)),
-        is_aggressive: look.paused.as_ref().is_some_and(|hold| hold.mode == PauseMode::Aggressive),
-        resumed: look.resumed.as_ref().map(|end| (end.by.clone(), Moment::new(end.at, now))),
-        can_resume: look.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
-        tenants_pauses: tenants_pauses(&look.name, &visitor, &config, now),
-        depths: depths(&board, &visitor, &look.depth, part, ("queue", &name)).await?,
+        unknown: Unknown::of(&board, &visitor, Named::Queue(info.name.clone())).await?,
+        paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
+        is_aggressive: info.paused.as_ref().is_some_and(|hold| hold.mode == PauseMode::Aggressive),
+        resumed: info.resumed.as_ref().map(|end| (end.by.clone(), Moment::new(end.at, now))),
+        can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
+        tenants_pauses: tenants_pauses(&info.name, &visitor, &config, now),
+        depths: depths(&board, &visitor, &info.depth, part, ("queue", &name)).await?,
         throughput: chart::throughput(&hour),
-        oldest: look.oldest.map(|oldest| span(now.since(oldest))),
+        oldest: info.oldest.map(|oldest| span(now.since(oldest))),
         waited_half: time(sum.waited.percentile(0.5)),
         waited: time(sum.waited.percentile(0.95)),
         ran_half: time(sum.ran.percentile(0.5)),
         ran: time(sum.ran.percentile(0.95)),
         next: jobs(JobState::Scheduled, Order::Claim).await?,
         running: jobs(JobState::Running, Order::Newest).await?,
-        settings: SettingsView::of(&look.name, caller.tenant.as_ref(), &config),
+        settings: SettingsView::of(&info.name, caller.tenant.as_ref(), &config),
         can_pause: visitor.may(Permission::Pause),
         can_configure: visitor.may(Permission::Configure),
         tenant: caller.tenant.as_ref().map(ToString::to_string),
@@ -327,7 +327,7 @@ pub(in crate::dashboard) fn pause_of(form: &Fields) -> Result<Pause, PageError> 
 pub(in crate::dashboard) async fn pause_or_resume(
     board: &Dashboard,
     visitor: &Visitor,
-    target: Target,
+    target: PauseTarget,
     form: &Fields,
 ) -> Result<&'static str, PageError> {
     let (is_changed, done) = match form.need("action")? {
@@ -345,7 +345,7 @@ pub(in crate::dashboard) async fn act(
     Path(name): Path<String>,
     Form(form): Form,
 ) -> Result<Response, PageError> {
-    let done = pause_or_resume(&board, &visitor, Target::Queue(name_of(&name)?), &form).await?;
+    let done = pause_or_resume(&board, &visitor, PauseTarget::Queue(name_of(&name)?), &form).await?;
     if form.get("action") == Some("resume") && form.get("jobs").is_some() {
         let reason = form.text("reason");
         board.store().resume_paused_jobs(&visitor.caller, name_of(&name)?, reason).await?;

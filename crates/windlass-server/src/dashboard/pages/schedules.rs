@@ -63,7 +63,7 @@ struct PausedView {
 #[derive(Template)]
 #[template(path = "schedules.html")]
 struct SchedulesPage {
-    shell: Layout,
+    layout: Layout,
     schedules: Vec<ScheduleView>,
     /// The total number, and the range on this page.
     range: String,
@@ -90,15 +90,15 @@ pub(in crate::dashboard) async fn page(
     let link = |number: usize| address("/schedules", [("page", number.to_string())]);
     let meant = found.iter().find(|schedule| query.get("about") == Some(&about(schedule)));
     let name = meant.map(|schedule| schedule.name.to_string());
-    let shell = Layout::of(&board, &visitor, &config, "schedules", "Schedules");
-    let mut shell = shell.saying_of(&query, name.as_deref());
+    let layout = Layout::of(&board, &visitor, &config, "schedules", "Schedules");
+    let mut layout = layout.saying_of(&query, name.as_deref());
     let started: Option<JobId> = query.get("job").and_then(|id| id.parse().ok());
-    if shell.done.is_some() && started.is_some() {
-        shell.done_job =
+    if layout.done.is_some() && started.is_some() {
+        layout.done_job =
             meant.and_then(|schedule| schedule.last_job).filter(|id| Some(*id) == started).map(JobLink);
     }
     let page = SchedulesPage {
-        shell,
+        layout,
         schedules: shown.iter().map(|schedule| view(schedule, number, now)).collect(),
         range: if pages > 1 {
             format!("{}–{} of {}", first + 1, first + shown.len(), count(found.len() as u64))

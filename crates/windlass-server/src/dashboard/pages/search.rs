@@ -7,7 +7,7 @@ use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::StoreError;
 use windlass::job::{JobId, JobState};
-use windlass::store::documents::config::{Config, Scope};
+use windlass::store::documents::config::{Config, PauseScope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::stats::Stats;
@@ -29,7 +29,7 @@ struct Named {
 #[derive(Template)]
 #[template(path = "search.html")]
 struct NoMatch {
-    shell: Layout,
+    layout: Layout,
     text: String,
     alike: Vec<Named>,
     has_more: bool,
@@ -55,7 +55,7 @@ pub(in crate::dashboard) async fn search(
     let has_more = alike.len() > limits::NAMES_ALIKE_SHOWN;
     alike.truncate(limits::NAMES_ALIKE_SHOWN);
     let page = NoMatch {
-        shell: Layout { live: String::new(), ..Layout::of(board, visitor, &config, "jobs", "Search") },
+        layout: Layout { live: String::new(), ..Layout::of(board, visitor, &config, "jobs", "Search") },
         text: line(text, 200),
         alike,
         has_more,
@@ -122,7 +122,7 @@ fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named
     });
     // A queue without jobs that is configured or paused has a page.
     let paused = config.pauses.keys().filter_map(|scope| match scope {
-        Scope::Queue { queue, .. } => Some(queue),
+        PauseScope::Queue { queue, .. } => Some(queue),
         _ => None,
     });
     let set: BTreeSet<_> = config.queues.keys().map(|(name, _)| name).chain(paused).collect();

@@ -6,9 +6,9 @@ use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType, Tenant};
 use windlass::settings::Retention;
-use windlass::store::api::auth::ApiKey;
 use windlass::store::caller::{Permission, Role};
-use windlass::store::documents::config::{Config, PauseRecord, Scope};
+use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
+use windlass::store::methods::auth::ApiKey;
 use windlass::store::query::stats::Stats;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
@@ -46,7 +46,7 @@ struct ClosedView {
 #[derive(Template)]
 #[template(path = "settings.html")]
 struct Settings {
-    shell: Layout,
+    layout: Layout,
     closed: Vec<ClosedView>,
     keys: Vec<KeyView>,
     keys_total: usize,
@@ -82,10 +82,10 @@ pub(in crate::dashboard) async fn page(
     let known = NewSecret { stats: &stats, config: &config };
     let holds = config.pauses.values().filter(|hold| hold.is_active(now));
     let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
-    let mut shell = Layout::of(&board, &visitor, &config, "settings", "Settings").with_flash(&query);
-    shell.done = shell.done.map(|said| known.part_done(&query, now).unwrap_or(said));
+    let mut layout = Layout::of(&board, &visitor, &config, "settings", "Settings").with_flash(&query);
+    layout.done = layout.done.map(|said| known.part_done(&query, now).unwrap_or(said));
     let page = Settings {
-        shell,
+        layout,
         closed,
         keys: keys.shown.iter().map(|(_, key)| view(key, now)).collect(),
         keys_total: keys.total,
@@ -118,9 +118,9 @@ impl NewSecret<'_> {
     /// A paused tenant or type; None for other pauses.
     fn closed(&self, hold: &PauseRecord, visitor: &Visitor, now: Timestamp) -> Option<ClosedView> {
         let (job_type, tenant) = match &hold.scope {
-            Scope::Tenant(tenant) => (None, Some(tenant)),
-            Scope::Type { job_type, tenant } => (Some(job_type), tenant.as_ref()),
-            Scope::Gate | Scope::Queue { .. } | Scope::Worker(_) => return None,
+            PauseScope::Tenant(tenant) => (None, Some(tenant)),
+            PauseScope::Type { job_type, tenant } => (Some(job_type), tenant.as_ref()),
+            PauseScope::Gate | PauseScope::Queue { .. } | PauseScope::Worker(_) => return None,
         };
         Some(ClosedView {
             hold: PauseView::of(hold, now),
@@ -149,8 +149,8 @@ impl NewSecret<'_> {
         let job_type = query.get("type").and_then(|name| JobType::new(name).ok());
         let unknown = self.unknown(job_type.as_ref(), tenant.as_ref());
         let scope = match (job_type, tenant) {
-            (Some(job_type), tenant) => Scope::Type { job_type, tenant },
-            (None, Some(tenant)) => Scope::Tenant(tenant),
+            (Some(job_type), tenant) => PauseScope::Type { job_type, tenant },
+            (None, Some(tenant)) => PauseScope::Tenant(tenant),
             (None, None) => return None,
         };
         let hold = self.config.pauses.get(&scope).filter(|hold| hold.is_active(now));

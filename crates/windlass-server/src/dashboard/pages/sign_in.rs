@@ -14,7 +14,7 @@ use crate::server::Peer;
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignIn {
-    shell: Layout,
+    layout: Layout,
     next: String,
     is_wrong: bool,
 }
@@ -37,7 +37,7 @@ pub(in crate::dashboard) async fn page(visitor: Visitor, Query(query): Query) ->
         return Ok(Redirect::to(&next).into_response());
     }
     show(&SignIn {
-        shell: Layout::bare(&visitor, "", "Sign in"),
+        layout: Layout::bare(&visitor, "", "Sign in"),
         next,
         is_wrong: query.get("wrong").is_some(),
     })

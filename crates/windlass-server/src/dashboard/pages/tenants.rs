@@ -9,8 +9,8 @@ use windlass::job::{JobState, JobType, Tenant};
 use windlass::settings::patch::{SettingsPatch, TenantPatch};
 use windlass::settings::{BudgetPeriod, TenantSettings};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::Target;
-use windlass::store::documents::config::Scope;
+use windlass::store::command::pause::PauseTarget;
+use windlass::store::documents::config::PauseScope;
 use windlass::store::query::stats::Stats;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
@@ -55,7 +55,7 @@ struct TenantView {
 #[derive(Template)]
 #[template(path = "tenants.html")]
 struct TenantsPage {
-    shell: Layout,
+    layout: Layout,
     tenants: Vec<TenantView>,
     total: usize,
     pager: Pager,
@@ -76,7 +76,7 @@ pub(in crate::dashboard) async fn page(
     names.extend(stats.costs.keys().map(|(tenant, _)| tenant.clone()));
     names.extend(config.pauses.values().filter(|hold| hold.is_active(now)).filter_map(
         |hold| match &hold.scope {
-            Scope::Tenant(tenant) => Some(tenant.clone()),
+            PauseScope::Tenant(tenant) => Some(tenant.clone()),
             _ => None,
         },
     ));
@@ -87,7 +87,7 @@ pub(in crate::dashboard) async fn page(
         costs.entry(tenant).or_default().push((job_type, *cost));
     }
     let view = |name: &Tenant| {
-        let hold = config.pauses.get(&Scope::Tenant(name.clone())).filter(|hold| hold.is_active(now));
+        let hold = config.pauses.get(&PauseScope::Tenant(name.clone())).filter(|hold| hold.is_active(now));
         let settings = config.tenants.get(name).cloned().unwrap_or_default();
         let costs = costs.get(name).cloned().unwrap_or_default();
         TenantView {
@@ -96,7 +96,7 @@ pub(in crate::dashboard) async fn page(
         }
     };
     let page = TenantsPage {
-        shell: Layout::of(&board, &visitor, &config, "tenants", "Tenants and cost").with_flash(&query),
+        layout: Layout::of(&board, &visitor, &config, "tenants", "Tenants and cost").with_flash(&query),
         tenants: names.shown.iter().map(view).collect(),
         total: names.total,
         pager: names.pager,
@@ -169,7 +169,7 @@ pub(in crate::dashboard) async fn act(
     Path(name): Path<String>,
     Form(form): Form,
 ) -> Result<Response, PageError> {
-    let done = pause_or_resume(&board, &visitor, Target::Tenant(name_of(&name)?), &form).await?;
+    let done = pause_or_resume(&board, &visitor, PauseTarget::Tenant(name_of(&name)?), &form).await?;
     Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
 }
 

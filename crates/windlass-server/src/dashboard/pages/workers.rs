@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::Target;
+use windlass::store::command::pause::PauseTarget;
 use windlass::store::documents::config::{Config, Worker};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{ListRequest, WorkerLoad};
@@ -58,7 +58,7 @@ struct WorkerView {
 #[derive(Template)]
 #[template(path = "workers.html")]
 struct WorkersPage {
-    shell: Layout,
+    layout: Layout,
     tiles: Vec<StatCard>,
     workers: Vec<WorkerView>,
     /// Whether there is no worker besides the server's own.
@@ -97,7 +97,8 @@ pub(in crate::dashboard) async fn page(
     let meant = workers.iter().find(|worker| query.get("about") == Some(&worker.id));
     let name = meant.map(|worker| format!("Worker {}", worker.name));
     let page = WorkersPage {
-        shell: Layout::of(&board, &visitor, &config, "workers", "Workers").saying_of(&query, name.as_deref()),
+        layout: Layout::of(&board, &visitor, &config, "workers", "Workers")
+            .saying_of(&query, name.as_deref()),
         tiles: tiles(&workers, running),
         is_empty: workers.iter().all(|worker| worker.is_built_in),
         looked_at: (!busy.is_all).then(|| count(limits::RUNNING_COUNTED as u64)),
@@ -190,6 +191,6 @@ pub(in crate::dashboard) async fn act(
     Form(form): Form,
 ) -> Result<Response, PageError> {
     let worker: WorkerId = id.parse().map_err(|_| PageError::not_found(format!("no worker {id}")))?;
-    let done = pause_or_resume(&board, &visitor, Target::Worker(worker), &form).await?;
+    let done = pause_or_resume(&board, &visitor, PauseTarget::Worker(worker), &form).await?;
     Ok(Redirect::to(&format!("/workers?done={done}&about={worker}")).into_response())
 }

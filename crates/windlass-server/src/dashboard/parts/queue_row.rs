@@ -51,43 +51,43 @@ pub(in crate::dashboard) struct QueueRow {
 }
 
 /// Queues as rows; bars are relative to the longest queue.
-pub(in crate::dashboard) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueRow> {
-    let ready = |look: &QueueInfo| of(look, &[JobState::Scheduled]);
-    let fullest = looks.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
-    let line = |look: &QueueInfo| {
-        let hour = chart::hour(&look.minutes, now);
+pub(in crate::dashboard) fn lines(infos: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueRow> {
+    let ready = |info: &QueueInfo| of(info, &[JobState::Scheduled]);
+    let fullest = infos.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
+    let line = |info: &QueueInfo| {
+        let hour = chart::hour(&info.minutes, now);
         let sum = chart::total(&hour);
         let recent = chart::total(hour.iter().rev().skip(1).take(5));
-        let waited = look.oldest.map(|oldest| now.since(oldest));
+        let waited = info.oldest.map(|oldest| now.since(oldest));
         let (held, failed) =
-            (of(look, &[JobState::Suspended, JobState::Created]), sum.failed + sum.dead_letter);
-        let link = format!("/queues/{}", segment(look.name.as_str()));
+            (of(info, &[JobState::Suspended, JobState::Created]), sum.failed + sum.dead_letter);
+        let link = format!("/queues/{}", segment(info.name.as_str()));
         QueueRow {
-            name: look.name.to_string(),
+            name: info.name.to_string(),
             act: format!("{link}/act"),
-            pop: format!("pause-{}", look.name),
+            pop: format!("pause-{}", info.name),
             link,
-            ready: compact(ready(look)),
-            share: format!("{:.1}", real(ready(look)) * 100.0 / real(fullest)),
-            later: compact(of(look, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
+            ready: compact(ready(info)),
+            share: format!("{:.1}", real(ready(info)) * 100.0 / real(fullest)),
+            later: compact(of(info, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
             held: (held > 0).then(|| compact(held)),
-            running: compact(of(look, &[JobState::Running])),
-            retrying: compact(of(look, &[JobState::Retrying])),
+            running: compact(of(info, &[JobState::Running])),
+            retrying: compact(of(info, &[JobState::Retrying])),
             failed: compact(failed),
             is_failing: failed > 0,
-            dead: compact(of(look, &[JobState::DeadLetter])),
+            dead: compact(of(info, &[JobState::DeadLetter])),
             oldest: waited.map(span),
             is_late: waited.is_some_and(|waited| waited > LATE),
             spark: chart::spark(&hour),
             rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
-            paused: look.paused.as_ref().map(|hold| PauseView::of(hold, now)),
-            can_resume: look.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
+            paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
+            can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
         }
     };
-    looks.iter().map(line).collect()
+    infos.iter().map(line).collect()
 }
 
 /// The number of a queue's jobs in these states.
-fn of(look: &QueueInfo, states: &[JobState]) -> u64 {
-    states.iter().filter_map(|state| look.depth.get(state)).sum()
+fn of(info: &QueueInfo, states: &[JobState]) -> u64 {
+    states.iter().filter_map(|state| info.depth.get(state)).sum()
 }

@@ -2,7 +2,7 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
-use windlass::store::documents::config::{Config, Scope, Worker};
+use windlass::store::documents::config::{Config, PauseScope, Worker};
 use windlass::store::documents::minute_stats::Minute;
 use windlass::store::query::list::CountResult;
 use windlass::store::query::stats::Stats;
@@ -114,7 +114,7 @@ pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
 
 /// What prevents ready jobs from starting, if anything does.
 fn held(numbers: &StatCards<'_>) -> String {
-    let gate = numbers.config.pauses.get(&Scope::Gate);
+    let gate = numbers.config.pauses.get(&PauseScope::Gate);
     match numbers.stats.paused {
         0 => "waiting for a free worker".to_owned(),
         held if gate.is_some_and(|hold| hold.is_active(numbers.now)) => {

@@ -143,7 +143,7 @@ fn turn_away(request: &Request) -> Response {
         // Browsers do not send the cookie when another site links here. A redirect from our own page sends it, so that a
         // signed-in visitor gets in at once.
         Some("cross-site" | "same-site") => {
-            page::pass_on(&sign_in_url).unwrap_or_else(|_| Redirect::to(&sign_in_url).into_response())
+            page::redirect_page(&sign_in_url).unwrap_or_else(|_| Redirect::to(&sign_in_url).into_response())
         }
         Some(_) | None => Redirect::to(&sign_in_url).into_response(),
     }

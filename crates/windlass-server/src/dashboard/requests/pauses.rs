@@ -4,7 +4,7 @@ use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::{JobType, Tenant};
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
@@ -13,15 +13,15 @@ use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
 
 /// What a form pauses or resumes, and as which caller: a tenant, a type, or a type of one tenant.
-fn target(form: &Fields, visitor: &Visitor) -> Result<(Target, Caller), PageError> {
+fn target(form: &Fields, visitor: &Visitor) -> Result<(PauseTarget, Caller), PageError> {
     let tenant = form.get("tenant").map(Tenant::new).transpose();
     let tenant = tenant.map_err(|problem| PageError::invalid(format!("tenant: {problem}")))?;
     let job_type = form.get("type").map(JobType::new).transpose();
     let job_type = job_type.map_err(|problem| PageError::invalid(format!("type: {problem}")))?;
     Ok(match (job_type, tenant) {
-        (Some(job_type), tenant) => (Target::Type(job_type), resume::speaking_for(visitor, tenant)?),
-        (None, Some(tenant)) => (Target::Tenant(tenant), visitor.caller.clone()),
-        (None, None) => (Target::Gate, visitor.caller.clone()),
+        (Some(job_type), tenant) => (PauseTarget::Type(job_type), resume::speaking_for(visitor, tenant)?),
+        (None, Some(tenant)) => (PauseTarget::Tenant(tenant), visitor.caller.clone()),
+        (None, None) => (PauseTarget::Gate, visitor.caller.clone()),
     })
 }
 

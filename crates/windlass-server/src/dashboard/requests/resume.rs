@@ -5,8 +5,8 @@ use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Permission};
-use windlass::store::command::pause::Target;
-use windlass::store::documents::config::{Config, PauseRecord, Scope};
+use windlass::store::command::pause::PauseTarget;
+use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
@@ -17,8 +17,10 @@ use crate::dashboard::requests::middleware::Visitor;
 /// for others their own tenant's.
 pub(in crate::dashboard) fn is_theirs(hold: &PauseRecord, visitor: &Visitor) -> bool {
     let tenant = match &hold.scope {
-        Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant,
-        Scope::Gate | Scope::Tenant(_) | Scope::Worker(_) => return visitor.may(Permission::Administer),
+        PauseScope::Type { tenant, .. } | PauseScope::Queue { tenant, .. } => tenant,
+        PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Worker(_) => {
+            return visitor.may(Permission::Administer);
+        }
     };
     visitor.may(Permission::Pause) && *tenant == visitor.caller.tenant
 }
@@ -27,7 +29,7 @@ pub(in crate::dashboard) fn is_theirs(hold: &PauseRecord, visitor: &Visitor) -> 
 pub(in crate::dashboard) fn scope(hold: &PauseRecord, visitor: &Visitor, config: &Config) -> Option<String> {
     let can_resume = visitor.may(Permission::Administer)
         || match &hold.scope {
-            Scope::Worker(worker) => {
+            PauseScope::Worker(worker) => {
                 let known = config.workers.get(worker);
                 visitor.may(Permission::Pause)
                     && known.is_some_and(|known| known.tenant == visitor.caller.tenant)
@@ -56,19 +58,19 @@ pub(in crate::dashboard) async fn act(
     visitor: Visitor,
     Form(form): Form,
 ) -> Result<Response, PageError> {
-    let scope: Scope =
+    let scope: PauseScope =
         serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is invalid"))?;
     let own_page = match &scope {
-        Scope::Queue { queue, .. } => format!("/queues/{}", segment(queue.as_str())),
-        Scope::Type { job_type, .. } => format!("/types/{}", segment(job_type.as_str())),
-        Scope::Gate | Scope::Tenant(_) | Scope::Worker(_) => "/settings".to_owned(),
+        PauseScope::Queue { queue, .. } => format!("/queues/{}", segment(queue.as_str())),
+        PauseScope::Type { job_type, .. } => format!("/types/{}", segment(job_type.as_str())),
+        PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Worker(_) => "/settings".to_owned(),
     };
     let (target, tenant) = match scope {
-        Scope::Gate => (Target::Gate, None),
-        Scope::Tenant(tenant) => (Target::Tenant(tenant), None),
-        Scope::Type { job_type, tenant } => (Target::Type(job_type), tenant),
-        Scope::Queue { queue, tenant } => (Target::Queue(queue), tenant),
-        Scope::Worker(worker) => (Target::Worker(worker), None),
+        PauseScope::Gate => (PauseTarget::Gate, None),
+        PauseScope::Tenant(tenant) => (PauseTarget::Tenant(tenant), None),
+        PauseScope::Type { job_type, tenant } => (PauseTarget::Type(job_type), tenant),
+        PauseScope::Queue { queue, tenant } => (PauseTarget::Queue(queue), tenant),
+        PauseScope::Worker(worker) => (PauseTarget::Worker(worker), None),
     };
     let caller = speaking_for(&visitor, tenant)?;
     let is_changed = board.store().resume(&caller, target, form.text("reason")).await?;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use windlass::audit::Record;
+use windlass_api::record::RecordView;
 
-use crate::http::wire::record::RecordView;
 use crate::limits;
 
 /// The latest events, by the address of their record in memory. The records are kept, so that the address stays unique.

@@ -1,9 +1,9 @@
 //! Error responses: `{"error": {"code", "message", "details"?}}`, and the status and code of each library error. Codes are
 //! stable; programs match on them.
 
+use std::fmt::Display;
 use std::time::Duration;
 
-use crate::http::wire::{already_paused, not_paused};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
@@ -54,6 +54,20 @@ impl ApiError {
     /// A conflict with the current state.
     pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// A strict request to pause what is already paused.
+    pub(crate) fn already_paused(what: impl Display) -> ApiError {
+        ApiError::conflict("already_paused", format!("{what} is already paused"))
+            .with("state", "paused")
+            .with("action", "pause")
+    }
+
+    /// A strict request to resume what is not paused.
+    pub(crate) fn not_paused(what: impl Display) -> ApiError {
+        ApiError::conflict("not_paused", format!("{what} is not paused"))
+            .with("state", "active")
+            .with("action", "resume")
     }
 
     /// The server is stopping: the client can retry, on this or another server.
@@ -221,7 +235,7 @@ impl From<StoreError> for ApiError {
                 ApiError { retry_after: Some(OVERLOADED_RETRY_AFTER), ..unavailable("overloaded") }
             }
             StoreError::Forbidden(denied) => denied.into(),
-            StoreError::Stopped(_) | StoreError::Moved(_) => unavailable("stopped"),
+            StoreError::Stopped(_) | StoreError::Closed | StoreError::Moved(_) => unavailable("stopped"),
             StoreError::Damaged(_) => {
                 tracing::error!(message, "stored data is damaged");
                 ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged", message)
@@ -254,15 +268,15 @@ impl From<ActError> for ApiError {
             ActError::NotSuspended(_) => {
                 ApiError::conflict("not_suspended", message).with("action", "resume")
             }
-            ActError::AlreadyPaused(what) => already_paused(what),
-            ActError::NotPaused(what) => not_paused(what),
+            ActError::AlreadyPaused(what) => ApiError::already_paused(what),
+            ActError::NotPaused(what) => ApiError::not_paused(what),
             ActError::Needed { state, by, .. } => ApiError::conflict("job_needed", message)
                 .with("state", state.as_str())
                 .with("action", "delete")
                 .with("job_id", by.job().to_string())
                 .with("role", by.as_str()),
             ActError::AlreadyRedriven { successor, .. } => {
-                ApiError::conflict("already_redriven", message).with("job", successor.to_string())
+                ApiError::conflict("already_redriven", message).with("job_id", successor.to_string())
             }
             ActError::Changed { version, .. } => {
                 ApiError::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)

@@ -9,7 +9,7 @@ pub(crate) enum Access {
     /// Everyone, without a key.
     Open,
     /// Every valid key; it sees the data of its tenant.
-    Look,
+    View,
     /// Keys with at least this permission; the objects named in the body may require more.
     May(Permission),
 }
@@ -19,7 +19,7 @@ impl Access {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Access::Open => "open",
-            Access::Look => "look",
+            Access::View => "view",
             Access::May(permission) => permission.name(),
         }
     }

@@ -11,15 +11,15 @@ use windlass::store::documents::config::TypeSettings;
 use windlass::store::engine::RecordQuery;
 use windlass::store::query::audit::RecordPage as RecordsFound;
 use windlass::store::wire::filter::page_limit;
+use windlass_api::record::{HeadView, RecordPage, RecordView};
+use windlass_api::text::Text;
+use windlass_api::time::Moment;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::query::Query;
-use crate::http::wire::record::{HeadView, RecordPage, RecordView};
-use crate::http::wire::text::Text;
-use crate::http::wire::time::Moment;
 
 /// Filters for audit records.
 #[derive(Debug, Deserialize, JsonSchema)]

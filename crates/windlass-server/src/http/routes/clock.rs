@@ -1,13 +1,13 @@
 //! Store time over HTTP: its difference to the wall clock, and accepting a wall clock that jumped.
 
 use axum::extract::State;
+use windlass_api::clock::{AcceptBody, AcceptedClock, ClockView};
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
-use crate::http::wire::clock::{AcceptBody, AcceptedClock, ClockView};
 
 /// `GET /clock`
 pub(crate) async fn clock(

@@ -20,6 +20,7 @@ use windlass::job::{JobId, JobType, QueueName, Tenant};
 use windlass::limits::KEY_CACHE_TTL;
 use windlass::store::caller::Caller;
 use windlass::store::notify::events::EventFeed;
+use windlass_api::text::Text;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
@@ -28,7 +29,6 @@ use crate::http::request::connection_slots::{ConnectionSlot, Taken};
 use crate::http::request::query::Query;
 use crate::http::routes::audit::EventName;
 use crate::http::schema::{Reply, Shape};
-use crate::http::wire::text::Text;
 use crate::limits;
 
 /// Filters for events.
@@ -94,7 +94,7 @@ pub(crate) async fn stream(
     Extension(pass): Extension<Credentials>,
     headers: HeaderMap,
     Query(query): Query<StreamQuery>,
-) -> Result<EventStream, ApiError> {
+) -> Result<EventBody, ApiError> {
     let places = place_for(&app, &caller)?;
     let after = resumed_from(&headers)?.or(query.last_event_id);
     let wanted = Wanted::of(&app, query).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn stream(
     let end = Arc::new(OnceLock::new());
     let reader = Reader { app, pass, feed, wanted, events, end: end.clone(), _places: places };
     tokio::spawn(reader.run());
-    Ok(EventStream { arriving, end, has_ended: false })
+    Ok(EventBody { arriving, end, has_ended: false })
 }
 
 /// Takes a slot of the caller's key, and one of its tenant.
@@ -129,7 +129,7 @@ fn place_for(app: &App, caller: &Caller) -> Result<(ConnectionSlot, Option<Conne
     Ok((own, Some(tenants)))
 }
 
-impl IntoResponse for EventStream {
+impl IntoResponse for EventBody {
     fn into_response(self) -> Response {
         let mut response = Response::new(HttpBody::new(self));
         let headers = response.headers_mut();
@@ -141,7 +141,7 @@ impl IntoResponse for EventStream {
     }
 }
 
-impl Reply for EventStream {
+impl Reply for EventBody {
     fn describe(shape: &mut Shape) {
         shape.gives_text("text/event-stream");
     }
@@ -218,13 +218,13 @@ impl Reader {
 }
 
 /// The body of a stream: events, and at the end the reason.
-pub(crate) struct EventStream {
+pub(crate) struct EventBody {
     arriving: mpsc::Receiver<Bytes>,
     end: Arc<OnceLock<&'static str>>,
     has_ended: bool,
 }
 
-impl Body for EventStream {
+impl Body for EventBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

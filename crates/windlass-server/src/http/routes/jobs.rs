@@ -10,13 +10,19 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::error::StoreError;
-use windlass::job::{JobId, JobState};
-use windlass::store::api::snapshots::SubmitReport;
+use windlass::job::{JobId, JobState, NewJob, Traceparent};
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Order;
+use windlass::store::methods::snapshots::SubmitReport;
 use windlass::store::query::list::{Cursor, ListRequest};
 use windlass::store::query::snapshot::Snapshot;
+use windlass_api::filter::ListQuery;
+use windlass_api::job::{Job, JobPage, SubmittedJob, SubmittedJobs};
+use windlass_api::json::Json;
+use windlass_api::payload;
+use windlass_api::submission::{Batch, Submission};
+use windlass_api::time::QuerySpan;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
@@ -28,13 +34,6 @@ use crate::http::request::body_budget::BodyReservation;
 use crate::http::request::json::Body;
 use crate::http::request::path::JobPath;
 use crate::http::request::query::Query;
-use crate::http::wire::Json;
-use crate::http::wire::filter::ListQuery;
-use crate::http::wire::into_jobs;
-use crate::http::wire::job::{Job, JobPage, SubmittedJob, SubmittedJobs};
-use crate::http::wire::payload;
-use crate::http::wire::submission::{Batch, Submission};
-use crate::http::wire::time::QuerySpan;
 use crate::limits;
 
 /// Whether an action without effect is an error.
@@ -55,13 +54,22 @@ pub(crate) async fn submit(
 ) -> Result<Tagged<CreatedOrExisting<SubmittedJob>>, ApiError> {
     let job = submission.into_job(trace.as_ref())?;
     let options = SubmitOptions { strict: query.strict };
-    let receipts = app.store().submit_shown(&caller, vec![job], options).await;
+    let receipts = app.store().submit_and_read(&caller, vec![job], options).await;
     let receipt = receipts.map_err(|error| ApiError::of_submission(error, false))?.pop();
     let receipt = receipt.expect("one submission has one receipt");
     let is_found = receipt.is_duplicate || receipt.is_debounced;
     let job = submit_response(&app, &caller, receipt).await?;
     let tag = EntityTag::of(&job.job);
     Ok(Tagged(if is_found { CreatedOrExisting::Found(job) } else { CreatedOrExisting::Made(job) }, tag))
+}
+
+/// The library's jobs; an error names the job it is about.
+pub(crate) fn into_jobs(jobs: Vec<Submission>, trace: Option<&Traceparent>) -> Result<Vec<NewJob>, ApiError> {
+    let placed = |(index, job): (usize, Submission)| {
+        let place = |invalid| ApiError::from(invalid).within(&format!("jobs.{index}")).with("index", index);
+        job.into_job(trace).map_err(place)
+    };
+    jobs.into_iter().enumerate().map(placed).collect()
 }
 
 /// `POST /jobs/batch`
@@ -74,7 +82,7 @@ pub(crate) async fn submit_batch(
 ) -> Result<Created<SubmittedJobs>, ApiError> {
     let jobs = into_jobs(batch.jobs, trace.as_ref())?;
     let options = SubmitOptions { strict: query.strict };
-    let receipts = app.store().submit_shown(&caller, jobs, options).await;
+    let receipts = app.store().submit_and_read(&caller, jobs, options).await;
     let mut jobs = Vec::new();
     for receipt in receipts.map_err(|error| ApiError::of_submission(error, true))? {
         jobs.push(submit_response(&app, &caller, receipt).await?);

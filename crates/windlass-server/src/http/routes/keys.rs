@@ -9,9 +9,9 @@ use crate::http::reply::error::ApiError;
 use crate::http::reply::response::{Created, JsonOk, NoContent};
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
+use crate::http::request::page::PageQuery;
 use crate::http::request::path::KeyPath;
 use crate::http::request::query::Query;
-use crate::http::wire::page::PageQuery;
 
 /// `GET /keys`
 pub(crate) async fn list(

@@ -3,13 +3,15 @@
 use axum::extract::State;
 use windlass::job::{JobType, Tenant, WorkerId};
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::config::Worker;
 use windlass::store::query::known::Named;
 use windlass::store::wire::operations::{gate as encode_gate, pause_request, worker as encode_worker};
+use windlass_api::actions::ReasonBody;
 use windlass_api::known::Known;
 use windlass_api::pause::{ActedGate, Gate, OfflineBody, OnlineBody, PauseBody};
 use windlass_api::stats::Stats;
+use windlass_api::text::Text;
 use windlass_api::worker::{ActedWorker, Workers};
 
 use crate::http::app::App;
@@ -17,13 +19,11 @@ use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
+use crate::http::request::page::PageQuery;
 use crate::http::request::path::WorkerPath;
 use crate::http::request::query::Query;
 use crate::http::routes::jobs::StrictQuery;
-use crate::http::wire::actions::ReasonBody;
-use crate::http::wire::page::PageQuery;
-use crate::http::wire::text::Text;
-use crate::http::wire::{self, already_paused, not_paused};
+use crate::http::routes::known::known;
 use crate::limits;
 
 /// `GET /stats`
@@ -71,9 +71,10 @@ pub(crate) async fn pause_worker(
     Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
 ) -> Result<JsonOk<ActedWorker>, ApiError> {
-    let changed = app.store().pause(&caller, Target::Worker(id), pause_request(body, app.now())?).await?;
+    let changed =
+        app.store().pause(&caller, PauseTarget::Worker(id), pause_request(body, app.now())?).await?;
     if query.strict && !changed {
-        return Err(already_paused(format_args!("worker {id}")));
+        return Err(ApiError::already_paused(format_args!("worker {id}")));
     }
     acted_worker(&app, &caller, id, changed).await.map(JsonOk)
 }
@@ -86,9 +87,9 @@ pub(crate) async fn resume_worker(
     Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
 ) -> Result<JsonOk<ActedWorker>, ApiError> {
-    let changed = app.store().resume(&caller, Target::Worker(id), body.reason).await?;
+    let changed = app.store().resume(&caller, PauseTarget::Worker(id), body.reason).await?;
     if query.strict && !changed {
-        return Err(not_paused(format_args!("worker {id}")));
+        return Err(ApiError::not_paused(format_args!("worker {id}")));
     }
     acted_worker(&app, &caller, id, changed).await.map(JsonOk)
 }
@@ -105,21 +106,21 @@ pub(crate) async fn gate(
     gate_view(&app, &caller).await.map(JsonOk)
 }
 
-async fn known(app: &App, caller: &Caller, target: &Target) -> Result<Option<Known>, ApiError> {
+async fn known_target(app: &App, caller: &Caller, target: &PauseTarget) -> Result<Option<Known>, ApiError> {
     let named = match target {
-        Target::Tenant(tenant) => Named::Tenant(tenant.clone()),
-        Target::Type(job_type) => Named::Type(job_type.clone()),
-        Target::Queue(queue) => Named::Queue(queue.clone()),
-        Target::Gate | Target::Worker(_) => return Ok(None),
+        PauseTarget::Tenant(tenant) => Named::Tenant(tenant.clone()),
+        PauseTarget::Type(job_type) => Named::Type(job_type.clone()),
+        PauseTarget::Queue(queue) => Named::Queue(queue.clone()),
+        PauseTarget::Gate | PauseTarget::Worker(_) => return Ok(None),
     };
-    wire::known(app, caller, named).await.map(Some)
+    known(app, caller, named).await.map(Some)
 }
 
-fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Result<Target, ApiError> {
+fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Result<PauseTarget, ApiError> {
     match (tenant, job_type) {
-        (None, None) => Ok(Target::Gate),
-        (Some(tenant), None) => Ok(Target::Tenant(tenant.0)),
-        (None, Some(job_type)) => Ok(Target::Type(job_type.0)),
+        (None, None) => Ok(PauseTarget::Gate),
+        (Some(tenant), None) => Ok(PauseTarget::Tenant(tenant.0)),
+        (None, Some(job_type)) => Ok(PauseTarget::Type(job_type.0)),
         (Some(_), Some(_)) => Err(ApiError::invalid("type", "give `tenant` or `type`, not both")),
     }
 }
@@ -134,7 +135,7 @@ pub(crate) async fn close(
     let target = target(body.tenant, body.r#type)?;
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let pause = Pause { reason: body.reason, expires, ..Pause::default() };
-    let known = known(&app, &caller, &target).await?;
+    let known = known_target(&app, &caller, &target).await?;
     let changed = app.store().pause(&caller, target, pause).await?;
     if query.strict && !changed {
         return Err(ApiError::conflict("already_paused", "processing is already paused")
@@ -152,7 +153,7 @@ pub(crate) async fn open(
     Body(body): Body<OnlineBody>,
 ) -> Result<JsonOk<ActedGate>, ApiError> {
     let target = target(body.tenant, body.r#type)?;
-    let known = known(&app, &caller, &target).await?;
+    let known = known_target(&app, &caller, &target).await?;
     let changed = app.store().resume(&caller, target, body.reason).await?;
     if query.strict && !changed {
         return Err(ApiError::conflict("not_paused", "processing is not paused")

@@ -56,7 +56,7 @@ pub(crate) async fn metrics(
     heading(&mut text, "windlass_gate_online", "gauge", "1 while processing is not paused.");
     let is_closed = config
         .pauses
-        .get(&windlass::store::documents::config::Scope::Gate)
+        .get(&windlass::store::documents::config::PauseScope::Gate)
         .is_some_and(|hold| hold.is_active(now));
     line(&mut text, "windlass_gate_online", "", u8::from(!is_closed));
     write_clock(&mut text, &app.store().clock());

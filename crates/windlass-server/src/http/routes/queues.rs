@@ -4,7 +4,7 @@ use axum::extract::State;
 use windlass::job::QueueName;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::Target;
+use windlass::store::command::pause::PauseTarget;
 use windlass::store::query::known::Named;
 use windlass::store::wire::operations::{pause_request, queue as encode};
 use windlass_api::known::Known;
@@ -17,11 +17,11 @@ use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
+use crate::http::request::page::PageQuery;
 use crate::http::request::path::QueuePath;
 use crate::http::request::query::Query;
 use crate::http::routes::jobs::StrictQuery;
-use crate::http::wire::page::PageQuery;
-use crate::http::wire::{self, already_paused, not_paused};
+use crate::http::routes::known::known;
 
 /// `GET /queues`
 pub(crate) async fn list(
@@ -32,20 +32,16 @@ pub(crate) async fn list(
     let limit = query.limit()?;
     let after = query.after().map(QueueName::new).transpose();
     let after = after.map_err(|problem| ApiError::invalid("cursor", problem.to_string()))?;
-    let looks = app.store().queues_after(&caller, after, limit + 1).await?;
-    let (looks, next_cursor) = query.of(looks, |look| look.name.to_string())?;
+    let infos = app.store().queues_after(&caller, after, limit + 1).await?;
+    let (infos, next_cursor) = query.of(infos, |info| info.name.to_string())?;
     let now = app.now();
-    let queues = looks.iter().map(|look| encode(look, Known::listed(), now)).collect();
+    let queues = infos.iter().map(|info| encode(info, Known::listed(), now)).collect();
     Ok(JsonOk(Queues { queues, next_cursor }))
 }
 
-async fn known(app: &App, caller: &Caller, queue: &QueueName) -> Result<Known, ApiError> {
-    wire::known(app, caller, Named::Queue(queue.clone())).await
-}
-
 async fn view(app: &App, caller: &Caller, queue: QueueName, known: Known) -> Result<Queue, ApiError> {
-    let look = app.store().queue(caller, queue).await?;
-    Ok(encode(&look, known, app.now()))
+    let info = app.store().queue(caller, queue).await?;
+    Ok(encode(&info, known, app.now()))
 }
 
 /// `GET /queues/{queue}`
@@ -54,7 +50,7 @@ pub(crate) async fn get(
     CurrentCaller(caller): CurrentCaller,
     QueuePath(queue): QueuePath,
 ) -> Result<JsonOk<Queue>, ApiError> {
-    let known = known(&app, &caller, &queue).await?;
+    let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
     view(&app, &caller, queue, known).await.map(JsonOk)
 }
 
@@ -66,7 +62,7 @@ pub(crate) async fn put(
     Body(body): Body<QueueBody>,
 ) -> Result<JsonOk<ActedQueue>, ApiError> {
     let patch = SettingsPatch::Queue(queue.clone(), body.into_patch()?);
-    let known = known(&app, &caller, &queue).await?;
+    let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
     let changed = app.store().configure(&caller, patch).await?.is_changed;
     Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
@@ -80,10 +76,10 @@ pub(crate) async fn pause(
     Body(body): Body<PauseBody>,
 ) -> Result<JsonOk<ActedQueue>, ApiError> {
     let pause = pause_request(body, app.now())?;
-    let known = known(&app, &caller, &queue).await?;
-    let changed = app.store().pause(&caller, Target::Queue(queue.clone()), pause).await?;
+    let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
+    let changed = app.store().pause(&caller, PauseTarget::Queue(queue.clone()), pause).await?;
     if query.strict && !changed {
-        return Err(already_paused(format_args!("queue {queue}")));
+        return Err(ApiError::already_paused(format_args!("queue {queue}")));
     }
     Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
@@ -96,10 +92,10 @@ pub(crate) async fn resume(
     Query(query): Query<StrictQuery>,
     Body(body): Body<ResumeBody>,
 ) -> Result<JsonOk<ActedQueue>, ApiError> {
-    let known = known(&app, &caller, &queue).await?;
-    let changed = app.store().resume(&caller, Target::Queue(queue.clone()), body.reason.clone()).await?;
+    let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
+    let changed = app.store().resume(&caller, PauseTarget::Queue(queue.clone()), body.reason.clone()).await?;
     if query.strict && !changed {
-        return Err(not_paused(format_args!("queue {queue}")));
+        return Err(ApiError::not_paused(format_args!("queue {queue}")));
     }
     let jobs_resumed = if body.jobs {
         Some(app.store().resume_paused_jobs(&caller, queue.clone(), body.reason).await?.changed)

@@ -1,13 +1,13 @@
 //! The retention for jobs whose type and queue have none of their own: one setting per store.
 
 use axum::extract::State;
+use windlass_api::retention::{ChangedRetention, RetentionBody, RetentionView};
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
-use crate::http::wire::retention::{ChangedRetention, RetentionBody, RetentionView};
 
 /// `GET /retention`
 pub(crate) async fn get(

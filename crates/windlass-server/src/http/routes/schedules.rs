@@ -9,20 +9,19 @@ use windlass::job::Tenant;
 use windlass::store::caller::Caller;
 use windlass::store::documents::schedules::{PauseSchedule, Schedule, ScheduleRef};
 use windlass::store::wire::schedule::schedule as encode;
+use windlass_api::actions::{EmptyBody, ReasonBody};
+use windlass_api::job::Job;
+use windlass_api::schedule::{ActedSchedule, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
+use windlass_api::text::Text;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::{Created, JsonOk, NoContent};
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
+use crate::http::request::page::PageQuery;
 use crate::http::request::path::SchedulePath;
 use crate::http::request::query::Query;
-use crate::http::wire::actions::{EmptyBody, ReasonBody};
-use crate::http::wire::job::Job;
-use crate::http::wire::page::PageQuery;
-use crate::http::wire::schedule::{ActedSchedule, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
-use crate::http::wire::text::Text;
-use crate::http::wire::{already_paused, not_paused};
 
 /// Selects a schedule of the name.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -103,7 +102,7 @@ pub(crate) async fn pause(
     let how = PauseSchedule { reason: body.reason, expires };
     let changed = app.store().pause_schedule(&caller, which.clone(), how).await?;
     if query.strict && !changed {
-        return Err(already_paused(format_args!("schedule {}", which.name)));
+        return Err(ApiError::already_paused(format_args!("schedule {}", which.name)));
     }
     Ok(JsonOk(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
 }
@@ -119,7 +118,7 @@ pub(crate) async fn resume(
     let which = which(path, &query);
     let changed = app.store().resume_schedule(&caller, which.clone()).await?;
     if query.strict && !changed {
-        return Err(not_paused(format_args!("schedule {}", which.name)));
+        return Err(ApiError::not_paused(format_args!("schedule {}", which.name)));
     }
     Ok(JsonOk(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
 }

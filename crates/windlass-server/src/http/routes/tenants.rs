@@ -6,23 +6,23 @@ use axum::extract::State;
 use windlass::job::Tenant;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::Scope;
+use windlass::store::documents::config::PauseScope;
 use windlass::store::query::known::Named;
 use windlass::store::wire::operations::tenant as encode;
 use windlass_api::known::Known;
 use windlass_api::queue::{ActedTenant, TenantView, Tenants};
 use windlass_api::settings::TenantBody;
+use windlass_api::text::Text;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
+use crate::http::request::page::PageQuery;
 use crate::http::request::path::TenantPath;
 use crate::http::request::query::Query;
-use crate::http::wire;
-use crate::http::wire::page::PageQuery;
-use crate::http::wire::text::Text;
+use crate::http::routes::known::known;
 
 /// `GET /tenants`
 pub(crate) async fn list(
@@ -33,8 +33,8 @@ pub(crate) async fn list(
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     let mut names: BTreeSet<&Tenant> = stats.tenants.keys().chain(config.tenants.keys()).collect();
     names.extend(config.pauses.keys().filter_map(|scope| match scope {
-        Scope::Tenant(tenant) => Some(tenant),
-        Scope::Gate | Scope::Type { .. } | Scope::Queue { .. } | Scope::Worker(_) => None,
+        PauseScope::Tenant(tenant) => Some(tenant),
+        PauseScope::Gate | PauseScope::Type { .. } | PauseScope::Queue { .. } | PauseScope::Worker(_) => None,
     }));
     let now = app.now();
     let (names, next_cursor) = query.of(names, ToString::to_string)?;
@@ -49,7 +49,7 @@ pub(crate) async fn get(
     TenantPath(tenant): TenantPath,
 ) -> Result<JsonOk<TenantView>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
-    let known = wire::known(&app, &caller, Named::Tenant(tenant.clone())).await?;
+    let known = known(&app, &caller, Named::Tenant(tenant.clone())).await?;
     Ok(JsonOk(encode(&tenant, known, &stats, &config, app.now())))
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn put(
     Body(body): Body<TenantBody>,
 ) -> Result<JsonOk<ActedTenant>, ApiError> {
     let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
-    let known = wire::known(&app, &caller, Named::Tenant(tenant.clone())).await?;
+    let known = known(&app, &caller, Named::Tenant(tenant.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Tenant(_, settings) = &done.settings else {
         unreachable!("a tenant's settings are returned as such")

@@ -17,6 +17,13 @@ use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::{Finish, Park, Report};
 use windlass::store::wire::claim::{claim_request, heartbeat_item};
 use windlass::store::wire::job_details::child as encode_child;
+use windlass_api::claim::{
+    CheckpointBody, ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody,
+};
+use windlass_api::job_details::{Parent, SpawnedChildren};
+use windlass_api::json::Json;
+use windlass_api::outcome::{ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView};
+use windlass_api::text::Text;
 
 use self::claim_response::ClaimResponse;
 use crate::http::app::App;
@@ -25,15 +32,8 @@ use crate::http::reply::response::{Created, JsonOk, NoContent};
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::{Body, decode};
 use crate::http::request::path::{JobPath, NamePath, WorkerPath, shown};
+use crate::http::routes::jobs::into_jobs;
 use crate::http::schema::{Reply, Shape};
-use crate::http::wire::Json;
-use crate::http::wire::claim::{
-    CheckpointBody, ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody,
-};
-use crate::http::wire::into_jobs;
-use crate::http::wire::job_details::{Parent, SpawnedChildren};
-use crate::http::wire::outcome::{ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView};
-use crate::http::wire::text::Text;
 
 /// `POST /workers`
 pub(crate) async fn register(
@@ -190,7 +190,7 @@ pub(crate) async fn checkpoint(
 ) -> Result<NoContent, ApiError> {
     let lease = lease_ref(job, body.fence, body.worker_id.as_deref())?;
     let note = AttemptWrite::Checkpoint { step, value: body.value.bytes().to_vec() };
-    app.store().note(&caller, lease, vec![note]).await?;
+    app.store().record(&caller, lease, vec![note]).await?;
     Ok(NoContent)
 }
 
@@ -208,7 +208,7 @@ pub(crate) async fn children(
         jobs: into_jobs(body.jobs, None)?,
     };
     let beside = body.beside.into_iter().map(Park::try_from).collect::<Result<_, _>>()?;
-    let spawned = app.store().spawn_beside(&caller, lease, group, beside).await?;
+    let spawned = app.store().spawn_with_parks(&caller, lease, group, beside).await?;
     Ok(Created(SpawnedChildren {
         group: spawned.group,
         known: spawned.is_known,

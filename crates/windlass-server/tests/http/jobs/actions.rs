@@ -103,6 +103,9 @@ async fn a_final_job_can_be_redriven_and_removed() {
     assert_eq!((&new["retry_of"], &new["idempotency_key"]), (&json!(id), &Value::Null));
     let old = t.get_ok(&format!("/jobs/{id}")).await;
     assert_eq!((&old["superseded_by"], &old["result"]), (&new["id"], &json!({"ok": true})));
+    let again = t.post(&format!("/jobs/{id}/redrive"), json!({"only_once": true})).await;
+    assert_refused(&again, 409, "already_redriven", None);
+    assert_eq!(again.json()["error"]["details"]["job_id"], new["id"]);
     let removed = t.request("DELETE", &format!("/jobs/{id}")).send().await;
     assert_eq!((removed.status, removed.body.len()), (204, 0));
     assert_eq!(t.get(&format!("/jobs/{id}")).await.status, 404);

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_testkit::client::Answer;
+use windlass_testkit::client::TestResponse;
 
 use crate::fixture::{Fixture, assert_refused};
 
-fn tag(answer: &Answer) -> String {
+fn tag(answer: &TestResponse) -> String {
     answer.header("etag").expect("it has an ETag").to_owned()
 }
 
-async fn send(t: &Fixture, method: &str, path: &str, if_match: &str, body: Value) -> Answer {
+async fn send(t: &Fixture, method: &str, path: &str, if_match: &str, body: Value) -> TestResponse {
     t.request(method, path).header("If-Match", if_match).json(&body).send().await
 }
 

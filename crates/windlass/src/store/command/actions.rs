@@ -12,7 +12,8 @@ use super::precondition::{ActOptions, IfMatch};
 use crate::audit::AuditEvent;
 use crate::error::ActError;
 use crate::job::{
-    Event, JobAction, JobId, JobMetadata, JobRecord, Priority, Seq, Spec, SuspendMode, Suspension, check_text,
+    JobAction, JobEvent, JobId, JobMetadata, JobRecord, Priority, Seq, Spec, SuspendMode, Suspension,
+    check_text,
 };
 use crate::limits;
 use crate::store::caller::Caller;
@@ -157,7 +158,9 @@ pub(crate) fn do_to(
 ) -> Result<bool, ActError> {
     let (seq, now) = (job.seq, tx.now);
     match act {
-        ActionRequest::Submit => Ok(tx.apply(seq, &Event::Submit, &RecordActor::caller(caller, None))??),
+        ActionRequest::Submit => {
+            Ok(tx.apply(seq, &JobEvent::Submit, &RecordActor::caller(caller, None))??)
+        }
         ActionRequest::Suspend(suspend) => {
             let suspension = Suspension {
                 by: caller.id.clone(),
@@ -168,11 +171,11 @@ pub(crate) fn do_to(
                 by_pause: false,
             };
             let cause = RecordActor::caller(caller, suspend.reason.as_deref());
-            Ok(tx.apply(seq, &Event::Suspend { suspension }, &cause)??)
+            Ok(tx.apply(seq, &JobEvent::Suspend { suspension }, &cause)??)
         }
         ActionRequest::Resume { reason } => {
             let is_changed =
-                tx.apply(seq, &Event::Resume, &RecordActor::caller(caller, reason.as_deref()))??;
+                tx.apply(seq, &JobEvent::Resume, &RecordActor::caller(caller, reason.as_deref()))??;
             tx.deliver_signal(seq)?;
             tx.apply_due_timers(seq)?;
             Ok(is_changed)
@@ -183,7 +186,7 @@ pub(crate) fn do_to(
                 None => format!("cancelled by {}", caller.id),
             };
             let cause = RecordActor::caller(caller, reason.as_deref());
-            Ok(tx.apply(seq, &Event::Cancel { message }, &cause)??)
+            Ok(tx.apply(seq, &JobEvent::Cancel { message }, &cause)??)
         }
         ActionRequest::Priority(priority) => set_priority(tx, caller, seq, *priority),
         ActionRequest::Patch(patch) => self::patch(tx, caller, job, patch),

@@ -62,21 +62,21 @@ pub enum AttemptWrite {
 }
 
 /// Applies writes for a running job, all or none.
-pub(crate) fn note(
+pub(crate) fn record(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     lease: LeaseRef,
-    notes: &[AttemptWrite],
+    writes: &[AttemptWrite],
 ) -> Result<(), WorkError> {
     caller.require(Permission::Work)?;
-    for note in notes {
-        check(note, tx.env.options.payload_bytes_max)?;
+    for write in writes {
+        check(write, tx.env.options.payload_bytes_max)?;
     }
     let job = tx.in_hand(caller, lease)?;
     let mut job = tx.started(job);
-    check_room(tx, &job, notes)?;
-    for note in notes {
-        match note {
+    check_room(tx, &job, writes)?;
+    for write in writes {
+        match write {
             AttemptWrite::Checkpoint { step, value } => tx.save_checkpoint(&mut job, step, value)?,
             AttemptWrite::Progress(progress) => job.details_mut().progress = Some(progress.clone()),
             AttemptWrite::Logs(lines) => tx.append_logs(&mut job, lines),
@@ -105,8 +105,8 @@ pub(crate) fn start(
     Ok(())
 }
 
-fn check(note: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
-    match note {
+fn check(write: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
+    match write {
         AttemptWrite::Checkpoint { step, value } => {
             check_step("step", step)?;
             if value.len() > payload_bytes_max {
@@ -127,10 +127,10 @@ fn check(note: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
 
 /// Refuses checkpoints beyond the allowed number or size before the first one is written: a single write could not be
 /// undone.
-fn check_room(tx: &mut WriteTx<'_>, job: &JobRecord, notes: &[AttemptWrite]) -> Result<(), WorkError> {
-    let named: BTreeMap<&str, usize> = notes
+fn check_room(tx: &mut WriteTx<'_>, job: &JobRecord, writes: &[AttemptWrite]) -> Result<(), WorkError> {
+    let named: BTreeMap<&str, usize> = writes
         .iter()
-        .filter_map(|note| match note {
+        .filter_map(|write| match write {
             AttemptWrite::Checkpoint { step, value } => Some((step.as_str(), value.len())),
             AttemptWrite::Progress(_) | AttemptWrite::Logs(_) => None,
         })

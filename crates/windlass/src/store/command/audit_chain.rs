@@ -146,12 +146,12 @@ mod tests {
     use crate::job::QueueName;
     use crate::store::Store;
     use crate::store::caller::Caller;
-    use crate::store::command::pause::{Pause, Target};
+    use crate::store::command::pause::{Pause, PauseTarget};
     use crate::store::environment::StoreOptions;
 
     /// Does something that is audited.
     async fn pause(store: &Store, queue: &str) {
-        let target = Target::Queue(QueueName::new(queue).unwrap());
+        let target = PauseTarget::Queue(QueueName::new(queue).unwrap());
         store.pause(&Caller::local(), target, Pause::default()).await.unwrap();
     }
 

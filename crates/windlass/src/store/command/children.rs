@@ -8,7 +8,7 @@ use super::effects::audit::RecordActor;
 use super::finish::{Park, check_parks, wait_of};
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
 use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
-use crate::job::{ChildGroup, Decided, Dependency, Event, GroupStrategy, JobRecord, NewJob, Wait};
+use crate::job::{ChildGroup, Decided, Dependency, GroupStrategy, JobEvent, JobRecord, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::parse;
@@ -232,7 +232,7 @@ fn park(
         let others = beside.iter().map(|park| wait_of(park, tx.now));
         Wait::Any { of: std::iter::once(group).chain(others).collect() }
     };
-    let _refused = tx.apply(parent.seq, &Event::Park { wait }, &cause)?;
+    let _refused = tx.apply(parent.seq, &JobEvent::Park { wait }, &cause)?;
     tx.wake_if_decided(parent.seq, number)?;
     if !beside.is_empty() {
         tx.deliver_signal(parent.seq)?;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::effects::audit::RecordActor;
 use crate::clock::Timestamp;
 use crate::error::{StoreError, WorkError};
-use crate::job::{Event, JobRecord, JobType, Lane, QueueName, Seq, Spec, WorkerId};
+use crate::job::{JobEvent, JobRecord, JobType, Lane, QueueName, Seq, Spec, WorkerId};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::Worker;
@@ -216,9 +216,9 @@ fn take(
         }
         let random = tx.env.entropy.next_u64();
         let event = if taken.len() >= starts && tx.job(seq)?.is_some_and(JobRecord::may_be_claimed_ahead) {
-            Event::ClaimAhead { worker, generation, random }
+            JobEvent::ClaimAhead { worker, generation, random }
         } else {
-            Event::Claim { worker, generation, random }
+            JobEvent::Claim { worker, generation, random }
         };
         if tx.apply(seq, &event, cause)?.is_ok() {
             bytes += tx.job(seq)?.map_or(0, |job| job.details.checkpoint_bytes);

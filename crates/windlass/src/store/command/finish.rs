@@ -7,7 +7,7 @@ use super::attempt_writes::check_step;
 use super::effects::audit::RecordActor;
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
-use crate::job::{Event, Failure, Fence, JobId, JobRecord, JobState, Seq, Wait, WorkerId};
+use crate::job::{Failure, Fence, JobEvent, JobId, JobRecord, JobState, Seq, Wait, WorkerId};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::budget::{self, BudgetUsage};
@@ -124,12 +124,12 @@ fn finish_one(
     }
     book(tx, &job, report)?;
     let event = match &report.outcome {
-        Outcome::Completed { .. } => Event::Succeed,
+        Outcome::Completed { .. } => JobEvent::Succeed,
         Outcome::Failed(failure) => {
-            Event::Fail { failure: failure.clone(), random: tx.env.entropy.fraction() }
+            JobEvent::Fail { failure: failure.clone(), random: tx.env.entropy.fraction() }
         }
-        Outcome::Released => Event::Release,
-        Outcome::Parked(park) => Event::Park { wait: wait_of(park, tx.now) },
+        Outcome::Released => JobEvent::Release,
+        Outcome::Parked(park) => JobEvent::Park { wait: wait_of(park, tx.now) },
     };
     let _refused = tx.apply(seq, &event, cause)?;
     if matches!(report.outcome, Outcome::Parked(_)) {

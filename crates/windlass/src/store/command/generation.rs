@@ -7,7 +7,7 @@ use serde_json::json;
 use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
-use crate::job::{Event, JobState, Seq, Tenant};
+use crate::job::{JobEvent, JobState, Seq, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::engine::ClaimOrder;
@@ -87,7 +87,7 @@ impl WriteTx<'_> {
         if is_older {
             let reason = "its lease was issued before the store's generation changed".to_owned();
             let cause = RecordActor { reason: Some(reason), ..RecordActor::system() };
-            let _always_allowed = self.apply(seq, &Event::Release, &cause)?;
+            let _always_allowed = self.apply(seq, &JobEvent::Release, &cause)?;
         }
         Ok(is_older)
     }

@@ -6,7 +6,7 @@ use std::slice;
 use super::effects::audit::RecordActor;
 use super::submit::{self, Receipt};
 use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
-use crate::job::{Event, Failure, JobMetadata, NewJob, Payload};
+use crate::job::{Failure, JobEvent, JobMetadata, NewJob, Payload};
 use crate::store::caller::{Caller, Role};
 use crate::store::engine::InboxEntry;
 use crate::store::tx::write_tx::WriteTx;
@@ -63,7 +63,8 @@ fn refuse(
             Ok(()) => {
                 let failure = Failure::permanent(REFUSED, refusal.to_string());
                 if let Some(seq) = tx.find(&[entry.id])?.pop().flatten() {
-                    let _not_scheduled = tx.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
+                    let _not_scheduled =
+                        tx.apply(seq, &JobEvent::Refuse { failure }, &RecordActor::system())?;
                 }
                 return Ok(());
             }

@@ -11,10 +11,10 @@ use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{Tenant, check_text};
 use crate::key::{KeyId, KeySecret};
 use crate::limits;
-use crate::store::api::auth::{ApiKey, CreatedKey};
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::documents::config::encode;
 use crate::store::engine::DocumentKind;
+use crate::store::methods::auth::{ApiKey, CreatedKey};
 use crate::store::tx::write_tx::WriteTx;
 
 /// The name of the key that a server creates from a given secret.

@@ -9,12 +9,12 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, Seq, WorkerId};
 use crate::limits;
-use crate::store::api::pruning::SeqRange;
 use crate::store::documents::cascade::LeaseEnd;
 use crate::store::documents::config::Worker;
 use crate::store::documents::minute_stats::minute_of;
 use crate::store::engine::{ClaimOrder, DocumentKind, DocumentRange};
 use crate::store::filter::{Filter, Order, Scan};
+use crate::store::methods::pruning::SeqRange;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The result of one maintenance round.

@@ -14,14 +14,14 @@ use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::cascade::LeaseEnd;
-use crate::store::documents::config::{PauseMode, PauseRecord, Resumption, Scope, encode};
+use crate::store::documents::config::{PauseMode, PauseRecord, PauseScope, Resumption, encode};
 use crate::store::engine::DocumentKind;
 use crate::store::filter::Filter;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The scope to pause or resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum PauseTarget {
     /// All processing; admins only.
     Gate,
     /// A tenant; admins only.
@@ -34,14 +34,14 @@ pub enum Target {
     Worker(WorkerId),
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for PauseTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Gate => f.write_str("all processing"),
-            Target::Tenant(tenant) => write!(f, "tenant {tenant}"),
-            Target::Type(job_type) => write!(f, "type {job_type}"),
-            Target::Queue(queue) => write!(f, "queue {queue}"),
-            Target::Worker(worker) => write!(f, "worker {worker}"),
+            PauseTarget::Gate => f.write_str("all processing"),
+            PauseTarget::Tenant(tenant) => write!(f, "tenant {tenant}"),
+            PauseTarget::Type(job_type) => write!(f, "type {job_type}"),
+            PauseTarget::Queue(queue) => write!(f, "queue {queue}"),
+            PauseTarget::Worker(worker) => write!(f, "worker {worker}"),
         }
     }
 }
@@ -49,7 +49,7 @@ impl fmt::Display for Target {
 /// The strict form of an answer: it is an error if nothing changed.
 pub(crate) fn changed_or(
     unchanged: impl FnOnce(String) -> ActError,
-    target: &Target,
+    target: &PauseTarget,
     changed: Result<bool, ActError>,
 ) -> Result<(), ActError> {
     if changed? { Ok(()) } else { Err(unchanged(target.to_string())) }
@@ -105,7 +105,7 @@ impl Pause {
 pub(crate) fn pause(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
-    target: &Target,
+    target: &PauseTarget,
     pause: &Pause,
 ) -> Result<bool, ActError> {
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
@@ -140,7 +140,7 @@ pub(crate) fn pause(
 pub(crate) fn resume(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
-    target: &Target,
+    target: &PauseTarget,
     reason: Option<&str>,
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
@@ -156,17 +156,17 @@ pub(crate) fn resume(
 }
 
 /// The scope for this caller: for anyone but an admin, it is limited to the caller's own tenant.
-fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
+fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &PauseTarget) -> Result<PauseScope, ActError> {
     match target {
-        Target::Gate => {
+        PauseTarget::Gate => {
             caller.require(Permission::Administer)?;
-            Ok(Scope::Gate)
+            Ok(PauseScope::Gate)
         }
-        Target::Tenant(tenant) => {
+        PauseTarget::Tenant(tenant) => {
             caller.require(Permission::Administer)?;
-            Ok(Scope::Tenant(tenant.clone()))
+            Ok(PauseScope::Tenant(tenant.clone()))
         }
-        Target::Worker(worker) => {
+        PauseTarget::Worker(worker) => {
             caller.require(Permission::Pause)?;
             // A tenant cannot pause a worker that serves all tenants, and does not learn whether it exists.
             let is_theirs =
@@ -177,20 +177,20 @@ fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<S
             if !tx.config()?.workers.contains_key(worker) {
                 return Err(ActError::NoSuchWorker(*worker));
             }
-            Ok(Scope::Worker(*worker))
+            Ok(PauseScope::Worker(*worker))
         }
-        Target::Type(job_type) => {
+        PauseTarget::Type(job_type) => {
             caller.require(Permission::Pause)?;
-            Ok(Scope::Type { job_type: job_type.clone(), tenant: caller.tenant.clone() })
+            Ok(PauseScope::Type { job_type: job_type.clone(), tenant: caller.tenant.clone() })
         }
-        Target::Queue(queue) => {
+        PauseTarget::Queue(queue) => {
             caller.require(Permission::Pause)?;
-            Ok(Scope::Queue { queue: queue.clone(), tenant: caller.tenant.clone() })
+            Ok(PauseScope::Queue { queue: queue.clone(), tenant: caller.tenant.clone() })
         }
     }
 }
 
-fn hold_key(scope: &Scope) -> String {
+fn hold_key(scope: &PauseScope) -> String {
     serde_json::to_string(scope).expect("a scope is plain data")
 }
 
@@ -198,22 +198,24 @@ fn hold_key(scope: &Scope) -> String {
 fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: bool, reason: Option<&str>) {
     let scope = &hold.scope;
     let event = match (scope, is_paused) {
-        (Scope::Queue { .. }, true) => AuditEvent::QueuePaused,
-        (Scope::Queue { .. }, false) => AuditEvent::QueueResumed,
-        (Scope::Worker(_), true) => AuditEvent::WorkerPaused,
-        (Scope::Worker(_), false) => AuditEvent::WorkerResumed,
-        (Scope::Gate | Scope::Tenant(_) | Scope::Type { .. }, true) => AuditEvent::GateClosed,
-        (Scope::Gate | Scope::Tenant(_) | Scope::Type { .. }, false) => AuditEvent::GateOpened,
+        (PauseScope::Queue { .. }, true) => AuditEvent::QueuePaused,
+        (PauseScope::Queue { .. }, false) => AuditEvent::QueueResumed,
+        (PauseScope::Worker(_), true) => AuditEvent::WorkerPaused,
+        (PauseScope::Worker(_), false) => AuditEvent::WorkerResumed,
+        (PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Type { .. }, true) => AuditEvent::GateClosed,
+        (PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Type { .. }, false) => AuditEvent::GateOpened,
     };
     let tenant = match scope {
-        Scope::Tenant(tenant) => tenant.clone(),
-        Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant.clone().unwrap_or_default(),
-        Scope::Gate | Scope::Worker(_) => Tenant::default(),
+        PauseScope::Tenant(tenant) => tenant.clone(),
+        PauseScope::Type { tenant, .. } | PauseScope::Queue { tenant, .. } => {
+            tenant.clone().unwrap_or_default()
+        }
+        PauseScope::Gate | PauseScope::Worker(_) => Tenant::default(),
     };
     let (queue, job_type) = match scope {
-        Scope::Queue { queue, .. } => (Some(queue.clone()), None),
-        Scope::Type { job_type, .. } => (None, Some(job_type.clone())),
-        Scope::Gate | Scope::Tenant(_) | Scope::Worker(_) => (None, None),
+        PauseScope::Queue { queue, .. } => (Some(queue.clone()), None),
+        PauseScope::Type { job_type, .. } => (None, Some(job_type.clone())),
+        PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Worker(_) => (None, None),
     };
     let subject = Subject { tenant, queue, job_type };
     let mut context = json!({"actor_id": caller.id, "scope": scope, "mode": hold.mode});
@@ -227,14 +229,14 @@ fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: 
 /// one commit may; maintenance handles the rest.
 fn interrupt(tx: &mut WriteTx<'_>, hold: &PauseRecord) -> Result<(), StoreError> {
     match &hold.scope {
-        Scope::Worker(worker) => {
+        PauseScope::Worker(worker) => {
             // Includes leases of the same instant: the pause came after them.
             let before = tx.now.plus(Duration::from_millis(1));
             let trace_id = tx.call_trace.clone();
             tx.workers_gone([*worker].into(), before, LeaseEnd::Release, trace_id)?;
         }
-        Scope::Queue { .. } => tx.suspend_all_running(hold)?,
-        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => {}
+        PauseScope::Queue { .. } => tx.suspend_all_running(hold)?,
+        PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Type { .. } => {}
     }
     Ok(())
 }
@@ -244,10 +246,10 @@ impl WriteTx<'_> {
     fn keep_resumption(
         &mut self,
         caller: &Caller,
-        scope: &Scope,
+        scope: &PauseScope,
         reason: Option<&str>,
     ) -> Result<(), StoreError> {
-        if !matches!(scope, Scope::Queue { .. }) {
+        if !matches!(scope, PauseScope::Queue { .. }) {
             return Ok(());
         }
         let resumption = Resumption {
@@ -263,7 +265,7 @@ impl WriteTx<'_> {
     }
 
     /// Removes a pause without an audit record.
-    pub(crate) fn drop_hold(&mut self, scope: &Scope) -> Result<(), StoreError> {
+    pub(crate) fn drop_hold(&mut self, scope: &PauseScope) -> Result<(), StoreError> {
         if !self.config()?.pauses.contains_key(scope) {
             return Ok(());
         }
@@ -286,7 +288,7 @@ impl WriteTx<'_> {
     }
 
     /// Ends the pause of one scope if it has expired.
-    fn end_if_expired(&mut self, scope: &Scope) -> Result<(), StoreError> {
+    fn end_if_expired(&mut self, scope: &PauseScope) -> Result<(), StoreError> {
         let now = self.now;
         let hold = self.config()?.pauses.get(scope).filter(|hold| !hold.is_active(now)).cloned();
         hold.map_or(Ok(()), |hold| self.end_expired(&hold))

@@ -11,7 +11,7 @@ use super::submit::{TooDeep, WantedKey, first_beyond_limit, too_deep, unique_hol
 use crate::audit::AuditEvent;
 use crate::error::{ActError, Invalid, InvalidTransition, StoreError};
 use crate::job::{
-    Event, JobAction, JobFlags, JobId, JobRecord, RareFields, Seq, Spec, Transition, transition,
+    JobAction, JobEvent, JobFlags, JobId, JobRecord, RareFields, Seq, Spec, Transition, transition,
 };
 use crate::limits;
 use crate::store::caller::Caller;
@@ -57,7 +57,7 @@ pub(crate) fn redrive(
     if !how.reset_checkpoints && old.has.checkpoints {
         copy_checkpoints(tx, &old, &mut held)?;
     }
-    let Ok(Transition::Changed(change)) = transition(&held, &Event::Submit, tx.now) else {
+    let Ok(Transition::Changed(change)) = transition(&held, &JobEvent::Submit, tx.now) else {
         return Err(InvalidTransition { state: held.state, action: JobAction::Redrive }.into());
     };
     let new = change.job;

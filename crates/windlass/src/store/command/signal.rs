@@ -6,7 +6,7 @@ use serde_json::json;
 use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, FieldProblem, Invalid, StoreError, WorkError};
-use crate::job::{Event, JobAction, JobId, JobRecord, JobState, Seq, Wait};
+use crate::job::{JobAction, JobEvent, JobId, JobRecord, JobState, Seq, Wait};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite};
@@ -73,7 +73,7 @@ impl WriteTx<'_> {
         let JobData { name, number, body, .. } = kept;
         self.write_job_data(JobDataWrite::Drop { seq, kind: JobDataKind::Signal, name, number });
         self.keep_wait_result(job, step, &received(&body))?;
-        let _refused = self.apply(seq, &Event::Wake, &RecordActor::system())?;
+        let _refused = self.apply(seq, &JobEvent::Wake, &RecordActor::system())?;
         Ok(())
     }
 

@@ -156,14 +156,14 @@ struct Batch<'a> {
     is_refused: bool,
     lanes: Vec<Arc<Lane>>,
     /// The dependencies of each job.
-    needs: Vec<Vec<(Need, Target)>>,
+    needs: Vec<Vec<(Need, DependencyRef)>>,
     /// The jobs in topological order: each comes after its dependencies.
     order: Vec<usize>,
 }
 
 /// A dependency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Target {
+enum DependencyRef {
     /// An existing job.
     Stored(Seq),
     /// A job of the same batch.

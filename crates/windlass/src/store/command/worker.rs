@@ -12,7 +12,7 @@ use crate::job::{JobType, QueueName, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::documents::cascade::{LeaseEnd, Task};
-use crate::store::documents::config::{Scope, Worker, encode};
+use crate::store::documents::config::{PauseScope, Worker, encode};
 use crate::store::engine::DocumentKind;
 use crate::store::tx::write_tx::WriteTx;
 
@@ -130,7 +130,7 @@ pub(crate) fn deregister(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) ->
 }
 
 /// Records that a worker's own program paused or resumed it; explanations of waiting jobs mention it.
-pub(crate) fn tell_paused(
+pub(crate) fn set_worker_paused(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: WorkerId,
@@ -212,7 +212,7 @@ impl WriteTx<'_> {
             config.workers.remove(&id);
         })?;
         self.drop_liveness(id)?;
-        self.drop_hold(&Scope::Worker(id))
+        self.drop_hold(&PauseScope::Worker(id))
     }
 
     /// Ends the leases of a worker with heartbeats that fell silent.

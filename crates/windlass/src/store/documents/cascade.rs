@@ -7,14 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, Need, Seq, WorkerId};
 use crate::limits;
-use crate::store::Store;
-use crate::store::caller::Caller;
-use crate::store::documents::config::{PauseRecord, Scope, encode, parse};
+use crate::store::documents::config::{PauseRecord, PauseScope, encode, parse};
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Read};
-use crate::store::query::stats;
 
 /// A cascade and its progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +76,7 @@ pub(crate) enum Task {
     /// once it is resumed, the remaining running jobs continue.
     Suspend {
         /// The paused scope.
-        scope: Scope,
+        scope: PauseScope,
         /// When the pause began: a later pause of the same queue is another one.
         since: Timestamp,
         /// The trace of the request.
@@ -165,7 +161,7 @@ pub(crate) fn suspends(
 
 /// The document key of the cascade that suspends the running jobs of a paused queue. Running jobs have no level of
 /// their own.
-fn suspend_key(scope: &Scope) -> String {
+fn suspend_key(scope: &PauseScope) -> String {
     format!("{:05}.p.{}", 0, String::from_utf8_lossy(&encode(scope)))
 }
 
@@ -193,14 +189,6 @@ pub(crate) fn documents(cascades: &[Cascade]) -> Vec<Document> {
 
 /// Sorts after the key of every cascade.
 pub(crate) const KEYS_END: &str = "~";
-
-impl Store {
-    /// The number of changes whose consequences are not applied to all jobs yet; see [`Store::stats`].
-    pub async fn cascades(&self, caller: &Caller) -> Result<u64, StoreError> {
-        let caller = caller.clone();
-        self.read("cascades", move |view| stats::cascades(view, &caller)).await
-    }
-}
 
 /// How much work of all cascades one commit may do.
 #[derive(Debug, Clone, Copy)]

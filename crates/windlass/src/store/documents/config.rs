@@ -23,16 +23,16 @@ use crate::settings::shorter;
 pub use crate::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
 };
-use crate::store::api::auth::ApiKey;
 use crate::store::caller::Caller;
 use crate::store::documents::schedules::Schedule;
 use crate::store::engine::{DocumentKind, EngineResult, LimitScope, Read};
+use crate::store::methods::auth::ApiKey;
 use crate::store::query::payload::redact_config;
 
 /// The scope of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum PauseScope {
     /// All processing.
     Gate,
     /// A tenant.
@@ -55,14 +55,14 @@ pub enum Scope {
     Worker(WorkerId),
 }
 
-impl Scope {
+impl PauseScope {
     /// Every scope that contains jobs of this lane.
-    fn all_over(lane: &Lane) -> Vec<Scope> {
+    fn all_over(lane: &Lane) -> Vec<PauseScope> {
         let (queue, job_type) = (&lane.queue, &lane.job_type);
-        let mut scopes = vec![Scope::Gate, Scope::Tenant(lane.tenant.clone())];
+        let mut scopes = vec![PauseScope::Gate, PauseScope::Tenant(lane.tenant.clone())];
         let tenants = [None, Some(lane.tenant.clone())];
-        scopes.extend(tenants.clone().map(|tenant| Scope::Type { job_type: job_type.clone(), tenant }));
-        scopes.extend(tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant }));
+        scopes.extend(tenants.clone().map(|tenant| PauseScope::Type { job_type: job_type.clone(), tenant }));
+        scopes.extend(tenants.map(|tenant| PauseScope::Queue { queue: queue.clone(), tenant }));
         scopes
     }
 }
@@ -71,7 +71,7 @@ impl Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseRecord {
     /// The paused scope.
-    pub scope: Scope,
+    pub scope: PauseScope,
     /// How running jobs were treated.
     pub mode: PauseMode,
     /// The reason given.
@@ -95,7 +95,7 @@ impl PauseRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumption {
     /// The resumed scope.
-    pub scope: Scope,
+    pub scope: PauseScope,
     /// Who resumed it.
     pub by: String,
     /// When it was resumed.
@@ -114,12 +114,12 @@ pub struct Config {
     /// Settings of tenants.
     pub tenants: BTreeMap<Tenant, TenantSettings>,
     /// Pauses, by scope.
-    pub pauses: BTreeMap<Scope, PauseRecord>,
+    pub pauses: BTreeMap<PauseScope, PauseRecord>,
     /// The default retention of jobs, used if neither their type nor their queue sets one; empty until the first
     /// pruning.
     pub retention: Retention,
     /// The ends of queues' last pauses.
-    pub resumed: BTreeMap<Scope, Resumption>,
+    pub resumed: BTreeMap<PauseScope, Resumption>,
     /// Workers.
     pub workers: BTreeMap<WorkerId, Worker>,
     /// API keys.
@@ -232,11 +232,11 @@ impl Config {
         seen.schedules.retain(|(tenant, _), _| tenant == own);
         seen.workers.retain(|_, worker| is_own(&worker.tenant));
         let workers = &seen.workers;
-        let is_seen = |scope: &Scope| match scope {
-            Scope::Gate => true,
-            Scope::Tenant(tenant) => tenant == own,
-            Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => is_own(tenant),
-            Scope::Worker(worker) => workers.contains_key(worker),
+        let is_seen = |scope: &PauseScope| match scope {
+            PauseScope::Gate => true,
+            PauseScope::Tenant(tenant) => tenant == own,
+            PauseScope::Type { tenant, .. } | PauseScope::Queue { tenant, .. } => is_own(tenant),
+            PauseScope::Worker(worker) => workers.contains_key(worker),
         };
         seen.pauses.retain(|scope, _| is_seen(scope));
         seen.resumed.retain(|scope, _| is_seen(scope));
@@ -280,14 +280,14 @@ impl Config {
     /// The pauses that apply to this lane now. They are looked up one by one: a claim does this for every lane, and
     /// there may be as many pauses as tenants.
     pub fn pauses_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a PauseRecord> {
-        let scopes = if self.pauses.is_empty() { Vec::new() } else { Scope::all_over(lane) };
+        let scopes = if self.pauses.is_empty() { Vec::new() } else { PauseScope::all_over(lane) };
         let holds = scopes.into_iter().filter_map(|scope| self.pauses.get(&scope));
         holds.filter(move |hold| hold.is_active(now))
     }
 
     /// The pause of a worker, if it is paused now.
     pub fn worker_pause(&self, worker: WorkerId, now: Timestamp) -> Option<&PauseRecord> {
-        self.pauses.get(&Scope::Worker(worker)).filter(|hold| hold.is_active(now))
+        self.pauses.get(&PauseScope::Worker(worker)).filter(|hold| hold.is_active(now))
     }
 
     /// The settings that apply to a lane's queue, the tenant's own before those of all tenants.

@@ -6,16 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::error::{ScheduleError, StoreError};
-use crate::job::{JobId, JobRecord, NewJob, ScheduleName, Tenant};
+use crate::job::{JobId, NewJob, ScheduleName, Tenant};
 use crate::limits;
 use crate::schedule::{CatchUp, Overlap, ScheduleSpec};
-use crate::store::Store;
-use crate::store::caller::Caller;
-use crate::store::command::schedule;
-use crate::store::query::schedules;
-use crate::store::tx::request::Kind;
-use crate::store::tx::write_tx::WriteTx;
 
 /// A schedule to create or replace: timing and job.
 #[derive(Debug, Clone, PartialEq)]
@@ -188,83 +181,4 @@ pub struct PutSchedule {
     pub is_new: bool,
     /// Whether it differs from the previous one.
     pub is_changed: bool,
-}
-
-impl Store {
-    /// Creates or replaces a schedule; a replaced schedule keeps its history.
-    ///
-    /// # Errors
-    /// [`ScheduleError`] names field, value and limit; nothing changed.
-    pub async fn put_schedule(
-        &self,
-        caller: &Caller,
-        name: ScheduleName,
-        new: NewSchedule,
-    ) -> Result<PutSchedule, ScheduleError> {
-        schedule::check(&new, self.env.options.payload_bytes_max, &self.env.options.targets)?;
-        let caller = caller.clone();
-        let work = move |tx: &mut WriteTx<'_>| schedule::put(tx, &caller, &name, &new);
-        self.write("put_schedule", Kind::Ordinary, work).await
-    }
-
-    /// Deletes a schedule; the jobs it submitted are kept.
-    pub async fn delete_schedule(
-        &self,
-        caller: &Caller,
-        which: impl Into<ScheduleRef>,
-    ) -> Result<(), ScheduleError> {
-        let (caller, which) = (caller.clone(), which.into());
-        let work = move |tx: &mut WriteTx<'_>| schedule::delete(tx, &caller, &which);
-        self.write("delete_schedule", Kind::Ordinary, work).await
-    }
-
-    /// Pauses a schedule; returns whether it was not paused before. Runs during the pause are skipped for good.
-    pub async fn pause_schedule(
-        &self,
-        caller: &Caller,
-        which: impl Into<ScheduleRef>,
-        how: PauseSchedule,
-    ) -> Result<bool, ScheduleError> {
-        let (caller, which) = (caller.clone(), which.into());
-        let work = move |tx: &mut WriteTx<'_>| schedule::pause(tx, &caller, &which, &how);
-        self.write("pause_schedule", Kind::Ordinary, work).await
-    }
-
-    /// Resumes a schedule from its next run on; returns whether it was paused.
-    pub async fn resume_schedule(
-        &self,
-        caller: &Caller,
-        which: impl Into<ScheduleRef>,
-    ) -> Result<bool, ScheduleError> {
-        let (caller, which) = (caller.clone(), which.into());
-        let work = move |tx: &mut WriteTx<'_>| schedule::resume(tx, &caller, &which);
-        self.write("resume_schedule", Kind::Ordinary, work).await
-    }
-
-    /// Submits a schedule's job now, paused or not; its next runs do not change.
-    pub async fn trigger_schedule(
-        &self,
-        caller: &Caller,
-        which: impl Into<ScheduleRef>,
-    ) -> Result<JobRecord, ScheduleError> {
-        let (caller, which) = (caller.clone(), which.into());
-        let work = move |tx: &mut WriteTx<'_>| schedule::trigger(tx, &caller, &which);
-        self.write("trigger_schedule", Kind::Submission, work).await
-    }
-
-    /// A schedule, if the caller can see it.
-    pub async fn schedule(
-        &self,
-        caller: &Caller,
-        which: impl Into<ScheduleRef>,
-    ) -> Result<Option<Arc<Schedule>>, StoreError> {
-        let (caller, which) = (caller.clone(), which.into());
-        self.read("schedule", move |view| schedules::get(view, &caller, &which)).await
-    }
-
-    /// All schedules this caller can see, by tenant and name.
-    pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
-        let caller = caller.clone();
-        self.read("schedules", move |view| schedules::all(view, &caller)).await
-    }
 }

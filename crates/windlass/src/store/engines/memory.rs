@@ -97,7 +97,7 @@ impl Inner {
     }
 
     fn check_open(&self) -> Result<(), StoreError> {
-        if self.is_closed { Err(StoreError::Stopped("it was closed".into())) } else { Ok(()) }
+        if self.is_closed { Err(StoreError::Closed) } else { Ok(()) }
     }
 }
 

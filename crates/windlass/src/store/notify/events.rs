@@ -87,7 +87,7 @@ impl EventFeed {
                     }
                 }
                 Some(Err(RecvError::Lagged(_))) | None => self.is_behind = true,
-                Some(Err(RecvError::Closed)) => return Err(crate::store::closed_error()),
+                Some(Err(RecvError::Closed)) => return Err(StoreError::Closed),
             }
         }
     }

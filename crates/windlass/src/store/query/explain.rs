@@ -9,7 +9,7 @@ use crate::job::{Bucket, JobRecord, JobState, Rate, Suspension, Wait};
 use crate::store::command::effects::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::documents::budget::{self, BudgetUsage};
 use crate::store::documents::cascade;
-use crate::store::documents::config::{Config, PauseMode, PauseRecord, Scope, parse};
+use crate::store::documents::config::{Config, PauseMode, PauseRecord, PauseScope, parse};
 use crate::store::engine::{DocumentKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::read_tx::ReadTx;
@@ -213,8 +213,9 @@ fn suspends_next(requested: &Suspension) -> Reason {
 /// An aggressive pause of its queue suspends more jobs than one commit may, and this job has not been reached yet.
 fn cut_off_next(tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
     let config = tx.config()?;
-    let is_cutting =
-        |hold: &&PauseRecord| hold.mode == PauseMode::Aggressive && matches!(hold.scope, Scope::Queue { .. });
+    let is_cutting = |hold: &&PauseRecord| {
+        hold.mode == PauseMode::Aggressive && matches!(hold.scope, PauseScope::Queue { .. })
+    };
     for hold in config.pauses_on(&job.lane, tx.now).filter(is_cutting) {
         if cascade::suspends(tx.db, hold, job)? {
             let message = format!(
@@ -306,11 +307,13 @@ fn first(jobs: &[Value]) -> &[Value] {
 
 fn held_by(hold: &PauseRecord) -> Reason {
     let (code, what) = match &hold.scope {
-        Scope::Queue { queue, .. } => ("queue_paused", format!("queue {queue} is paused")),
-        Scope::Gate => ("gate_closed", "processing is paused".to_owned()),
-        Scope::Tenant(tenant) => ("gate_closed", format!("processing is paused for tenant {tenant}")),
-        Scope::Type { job_type, .. } => ("gate_closed", format!("processing is paused for type {job_type}")),
-        Scope::Worker(worker) => ("queue_paused", format!("worker {worker} is paused")),
+        PauseScope::Queue { queue, .. } => ("queue_paused", format!("queue {queue} is paused")),
+        PauseScope::Gate => ("gate_closed", "processing is paused".to_owned()),
+        PauseScope::Tenant(tenant) => ("gate_closed", format!("processing is paused for tenant {tenant}")),
+        PauseScope::Type { job_type, .. } => {
+            ("gate_closed", format!("processing is paused for type {job_type}"))
+        }
+        PauseScope::Worker(worker) => ("queue_paused", format!("worker {worker} is paused")),
     };
     let until = hold.expires_at.map_or(String::new(), |at| format!(" until {at}"));
     let message = format!("{what} by {} since {}{until}", hold.by, hold.since);

@@ -10,7 +10,6 @@ use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, JobId, JobRecord, Need, Seq};
 use crate::limits;
-use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::command::claim::Checkpoint;
@@ -139,7 +138,7 @@ pub(crate) fn result(
 
 /// The results of several jobs as JSON, in the given order, until their total size exceeds `bytes_max`. Jobs without a
 /// result are left out.
-fn results(
+pub(crate) fn results(
     tx: &mut ReadTx<'_>,
     caller: &Caller,
     ids: &[JobId],
@@ -163,20 +162,6 @@ fn results(
         }
     }
     Ok(found)
-}
-
-impl Store {
-    /// The results of several jobs as JSON, with few queries. Results are left out once the total size exceeds
-    /// `bytes_max`, and if the caller may not read them.
-    pub async fn results(
-        &self,
-        caller: &Caller,
-        ids: Vec<JobId>,
-        bytes_max: usize,
-    ) -> Result<BTreeMap<JobId, Arc<[u8]>>, StoreError> {
-        let caller = caller.clone();
-        self.read("results", move |tx: &mut ReadTx<'_>| results(tx, &caller, &ids, bytes_max)).await
-    }
 }
 
 /// A child and its result as JSON.
@@ -287,37 +272,6 @@ fn child_results(
         }
     }
     Ok(found)
-}
-
-impl Store {
-    /// A job's groups of children, each child with its result, in input order.
-    pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
-        let caller = caller.clone();
-        self.read("groups", move |tx| groups(tx, &caller, id, None)).await
-    }
-
-    /// One of a job's groups of children, with its children.
-    pub async fn group(&self, caller: &Caller, id: JobId, name: &str) -> Result<Option<Group>, StoreError> {
-        let groups = self.groups_named(caller, id, name).await?;
-        Ok(groups.unwrap_or_default().pop())
-    }
-
-    /// The groups with this name: one or none; `None` if the job does not exist.
-    pub async fn groups_named(
-        &self,
-        caller: &Caller,
-        id: JobId,
-        name: &str,
-    ) -> Result<Option<Vec<Group>>, StoreError> {
-        let (caller, name) = (caller.clone(), name.to_owned());
-        self.read("groups", move |tx| groups(tx, &caller, id, Some(&name))).await
-    }
-
-    /// The progress of a job's groups, without the children, of which there may be many thousands.
-    pub async fn child_groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
-        let caller = caller.clone();
-        self.read("child_groups", move |tx| child_groups(tx, &caller, id)).await
-    }
 }
 
 /// A job's neighbours in the dependency graph.

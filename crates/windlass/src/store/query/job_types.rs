@@ -7,7 +7,7 @@ use super::stats::{ByState, minutes_by_lane};
 use crate::error::StoreError;
 use crate::job::{JobState, JobType};
 use crate::store::caller::Caller;
-use crate::store::documents::config::{PauseRecord, Scope, TypeSettings};
+use crate::store::documents::config::{PauseRecord, PauseScope, TypeSettings};
 use crate::store::documents::minute_stats::Minute;
 use crate::store::tx::read_tx::ReadTx;
 
@@ -58,8 +58,8 @@ pub(crate) fn job_types(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Type
     }
     let mut names: BTreeSet<JobType> = depths.keys().chain(config.types.keys()).cloned().collect();
     names.extend(config.pauses.keys().filter_map(|scope| match scope {
-        Scope::Type { job_type, .. } => Some(job_type.clone()),
-        Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
+        PauseScope::Type { job_type, .. } => Some(job_type.clone()),
+        PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Queue { .. } | PauseScope::Worker(_) => None,
     }));
     let mut minutes: BTreeMap<JobType, BTreeMap<i64, Minute>> = BTreeMap::new();
     for one in minutes_by_lane(tx, |lane| caller.can_see(&lane.tenant))? {
@@ -69,7 +69,7 @@ pub(crate) fn job_types(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Type
     let info = |name: JobType| {
         // The pause of all tenants comes first: resuming only the caller's own would not help.
         let scopes =
-            [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
+            [None, caller.tenant.clone()].map(|tenant| PauseScope::Type { job_type: name.clone(), tenant });
         let mut holds = scopes.into_iter().filter_map(|scope| config.pauses.get(&scope));
         TypeInfo {
             depth: depths.remove(&name).unwrap_or_else(no_jobs),

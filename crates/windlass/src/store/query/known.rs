@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::similar::similar;
 use crate::store::caller::Caller;
-use crate::store::documents::config::{Config, Scope};
+use crate::store::documents::config::{Config, PauseScope};
 use crate::store::tx::read_tx::ReadTx;
 
 /// A name that is created by use.
@@ -60,8 +60,8 @@ fn queues<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTre
     names.extend(config.workers.values().flat_map(|worker| &worker.queues).map(QueueName::as_str));
     names.extend(config.schedules.values().map(|schedule| schedule.job.queue.as_str()));
     names.extend(config.pauses.keys().chain(config.resumed.keys()).filter_map(|scope| match scope {
-        Scope::Queue { queue, .. } => Some(queue.as_str()),
-        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
+        PauseScope::Queue { queue, .. } => Some(queue.as_str()),
+        PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Type { .. } | PauseScope::Worker(_) => None,
     }));
     // The queue of every job that names none.
     names.insert(DEFAULT);
@@ -74,8 +74,8 @@ fn types<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTree
     names.extend(config.workers.values().flat_map(|worker| &worker.types).map(JobType::as_str));
     names.extend(config.schedules.values().map(|schedule| schedule.job.job_type.as_str()));
     names.extend(config.pauses.keys().filter_map(|scope| match scope {
-        Scope::Type { job_type, .. } => Some(job_type.as_str()),
-        Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
+        PauseScope::Type { job_type, .. } => Some(job_type.as_str()),
+        PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Queue { .. } | PauseScope::Worker(_) => None,
     }));
     names
 }
@@ -86,9 +86,11 @@ fn tenants<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTr
     names.extend(config.workers.values().filter_map(|worker| worker.tenant.as_ref()).map(Tenant::as_str));
     names.extend(config.schedules.keys().map(|(tenant, _)| tenant.as_str()));
     names.extend(config.pauses.keys().filter_map(|scope| match scope {
-        Scope::Tenant(tenant) => Some(tenant.as_str()),
-        Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant.as_ref().map(Tenant::as_str),
-        Scope::Gate | Scope::Worker(_) => None,
+        PauseScope::Tenant(tenant) => Some(tenant.as_str()),
+        PauseScope::Type { tenant, .. } | PauseScope::Queue { tenant, .. } => {
+            tenant.as_ref().map(Tenant::as_str)
+        }
+        PauseScope::Gate | PauseScope::Worker(_) => None,
     }));
     // The tenant of every job whose submitter names none.
     names.insert(DEFAULT);

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, QueueName, Tenant};
 use crate::store::caller::Caller;
-use crate::store::documents::config::{Config, PauseRecord, QueueSettings, Resumption, Scope};
+use crate::store::documents::config::{Config, PauseRecord, PauseScope, QueueSettings, Resumption};
 use crate::store::documents::minute_stats::Minute;
 use crate::store::engine::LimitScope;
 use crate::store::tx::read_tx::ReadTx;
@@ -57,8 +57,8 @@ pub(crate) fn queues(
     let with_jobs = counts.lanes.keys().filter(|lane| caller.can_see(&lane.tenant)).map(|lane| &lane.queue);
     let with_settings = config.queues.keys().filter(|(_, tenant)| is_seen(tenant)).map(|(queue, _)| queue);
     let with_pause = config.pauses.keys().filter_map(|scope| match scope {
-        Scope::Queue { queue, tenant } => is_seen(tenant).then_some(queue),
-        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
+        PauseScope::Queue { queue, tenant } => is_seen(tenant).then_some(queue),
+        PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Type { .. } | PauseScope::Worker(_) => None,
     });
     let all = with_jobs.chain(with_settings).chain(with_pause);
     let is_later = |queue: &&QueueName| after.is_none_or(|after| *queue > after);
@@ -100,7 +100,7 @@ fn infos(
 
 fn resumption_of(config: &Config, caller: &Caller, queue: &QueueName) -> Option<Resumption> {
     let tenants = [None, caller.tenant.clone()];
-    let scopes = tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant });
+    let scopes = tenants.map(|tenant| PauseScope::Queue { queue: queue.clone(), tenant });
     let ends = scopes.iter().filter_map(|scope| config.resumed.get(scope));
     ends.max_by_key(|end| end.at).cloned()
 }
@@ -109,7 +109,7 @@ fn resumption_of(config: &Config, caller: &Caller, queue: &QueueName) -> Option<
 /// caller's own would not help.
 fn pause_of(config: &Config, caller: &Caller, queue: &QueueName, now: Timestamp) -> Option<PauseRecord> {
     let tenants = [None, caller.tenant.clone()];
-    let scopes = tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant });
+    let scopes = tenants.map(|tenant| PauseScope::Queue { queue: queue.clone(), tenant });
     let holds = scopes.into_iter().filter_map(|scope| config.pauses.get(&scope));
     holds.into_iter().find(|hold| hold.is_active(now)).cloned()
 }

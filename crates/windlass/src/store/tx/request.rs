@@ -83,7 +83,7 @@ impl Progress {
 }
 
 /// The pending answer to a command or a query.
-pub(crate) struct Answer<T, E> {
+pub(crate) struct PendingReply<T, E> {
     reply: oneshot::Receiver<Result<T, E>>,
     deadline: Option<Deadline>,
     progress: Arc<Progress>,
@@ -91,11 +91,11 @@ pub(crate) struct Answer<T, E> {
     is_command: bool,
 }
 
-impl<T, E: From<StoreError>> Answer<T, E> {
+impl<T, E: From<StoreError>> PendingReply<T, E> {
     /// Waits for the answer. The caller gets an answer by its deadline regardless of the engine; it may be that the
     /// result of the change is unknown.
     pub(crate) async fn wait(mut self) -> Result<T, E> {
-        let gone = || Err(StoreError::Stopped("the store was closed".into()).into());
+        let gone = || Err(StoreError::Closed.into());
         tokio::select! {
             biased;
             answer = &mut self.reply => answer.unwrap_or_else(|_| gone()),
@@ -144,11 +144,19 @@ where
     E: IsStoreError + Send + 'static,
 {
     /// The command, and a receiver for its answer.
-    pub(crate) fn with_answer(kind: Kind, deadline: Deadline, work: F) -> (Box<dyn WriteTask>, Answer<T, E>) {
+    pub(crate) fn with_answer(
+        kind: Kind,
+        deadline: Deadline,
+        work: F,
+    ) -> (Box<dyn WriteTask>, PendingReply<T, E>) {
         let (reply, answer) = oneshot::channel();
         let progress: Arc<Progress> = Arc::default();
-        let answer =
-            Answer { reply: answer, deadline: Some(deadline), progress: progress.clone(), is_command: true };
+        let answer = PendingReply {
+            reply: answer,
+            deadline: Some(deadline),
+            progress: progress.clone(),
+            is_command: true,
+        };
         (Box::new(Command { work, kind, deadline, progress, result: None, reply }), answer)
     }
 }
@@ -252,10 +260,10 @@ where
         cancellation: CancellationToken,
         made_for: Option<ReadSource>,
         work: F,
-    ) -> (Box<dyn ReadTask>, Answer<T, E>) {
+    ) -> (Box<dyn ReadTask>, PendingReply<T, E>) {
         let (reply, answer) = oneshot::channel();
         let progress: Arc<Progress> = Arc::default();
-        let answer = Answer { reply: answer, deadline, progress: progress.clone(), is_command: false };
+        let answer = PendingReply { reply: answer, deadline, progress: progress.clone(), is_command: false };
         (Box::new(Query { work, deadline, cancellation, made_for, progress, result: None, reply }), answer)
     }
 }

@@ -6,8 +6,8 @@ use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
 
 use crate::key::KeyHash;
-use crate::store::api::auth::ApiKey;
 use crate::store::command::key::NewKey;
+use crate::store::methods::auth::ApiKey;
 
 impl From<&ApiKey> for Key {
     fn from(key: &ApiKey) -> Key {

@@ -15,7 +15,7 @@ use crate::clock::{ClockReport, Timestamp};
 use crate::error::Invalid;
 use crate::job::{JobType, Tenant};
 use crate::store::command::pause::Pause;
-use crate::store::documents::config::{Config, PauseMode, PauseRecord, Resumption, Scope, Worker};
+use crate::store::documents::config::{Config, PauseMode, PauseRecord, PauseScope, Resumption, Worker};
 use crate::store::documents::minute_stats::minute_of;
 use crate::store::query::job_types::TypeInfo;
 use crate::store::query::queues::QueueInfo;
@@ -56,7 +56,7 @@ impl From<&PauseRecord> for shown::Pause {
 }
 
 /// The pause of this scope.
-pub fn pause_record(shown: shown::Pause, scope: Scope) -> PauseRecord {
+pub fn pause_record(shown: shown::Pause, scope: PauseScope) -> PauseRecord {
     let expires_at = shown.expires_at.map(|moment| moment.0);
     PauseRecord { scope, mode: shown.mode, reason: shown.reason, by: shown.by, since: shown.at.0, expires_at }
 }
@@ -83,7 +83,7 @@ pub fn queue(info: &QueueInfo, known: Known, now: Timestamp) -> queue::Queue {
 
 /// A server's queue; only the rates of the last whole minute are available.
 pub fn queue_info(shown: queue::Queue, now: Timestamp) -> QueueInfo {
-    let scope = Scope::Queue { queue: shown.name.0.clone(), tenant: None };
+    let scope = PauseScope::Queue { queue: shown.name.0.clone(), tenant: None };
     let resumed = shown.resumed.map(|end| Resumption {
         scope: scope.clone(),
         by: end.by,
@@ -115,7 +115,7 @@ pub fn job_type(info: &TypeInfo, known: Known, now: Timestamp) -> Type {
 
 /// A tenant at this time.
 pub fn tenant(tenant: &Tenant, known: Known, stats: &Stats, config: &Config, now: Timestamp) -> TenantView {
-    let hold = config.pauses.get(&Scope::Tenant(tenant.clone())).filter(|hold| hold.is_active(now));
+    let hold = config.pauses.get(&PauseScope::Tenant(tenant.clone())).filter(|hold| hold.is_active(now));
     // Costs are sorted by tenant, and there may be many.
     let first = JobType::new("A").expect("it is a name, and sorts before all others");
     let costs = stats.costs.range((tenant.clone(), first)..);
@@ -151,7 +151,7 @@ pub fn worker(worker: &Worker, config: &Config, now: Timestamp) -> worker::Worke
 /// A server's worker, and its pause.
 pub fn stored_worker(shown: worker::Worker) -> (Worker, Option<PauseRecord>) {
     let id = shown.id.0;
-    let hold = shown.paused.map(|pause| pause_record(pause, Scope::Worker(id)));
+    let hold = shown.paused.map(|pause| pause_record(pause, PauseScope::Worker(id)));
     let worker = Worker {
         id,
         name: shown.name,
@@ -172,7 +172,7 @@ pub fn stored_worker(shown: worker::Worker) -> (Worker, Option<PauseRecord>) {
 
 /// Whether jobs are processed at this time.
 pub fn gate(config: &Config, now: Timestamp) -> Gate {
-    let whole = config.pauses.get(&Scope::Gate).filter(|hold| hold.is_active(now));
+    let whole = config.pauses.get(&PauseScope::Gate).filter(|hold| hold.is_active(now));
     let active = config.pauses.values().filter(|hold| hold.is_active(now));
     Gate {
         online: whole.is_none(),
@@ -186,9 +186,9 @@ pub fn gate(config: &Config, now: Timestamp) -> Gate {
 
 fn gate_scope(hold: &PauseRecord) -> Option<GateScope> {
     let (tenant, job_type) = match &hold.scope {
-        Scope::Tenant(tenant) => (Some(tenant.clone()), None),
-        Scope::Type { job_type, tenant } => (tenant.clone(), Some(job_type.clone())),
-        Scope::Gate | Scope::Queue { .. } | Scope::Worker(_) => return None,
+        PauseScope::Tenant(tenant) => (Some(tenant.clone()), None),
+        PauseScope::Type { job_type, tenant } => (tenant.clone(), Some(job_type.clone())),
+        PauseScope::Gate | PauseScope::Queue { .. } | PauseScope::Worker(_) => return None,
     };
     Some(GateScope {
         tenant: tenant.map(Text),
@@ -203,7 +203,7 @@ fn gate_scope(hold: &PauseRecord) -> Option<GateScope> {
 /// The pauses of a server's processing.
 pub fn gate_pauses(gate: Gate) -> Vec<PauseRecord> {
     let whole = (!gate.online).then(|| PauseRecord {
-        scope: Scope::Gate,
+        scope: PauseScope::Gate,
         mode: PauseMode::Graceful,
         reason: gate.reason,
         by: gate.by.unwrap_or_default(),
@@ -212,8 +212,10 @@ pub fn gate_pauses(gate: Gate) -> Vec<PauseRecord> {
     });
     let part = |shown: GateScope| {
         let scope = match (shown.r#type, shown.tenant) {
-            (Some(name), tenant) => Scope::Type { job_type: name.0, tenant: tenant.map(|tenant| tenant.0) },
-            (None, Some(tenant)) => Scope::Tenant(tenant.0),
+            (Some(name), tenant) => {
+                PauseScope::Type { job_type: name.0, tenant: tenant.map(|tenant| tenant.0) }
+            }
+            (None, Some(tenant)) => PauseScope::Tenant(tenant.0),
             (None, None) => return None,
         };
         let (mode, expires_at) = (PauseMode::Graceful, shown.expires_at.map(|moment| moment.0));

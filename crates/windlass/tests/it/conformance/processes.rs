@@ -15,7 +15,7 @@ use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions};
@@ -119,11 +119,11 @@ async fn pauses_survive_a_restart() {
     let worker: WorkerId =
         store.register(&me, NewWorker { heartbeats: false, ..NewWorker::default() }).await.unwrap().id;
     let targets = [
-        Target::Gate,
-        Target::Tenant(tenant("default")),
-        Target::Type(job_type("email.send")),
-        Target::Queue(queue("default")),
-        Target::Worker(worker),
+        PauseTarget::Gate,
+        PauseTarget::Tenant(tenant("default")),
+        PauseTarget::Type(job_type("email.send")),
+        PauseTarget::Queue(queue("default")),
+        PauseTarget::Worker(worker),
     ];
     let how = Pause { reason: Some("moving house".into()), expires: Some(MINUTE), ..Pause::default() };
     for target in &targets {

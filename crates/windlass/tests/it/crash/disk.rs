@@ -165,7 +165,7 @@ async fn end_all(
     let mut refused = 0;
     for (number, claimed) in running.iter().enumerate() {
         let note = AttemptWrite::Checkpoint { step: "last".into(), value: b"1".to_vec() };
-        store.note(&me, lease_ref(claimed), vec![note]).await.expect("a checkpoint fits");
+        store.record(&me, lease_ref(claimed), vec![note]).await.expect("a checkpoint fits");
         let report = Report::new(
             claimed.job.id,
             claimed.job.fence,

@@ -167,7 +167,7 @@ impl Laborer {
         let step = format!("step-{}", claimed.job.attempt);
         let note = AttemptWrite::Checkpoint { step: step.clone(), value: result(&claimed.job).into_bytes() };
         let logs = AttemptWrite::Logs(vec!["noted".into()]);
-        match self.store.note(&Caller::local(), lease_ref(claimed), vec![note, logs]).await {
+        match self.store.record(&Caller::local(), lease_ref(claimed), vec![note, logs]).await {
             Ok(()) => say(&Ack::Noted { id: claimed.job.id, step }.to_string()),
             Err(WorkError::Stale(_)) => {}
             Err(error) => return Err(error),

@@ -15,7 +15,7 @@ use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
@@ -85,8 +85,8 @@ async fn configure(store: &Store) -> String {
         store.configure(&me, settings).await.unwrap();
     }
     let pause = Pause { reason: Some("repairs ✓".into()), expires: Some(secs(86_400)), ..Pause::default() };
-    store.pause(&me, Target::Queue(queue("slow")), pause.clone()).await.unwrap();
-    store.pause(&me, Target::Tenant(tenant("zoo")), pause).await.unwrap();
+    store.pause(&me, PauseTarget::Queue(queue("slow")), pause.clone()).await.unwrap();
+    store.pause(&me, PauseTarget::Tenant(tenant("zoo")), pause).await.unwrap();
     let schedule = NewSchedule::new(ScheduleSpec::Every(secs(3600)), new_job("report"));
     store.put_schedule(&me, ScheduleName::new("hourly").unwrap(), schedule).await.unwrap();
     store.webhook_secrets(&me, None).await.unwrap();
@@ -105,7 +105,7 @@ async fn work(store: &Store, worker: WorkerId) -> (Claimed, JobId) {
         AttemptWrite::Checkpoint { step: "rows ✓".into(), value: b"17".to_vec() },
         AttemptWrite::Logs((0..9).map(|line| format!("line {line}")).collect()),
     ];
-    store.note(&me, lease_ref(&claimed), notes).await.unwrap();
+    store.record(&me, lease_ref(&claimed), notes).await.unwrap();
     finish(store, worker, &claimed, Outcome::Failed(Failure::temporary("busy"))).await;
     store.act(&me, first, ActionRequest::Suspend(Suspend::default())).await.unwrap();
     let parent = submit(store, new_job("parent")).await;

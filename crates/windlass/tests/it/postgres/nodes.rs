@@ -14,7 +14,7 @@ use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
@@ -226,7 +226,7 @@ async fn a_pause_binds_every_node_at_once() {
     let me = Caller::local();
     let worker = there.register(&me, NewWorker::default()).await.unwrap().id;
     submit(&here, 1).await;
-    here.pause(&me, Target::Queue(queue("default")), Pause::default()).await.unwrap();
+    here.pause(&me, PauseTarget::Queue(queue("default")), Pause::default()).await.unwrap();
     let claimed = there.claim(&me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
     assert!(claimed.jobs.is_empty(), "the queue is paused");
     here.close();

@@ -47,7 +47,7 @@ async fn writes_nothing(node: &Store, worker: WorkerId, before: &Claimed) {
     for worker in [Some(worker), None] {
         let lease = LeaseRef { job, fence, worker };
         let checkpoint = AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
-        let refused = node.note(&me(), lease, vec![checkpoint]).await;
+        let refused = node.record(&me(), lease, vec![checkpoint]).await;
         assert_eq!(refused, Err(WorkError::Stale(job)), "a checkpoint by {worker:?}");
         let (name, jobs) = ("children".into(), vec![numbered(99)]);
         let group = NewGroup { name, strategy: GroupStrategy::CollectAll, jobs };

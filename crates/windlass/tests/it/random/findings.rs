@@ -32,7 +32,7 @@ async fn a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name(t: &Fixtur
     let (_, claimed) = t.running(new_job("email.send")).await;
     t.advance(Duration::from_secs(31));
     let note = AttemptWrite::Logs(vec!["still here".to_owned()]);
-    let answer = t.store.note(&t.me, lease_ref(&claimed), vec![note]).await;
+    let answer = t.store.record(&t.me, lease_ref(&claimed), vec![note]).await;
     assert_eq!(answer, Err(WorkError::Stale(claimed.job.id)));
     assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
 }

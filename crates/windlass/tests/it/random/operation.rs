@@ -19,7 +19,7 @@ use windlass::store::command::finish::{Finish, Report};
 use windlass::store::command::generation::NewGeneration;
 use windlass::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use windlass::store::command::maintenance::TickReport;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::{Configured, Settings};
@@ -48,8 +48,8 @@ pub(super) enum Operation {
     Finish(Caller, WorkerId, Vec<Report>),
     AttemptWrite(Caller, LeaseRef, Vec<AttemptWrite>),
     Spawn(Caller, LeaseRef, NewGroup),
-    Pause(Caller, Target, Pause),
-    Resume(Caller, Target),
+    Pause(Caller, PauseTarget, Pause),
+    Resume(Caller, PauseTarget),
     Configure(Caller, Settings),
     Bulk(Caller, Filter, BulkAction),
     Count(Caller, Filter),
@@ -128,7 +128,7 @@ impl Operation {
                 Answer::Finished(store.finish(who, *worker, reports.clone()).await)
             }
             Operation::AttemptWrite(who, lease, notes) => {
-                Answer::Noted(store.note(who, *lease, notes.clone()).await)
+                Answer::Noted(store.record(who, *lease, notes.clone()).await)
             }
             Operation::Spawn(who, lease, group) => {
                 Answer::Spawned(store.spawn(who, *lease, group.clone()).await)

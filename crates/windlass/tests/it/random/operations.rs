@@ -7,7 +7,7 @@ use windlass::job::{JobState, SuspendMode};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::{
@@ -161,13 +161,13 @@ fn one_act(dice: &mut Dice) -> ActionRequest {
     }
 }
 
-fn target(dice: &mut Dice, world: &World) -> Target {
+fn target(dice: &mut Dice, world: &World) -> PauseTarget {
     match dice.below(8) {
-        0 => Target::Gate,
-        1 => Target::Tenant(model::tenant(dice)),
-        2..=3 => Target::Type(model::job_type(dice)),
-        4..=6 => Target::Queue(model::queue(dice)),
-        _ => Target::Worker(world.worker(dice)),
+        0 => PauseTarget::Gate,
+        1 => PauseTarget::Tenant(model::tenant(dice)),
+        2..=3 => PauseTarget::Type(model::job_type(dice)),
+        4..=6 => PauseTarget::Queue(model::queue(dice)),
+        _ => PauseTarget::Worker(world.worker(dice)),
     }
 }
 

@@ -13,7 +13,7 @@ use windlass::job::{Fence, JobId, JobState, WorkerId};
 use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::finish::{Finish, Outcome};
-use windlass::store::command::pause::Target;
+use windlass::store::command::pause::PauseTarget;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::documents::config::QueueSettings;
@@ -126,7 +126,9 @@ impl Arena {
     /// Nobody meddles any more: everything must come to an end by itself.
     async fn drain(&self) {
         let Fixture { store, me, .. } = &self.fixture;
-        for target in [Target::Gate, Target::Queue(queue("mail")), Target::Queue(queue("default"))] {
+        for target in
+            [PauseTarget::Gate, PauseTarget::Queue(queue("mail")), PauseTarget::Queue(queue("default"))]
+        {
             store.resume(me, target, None).await.expect("an admin may");
         }
         let worker = self.worker(false).await;

@@ -134,7 +134,7 @@ async fn a_closed_store_ends_its_workers(bench: &Bench) {
     running.control.started().await;
     own.client.close();
     let ended = within(PROMPTLY, running.ended()).await;
-    assert!(matches!(ended, Err(WorkError::Store(StoreError::Stopped(_)))), "{ended:?}");
+    assert!(matches!(ended, Err(WorkError::Store(StoreError::Closed))), "{ended:?}");
 }
 
 /// Model: crashes-and-poison, at-least-once

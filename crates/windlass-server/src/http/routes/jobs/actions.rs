@@ -7,6 +7,12 @@ use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::precondition::ActOptions;
 use windlass::store::command::redrive::Redrive;
+use windlass_api::actions::{
+    EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalTaken, SuspendBody,
+};
+use windlass_api::job::{ActedJob, Job};
+use windlass_api::json::Json;
+use windlass_api::text::Text;
 
 use super::{StrictQuery, with_result};
 use crate::http::app::App;
@@ -17,19 +23,13 @@ use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
 use crate::http::request::path::{JobPath, NamePath};
 use crate::http::request::query::Query;
-use crate::http::wire::Json;
-use crate::http::wire::actions::{
-    EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalTaken, SuspendBody,
-};
-use crate::http::wire::job::{ActedJob, Job};
-use crate::http::wire::text::Text;
 
-type Answer = Result<Tagged<JsonOk<ActedJob>>, ApiError>;
+type ActionReply = Result<Tagged<JsonOk<ActedJob>>, ApiError>;
 
-async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options: ActOptions) -> Answer {
+async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options: ActOptions) -> ActionReply {
     let (is_resume, strict) = (matches!(act, ActionRequest::Resume { .. }), options.strict);
     let options = ActOptions { strict: strict && !is_resume, ..options };
-    let acted = app.store().act_shown(caller, id, act, options).await?;
+    let acted = app.store().act_and_read(caller, id, act, options).await?;
     if is_resume && strict && !acted.is_changed {
         return Err(ApiError::conflict("not_suspended", format!("job {id} is not suspended"))
             .with("state", acted.snapshot.job.state.as_str())
@@ -47,7 +47,7 @@ pub(crate) async fn submit(
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(EmptyBody {}): Body<EmptyBody>,
-) -> Answer {
+) -> ActionReply {
     act(&app, &caller, id, ActionRequest::Submit, ActOptions { strict: false, if_match }).await
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn suspend(
     Expected(if_match): Expected,
     Query(query): Query<StrictQuery>,
     Body(body): Body<SuspendBody>,
-) -> Answer {
+) -> ActionReply {
     let suspend = Suspend {
         mode: body.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from),
         reason: body.reason,
@@ -77,7 +77,7 @@ pub(crate) async fn resume(
     Expected(if_match): Expected,
     Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
-) -> Answer {
+) -> ActionReply {
     let options = ActOptions { strict: query.strict, if_match };
     act(&app, &caller, id, ActionRequest::Resume { reason: body.reason }, options).await
 }
@@ -89,7 +89,7 @@ pub(crate) async fn cancel(
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<ReasonBody>,
-) -> Answer {
+) -> ActionReply {
     let options = ActOptions { strict: false, if_match };
     act(&app, &caller, id, ActionRequest::Cancel { reason: body.reason }, options).await
 }
@@ -101,7 +101,7 @@ pub(crate) async fn priority(
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<PriorityBody>,
-) -> Answer {
+) -> ActionReply {
     act(&app, &caller, id, ActionRequest::Priority(body.value.0), ActOptions { strict: false, if_match })
         .await
 }
@@ -123,7 +123,7 @@ pub(crate) async fn patch(
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<PatchBody>,
-) -> Answer {
+) -> ActionReply {
     let patch = Patch {
         priority: body.priority.map(|priority| priority.0),
         tags: given(body.tags).map(|tags| tags.unwrap_or_default().0),
@@ -142,7 +142,7 @@ pub(crate) async fn redrive(
     Body(body): Body<RedriveBody>,
 ) -> Result<Tagged<Created<Job>>, ApiError> {
     let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once };
-    let snapshot = app.store().redrive_shown(&caller, id, how, if_match).await?;
+    let snapshot = app.store().redrive_and_read(&caller, id, how, if_match).await?;
     let job = Job::from(snapshot);
     let tag = EntityTag::of(&job);
     Ok(Tagged(Created(job), tag))

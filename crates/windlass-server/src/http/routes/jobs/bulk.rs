@@ -7,13 +7,13 @@ use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::filter::Filter;
+use windlass_api::actions::{BulkAnswer, BulkBody};
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::json::Body;
-use crate::http::wire::actions::{BulkAnswer, BulkBody};
 use crate::limits::BULK_JOBS_MAX;
 
 /// The start position and the number of jobs.

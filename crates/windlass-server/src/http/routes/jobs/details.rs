@@ -10,6 +10,10 @@ use windlass::store::engine::RecordQuery;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::wire::filter::page_limit;
 use windlass::store::wire::job_details as encode;
+use windlass_api::job_details::{Attempts, Checkpoints, Children, JobResult, Logs, Reasons};
+use windlass_api::json::Json;
+use windlass_api::record::{JobEvents, RecordView};
+use windlass_api::text::Text;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
@@ -18,10 +22,6 @@ use crate::http::request::auth::CurrentCaller;
 use crate::http::request::path::JobPath;
 use crate::http::request::query::Query;
 use crate::http::routes::audit::cursor_of;
-use crate::http::wire::Json;
-use crate::http::wire::job_details::{Attempts, Checkpoints, Children, JobResult, Logs, Reasons};
-use crate::http::wire::record::{JobEvents, RecordView};
-use crate::http::wire::text::Text;
 
 fn missing(id: JobId) -> ApiError {
     ApiError::not_found(format!("no job {id}"))

@@ -9,13 +9,13 @@ use windlass::store::caller::Caller;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 use windlass::store::wire::job_details::edge;
+use windlass_api::job_details::{Edge, Graph, Node};
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
 use crate::http::request::auth::CurrentCaller;
 use crate::http::request::path::JobPath;
-use crate::http::wire::job_details::{Edge, Graph, Node};
 use crate::limits::GRAPH_JOBS_MAX;
 
 /// `GET /jobs/{id}/graph`

@@ -18,11 +18,11 @@ use windlass::job::{Fence, JobId, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
 use windlass::store::command::finish::{Outcome, Report};
+use windlass_api::claim::{ClaimView, ClaimedView};
 
 use crate::http::app::App;
 use crate::http::reply::response::encoded;
 use crate::http::schema::{Reply, Shape};
-use crate::http::wire::claim::{ClaimView, ClaimedView};
 
 /// Claimed jobs that were not sent yet; dropping it releases them.
 pub(crate) struct ClaimResponse {

@@ -5,8 +5,8 @@ use super::audit::RecordActor;
 use super::cascade::Consequences;
 use crate::error::InvalidTransition;
 use crate::job::{
-    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, Event, GroupStrategy, JobRecord, JobState, Parent,
-    Seq, Transition, acts_at, spared, timer, transition,
+    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, GroupStrategy, JobEvent, JobRecord, JobState,
+    Parent, Seq, Transition, acts_at, spared, timer, transition,
 };
 use crate::store::documents::attempt::AttemptRecord;
 use crate::store::documents::cascade::Task;
@@ -19,7 +19,7 @@ impl WriteTx<'_> {
     pub(crate) fn apply(
         &mut self,
         seq: Seq,
-        event: &Event,
+        event: &JobEvent,
         cause: &RecordActor,
     ) -> EngineResult<Result<bool, InvalidTransition>> {
         let mut todo = Consequences::default();
@@ -32,7 +32,7 @@ impl WriteTx<'_> {
     pub(in crate::store::command) fn step(
         &mut self,
         seq: Seq,
-        event: &Event,
+        event: &JobEvent,
         cause: &RecordActor,
         todo: &mut Consequences,
     ) -> EngineResult<Result<bool, InvalidTransition>> {
@@ -44,7 +44,7 @@ impl WriteTx<'_> {
             Err(refused) => return Ok(Err(refused)),
         };
         let mut after = change.job;
-        if *event == Event::Resume {
+        if *event == JobEvent::Resume {
             after = self.with_renewed_ticket(after)?;
         }
         // Only a claimable job can be blocked.
@@ -168,7 +168,7 @@ impl WriteTx<'_> {
     ) -> EngineResult<()> {
         let Some(job) = self.job(parent)?.cloned() else { return Ok(()) };
         if job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(number)) {
-            let _refused = self.step(parent, &Event::Wake, &RecordActor::system(), todo)?;
+            let _refused = self.step(parent, &JobEvent::Wake, &RecordActor::system(), todo)?;
         }
         if group.open > 0 && group.strategy != GroupStrategy::CollectAll {
             let reason = match group.decided {
@@ -242,7 +242,7 @@ impl WriteTx<'_> {
                 continue;
             }
             let Some(event) = timer(job, now, &grace, env.entropy.fraction()) else { return Ok(()) };
-            if event == Event::Wake {
+            if event == JobEvent::Wake {
                 self.keep_timeout_of_wait(seq)?;
             }
             let _refused = self.apply(seq, &event, &RecordActor::system())?;

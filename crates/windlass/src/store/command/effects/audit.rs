@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::audit::{AuditEvent, Record};
 use crate::error::StoreError;
 use crate::job::{
-    Event, JobRecord, JobState, JobType, QueueName, SuspendMode, Suspension, Tenant, TraceId, WorkerId,
+    JobEvent, JobRecord, JobState, JobType, QueueName, SuspendMode, Suspension, Tenant, TraceId, WorkerId,
 };
 use crate::key::KeyId;
 use crate::store::caller::Caller;
@@ -82,42 +82,47 @@ impl From<Tenant> for Subject {
 }
 
 /// The audit event for a transition.
-fn event_of(event: &Event, after: &JobRecord) -> AuditEvent {
+fn event_of(event: &JobEvent, after: &JobRecord) -> AuditEvent {
     match (event, after.state) {
-        (Event::Submit, JobState::Pending | JobState::Delayed | JobState::Scheduled) => AuditEvent::Submitted,
-        (Event::Claim { .. } | Event::ClaimAhead { .. }, _) => AuditEvent::Claimed,
-        (Event::Cancel { .. }, _) | (Event::DependencyEnded { .. }, JobState::Cancelled) => {
+        (JobEvent::Submit, JobState::Pending | JobState::Delayed | JobState::Scheduled) => {
+            AuditEvent::Submitted
+        }
+        (JobEvent::Claim { .. } | JobEvent::ClaimAhead { .. }, _) => AuditEvent::Claimed,
+        (JobEvent::Cancel { .. }, _) | (JobEvent::DependencyEnded { .. }, JobState::Cancelled) => {
             AuditEvent::Cancelled
         }
-        (Event::Expire, _) => AuditEvent::Expired,
+        (JobEvent::Expire, _) => AuditEvent::Expired,
         // It takes effect when the running attempt ends.
-        (Event::Suspend { .. }, JobState::Running) => AuditEvent::SuspendRequested,
+        (JobEvent::Suspend { .. }, JobState::Running) => AuditEvent::SuspendRequested,
         (
-            Event::Suspend { .. }
-            | Event::Fail { .. }
-            | Event::LeaseExpired { .. }
-            | Event::Release
-            | Event::Park { .. },
+            JobEvent::Suspend { .. }
+            | JobEvent::Fail { .. }
+            | JobEvent::LeaseExpired { .. }
+            | JobEvent::Release
+            | JobEvent::Park { .. },
             JobState::Suspended,
         )
-        | (Event::Suspend { .. }, _) => AuditEvent::Suspended,
-        (Event::Resume, _) => AuditEvent::Resumed,
+        | (JobEvent::Suspend { .. }, _) => AuditEvent::Suspended,
+        (JobEvent::Resume, _) => AuditEvent::Resumed,
         (_, JobState::Completed) => AuditEvent::Completed,
-        (Event::Fail { .. } | Event::LeaseExpired { .. }, JobState::DeadLetter) => AuditEvent::Exhausted,
+        (JobEvent::Fail { .. } | JobEvent::LeaseExpired { .. }, JobState::DeadLetter) => {
+            AuditEvent::Exhausted
+        }
         (_, JobState::Failed | JobState::DeadLetter) => AuditEvent::Failed,
         // The second case is a job that was claimed ahead and never started.
-        (Event::Release, _) | (Event::Fail { .. } | Event::LeaseExpired { .. }, JobState::Scheduled) => {
+        (JobEvent::Release, _)
+        | (JobEvent::Fail { .. } | JobEvent::LeaseExpired { .. }, JobState::Scheduled) => {
             AuditEvent::Released
         }
-        (Event::Fail { .. } | Event::LeaseExpired { .. }, _) => AuditEvent::Retried,
-        (Event::Park { .. }, _) => AuditEvent::Parked,
-        (Event::Wake, _) => AuditEvent::Woken,
+        (JobEvent::Fail { .. } | JobEvent::LeaseExpired { .. }, _) => AuditEvent::Retried,
+        (JobEvent::Park { .. }, _) => AuditEvent::Parked,
+        (JobEvent::Wake, _) => AuditEvent::Woken,
         (
-            Event::Submit
-            | Event::Due
-            | Event::DependencyEnded { .. }
-            | Event::Refuse { .. }
-            | Event::Succeed,
+            JobEvent::Submit
+            | JobEvent::Due
+            | JobEvent::DependencyEnded { .. }
+            | JobEvent::Refuse { .. }
+            | JobEvent::Succeed,
             _,
         ) => AuditEvent::Promoted,
     }
@@ -127,19 +132,19 @@ impl WriteTx<'_> {
     /// Records a transition, if it is an audited one.
     pub(crate) fn record_transition(
         &mut self,
-        event: &Event,
+        event: &JobEvent,
         before: &JobRecord,
         after: &JobRecord,
         cause: &RecordActor,
     ) -> Result<(), StoreError> {
-        if matches!(event, Event::LeaseExpired { .. }) {
+        if matches!(event, JobEvent::LeaseExpired { .. }) {
             self.record_job(AuditEvent::Reaped, before, after, cause, None)?;
         }
         let kind = event_of(event, after);
         // The actor of a suspension that was requested earlier is its operator, not the worker whose attempt ended.
         if kind == AuditEvent::Suspended
             && let Some(how) = &before.details.suspend_requested
-            && !matches!(event, Event::Suspend { .. })
+            && !matches!(event, JobEvent::Suspend { .. })
         {
             return self.record_job(kind, before, after, &RecordActor::suspension(how), None);
         }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::audit::RecordActor;
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Event, JobId, JobRecord, Need, Priority, Seq};
+use crate::job::{ConcurrencyKey, JobEvent, JobId, JobRecord, Need, Priority, Seq};
 use crate::limits;
 use crate::store::documents::cascade::{Cascade, KEYS_END, Task};
 use crate::store::engine::{ClaimOrder, Document, DocumentKind, DocumentRange, Edge, EngineResult};
@@ -140,7 +140,7 @@ impl WriteTx<'_> {
     fn step_in_cascade(
         &mut self,
         job: &JobRecord,
-        event: &Event,
+        event: &JobEvent,
         cause: &RecordActor,
         todo: &mut Consequences,
     ) -> EngineResult<()> {
@@ -186,7 +186,7 @@ impl WriteTx<'_> {
             // An end may overtake a priority change that is still being propagated.
             self.inherit(edge.dependent, ended.effective_priority())?;
             if let Some(dependent) = self.job(edge.dependent)?.cloned() {
-                let event = Event::DependencyEnded { need: edge.need, state: ended.state };
+                let event = JobEvent::DependencyEnded { need: edge.need, state: ended.state };
                 self.step_in_cascade(&dependent, &event, &RecordActor::system(), todo)?;
             }
         }
@@ -215,7 +215,7 @@ impl WriteTx<'_> {
     ) -> EngineResult<Rest> {
         let filter = Filter { parent: Some(id), ..Filter::default() };
         let page = self.scan_page(filter, after, todo)?;
-        let event = Event::Cancel { message: reason.clone() };
+        let event = JobEvent::Cancel { message: reason.clone() };
         for seq in page.seqs {
             if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
                 return Ok(Some(Task::Children { parent, id, group, reason, after }));

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::StoreError;
-use crate::job::{Event, Failure, JobRecord, RareFields, Seq, Spec};
+use crate::job::{Failure, JobEvent, JobRecord, RareFields, Seq, Spec};
 use crate::store::tx::write_tx::WriteTx;
 use crate::ticket::{Subject, Ticket, TicketFault, TicketPublicKey};
 
@@ -86,7 +86,7 @@ impl WriteTx<'_> {
             json!({"job_id": job.id.to_string(), "code": fault.code(), "message": fault.to_string()});
         self.record_job(AuditEvent::Refused, &job, &job, &RecordActor::system(), Some(context))?;
         let failure = Failure::permanent(fault.code(), fault.to_string());
-        let _refused = self.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
+        let _refused = self.apply(seq, &JobEvent::Refuse { failure }, &RecordActor::system())?;
         Ok(false)
     }
 

@@ -7,7 +7,7 @@ use super::record;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{ScheduleError, StoreError, SubmitError};
-use crate::job::{Event, JobId, JobRecord, NewJob, Seq};
+use crate::job::{JobEvent, JobId, JobRecord, NewJob, Seq};
 use crate::limits;
 use crate::schedule::Overlap;
 use crate::store::caller::{Caller, Role};
@@ -241,7 +241,7 @@ impl WriteTx<'_> {
         for (seq, _) in self.open_jobs(&schedule.open)? {
             let message = format!("the next run of schedule {} has come", schedule.name);
             let cause = RecordActor { reason: Some(message.clone()), ..RecordActor::system() };
-            let _refused = self.apply(seq, &Event::Cancel { message }, &cause)?;
+            let _refused = self.apply(seq, &JobEvent::Cancel { message }, &cause)?;
         }
         schedule.open.clear();
         // They stay cancelled even if the new run is refused.

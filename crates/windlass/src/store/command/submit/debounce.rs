@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::keys::Duplicate;
-use super::{Batch, Target, invalid};
+use super::{Batch, DependencyRef, invalid};
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, StoreError, SubmitError};
@@ -57,7 +57,7 @@ impl Batch<'_> {
                 if let (Some(found), Some(spec)) = (tx.job(seq)?.cloned(), tx.spec(seq)?) {
                     self.caller.require_manage(&found, &spec)?;
                 }
-                let target = Target::Stored(seq);
+                let target = DependencyRef::Stored(seq);
                 let duplicate =
                     Duplicate { target, payload_differs: false, is_debounced: true, removed: None };
                 duplicates.insert(index, duplicate);

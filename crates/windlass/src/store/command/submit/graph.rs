@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::keys::Duplicate;
-use super::{Batch, Target, invalid};
+use super::{Batch, DependencyRef, invalid};
 use crate::error::{FieldProblem, SubmitError};
 use crate::job::{Dependency, JobId, Lane, Need, NewJob, Seq, depth_of, find_cycle};
 use crate::limits;
@@ -21,12 +21,14 @@ impl Batch<'_> {
             return Ok(());
         }
         for (index, needs) in self.needs.iter_mut().enumerate() {
-            let originals: BTreeSet<(Need, Target)> = std::mem::take(needs)
+            let originals: BTreeSet<(Need, DependencyRef)> = std::mem::take(needs)
                 .into_iter()
                 .filter(|_| !duplicates.contains_key(&index))
                 .map(|(need, target)| match target {
-                    Target::InBatch(at) => (need, duplicates.get(&at).map_or(target, |other| other.target)),
-                    Target::Stored(_) => (need, target),
+                    DependencyRef::InBatch(at) => {
+                        (need, duplicates.get(&at).map_or(target, |other| other.target))
+                    }
+                    DependencyRef::Stored(_) => (need, target),
                 })
                 .collect();
             *needs = originals.into_iter().collect();
@@ -45,8 +47,8 @@ impl Batch<'_> {
             let mut found = Vec::with_capacity(self.needs[index].len());
             for (_, target) in &self.needs[index] {
                 found.push(match target {
-                    Target::InBatch(other) => depths[*other],
-                    Target::Stored(seq) => tx.job(*seq)?.map_or(0, |job| job.depth),
+                    DependencyRef::InBatch(other) => depths[*other],
+                    DependencyRef::Stored(seq) => tx.job(*seq)?.map_or(0, |job| job.depth),
                 });
             }
             depths[index] = depth_of(found);
@@ -83,10 +85,13 @@ pub(super) fn lanes(
 }
 
 /// The jobs in topological order: each comes after its dependencies.
-pub(super) fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result<Vec<usize>, SubmitError> {
-    let in_batch = |(_, target): &(Need, Target)| match target {
-        Target::InBatch(index) => Some(*index),
-        Target::Stored(_) => None,
+pub(super) fn order_of(
+    jobs: &[NewJob],
+    needs: &[Vec<(Need, DependencyRef)>],
+) -> Result<Vec<usize>, SubmitError> {
+    let in_batch = |(_, target): &(Need, DependencyRef)| match target {
+        DependencyRef::InBatch(index) => Some(*index),
+        DependencyRef::Stored(_) => None,
     };
     let within: Vec<Vec<usize>> =
         needs.iter().map(|needs| needs.iter().filter_map(in_batch).collect()).collect();
@@ -115,7 +120,7 @@ pub(super) fn resolve(
     jobs: &[NewJob],
     lanes: &[Arc<Lane>],
     names: &HashMap<&str, usize>,
-) -> Result<Vec<Vec<(Need, Target)>>, SubmitError> {
+) -> Result<Vec<Vec<(Need, DependencyRef)>>, SubmitError> {
     let wanted: BTreeSet<JobId> = jobs
         .iter()
         .flat_map(|job| job.after.iter().chain(&job.after_any))
@@ -136,13 +141,13 @@ pub(super) fn resolve(
                 let target = match dependency {
                     Dependency::Named(name) => {
                         let at = names.get(name.as_str()).copied();
-                        at.filter(|at| lanes[*at].tenant == lanes[index].tenant).map(Target::InBatch)
+                        at.filter(|at| lanes[*at].tenant == lanes[index].tenant).map(DependencyRef::InBatch)
                     }
                     Dependency::Job(id) => match found.get(id) {
                         Some(seq)
                             if tx.job(*seq)?.is_some_and(|job| job.lane.tenant == lanes[index].tenant) =>
                         {
-                            Some(Target::Stored(*seq))
+                            Some(DependencyRef::Stored(*seq))
                         }
                         _ => None,
                     },

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::keys::{Duplicate, concurrency_key};
-use super::{Batch, Receipt, Target};
+use super::{Batch, DependencyRef, Receipt};
 use crate::audit::AuditEvent;
 use crate::error::SubmitError;
 use crate::job::{
-    Event, JobFlags, JobId, JobRecord, JobState, Lane, Need, NewJob, Parent, Policy, Priority, RareFields,
+    JobEvent, JobFlags, JobId, JobRecord, JobState, Lane, Need, NewJob, Parent, Policy, Priority, RareFields,
     Seq, Spec, Traceparent, Transition, transition,
 };
 use crate::store::caller::Caller;
@@ -34,12 +34,12 @@ impl Batch<'_> {
                     *seq = Some(Seq(next));
                     next += 1;
                 }
-                Some(Duplicate { target: Target::Stored(stored), .. }) => *seq = Some(*stored),
-                Some(Duplicate { target: Target::InBatch(_), .. }) => {}
+                Some(Duplicate { target: DependencyRef::Stored(stored), .. }) => *seq = Some(*stored),
+                Some(Duplicate { target: DependencyRef::InBatch(_), .. }) => {}
             }
         }
         for (index, duplicate) in duplicates {
-            if let Target::InBatch(other) = duplicate.target {
+            if let DependencyRef::InBatch(other) = duplicate.target {
                 seqs[*index] = seqs[other];
             }
         }
@@ -109,7 +109,7 @@ impl Batch<'_> {
             mark_dependency(tx, &need)?;
             // A dependency that had already failed ends this job immediately.
             if need.need == Need::After && need.state.is_final() && need.state != JobState::Completed {
-                let event = Event::DependencyEnded { need: Need::After, state: need.state };
+                let event = JobEvent::DependencyEnded { need: Need::After, state: need.state };
                 let _refused = tx.apply(seq, &event, &RecordActor::system())?;
             }
         }
@@ -134,7 +134,7 @@ impl Batch<'_> {
         index: usize,
     ) -> Result<(), SubmitError> {
         let new = &self.jobs[index];
-        let submitted = if new.hold { None } else { transition(held, &Event::Submit, tx.now).ok() };
+        let submitted = if new.hold { None } else { transition(held, &JobEvent::Submit, tx.now).ok() };
         let job = match submitted {
             Some(Transition::Changed(change)) => change.job,
             Some(Transition::Unchanged) | None => held.clone(),
@@ -180,8 +180,8 @@ impl Batch<'_> {
         let mut found = Vec::with_capacity(self.needs[index].len());
         for (need, target) in &self.needs[index] {
             let seq = match target {
-                Target::Stored(seq) => *seq,
-                Target::InBatch(other) => seqs[*other],
+                DependencyRef::Stored(seq) => *seq,
+                DependencyRef::InBatch(other) => seqs[*other],
             };
             if let Some(known) = removed.get(&seq) {
                 let state = known.ended.unwrap_or(JobState::Completed);
@@ -211,8 +211,8 @@ impl Batch<'_> {
 /// The duplicates whose jobs were removed, by sequence number.
 fn removed_among(duplicates: &HashMap<usize, Duplicate>) -> HashMap<Seq, KeyHolderCache> {
     let removed = duplicates.values().filter_map(|duplicate| match duplicate.target {
-        Target::Stored(seq) => Some((seq, duplicate.removed?)),
-        Target::InBatch(_) => None,
+        DependencyRef::Stored(seq) => Some((seq, duplicate.removed?)),
+        DependencyRef::InBatch(_) => None,
     });
     removed.collect()
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::{Batch, SubmitOptions, Target, invalid};
+use super::{Batch, DependencyRef, SubmitOptions, invalid};
 use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{ConcurrencyKey, JobId, NewJob, Payload, Tenant};
 use crate::store::engine::{Key, KeyHolder, KeyHolderCache, KeyKind};
@@ -13,7 +13,7 @@ use crate::store::tx::write_tx::WriteTx;
 
 /// An earlier job with the same idempotency or debounce key.
 pub(super) struct Duplicate {
-    pub(super) target: Target,
+    pub(super) target: DependencyRef,
     pub(super) payload_differs: bool,
     /// Whether the match is by debounce key; its payload and delay are then replaced.
     pub(super) is_debounced: bool,
@@ -22,7 +22,7 @@ pub(super) struct Duplicate {
 }
 
 impl Duplicate {
-    fn idempotent(target: Target, payload_differs: bool) -> Duplicate {
+    fn idempotent(target: DependencyRef, payload_differs: bool) -> Duplicate {
         Duplicate { target, payload_differs, is_debounced: false, removed: None }
     }
 }
@@ -45,7 +45,7 @@ impl Batch<'_> {
             let key = self.key(KeyKind::Idempotency, index, text);
             if let Some(&first) = first_with.get(&key) {
                 let differs = self.jobs[first].payload != job.payload;
-                duplicates.insert(index, Duplicate::idempotent(Target::InBatch(first), differs));
+                duplicates.insert(index, Duplicate::idempotent(DependencyRef::InBatch(first), differs));
             } else if let Some(duplicate) = live_holder(tx, held.get(&key), &job.payload)? {
                 duplicates.insert(index, duplicate);
             } else {
@@ -112,11 +112,11 @@ fn differs(tx: &mut WriteTx<'_>, index: usize, duplicate: &Duplicate) -> Result<
         return Ok(SubmitError::PayloadDiffers { index, existing: removed.id });
     }
     Ok(match duplicate.target {
-        Target::Stored(seq) => {
+        DependencyRef::Stored(seq) => {
             let existing = tx.job(seq)?.expect("the holder of the key was just found").id;
             SubmitError::PayloadDiffers { index, existing }
         }
-        Target::InBatch(first) => {
+        DependencyRef::InBatch(first) => {
             let twice = format!("job {first} of the same batch has it with another payload");
             invalid(index, "idempotency_key", FieldProblem::Contradiction(twice))
         }
@@ -131,7 +131,7 @@ fn live_holder(
 ) -> Result<Option<Duplicate>, SubmitError> {
     let now = tx.now;
     let Some(holder) = holder.filter(|holder| holder.expires_at > now) else { return Ok(None) };
-    let target = Target::Stored(holder.seq);
+    let target = DependencyRef::Stored(holder.seq);
     if let Some(removed) = holder.removed() {
         let differs = removed.payload != payload.digest();
         return Ok(Some(Duplicate { removed: Some(removed), ..Duplicate::idempotent(target, differs) }));

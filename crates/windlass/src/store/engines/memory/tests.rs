@@ -278,8 +278,8 @@ fn a_closed_engine_refuses_everything() {
     let (engine, _) = engine();
     write(&engine, add).unwrap();
     engine.close();
-    assert!(matches!(write(&engine, |_| ()), Err(StoreError::Stopped(_))));
-    assert!(matches!(read(&engine, |_| ()), Err(StoreError::Stopped(_))));
+    assert!(matches!(write(&engine, |_| ()), Err(StoreError::Closed)));
+    assert!(matches!(read(&engine, |_| ()), Err(StoreError::Closed)));
 }
 
 /// Model: audit-chain. Audit records are numbered without gaps, also after a commit that failed.

@@ -174,8 +174,7 @@ impl<T: HasWeight> TaskQueue<T> {
 
     /// Accepts no more tasks; the waiting ones are still done.
     pub(crate) fn close(&self) {
-        let closed = || StoreError::Stopped("it was closed".to_owned());
-        self.lines().refusal.get_or_insert_with(closed);
+        self.lines().refusal.get_or_insert(StoreError::Closed);
         self.arrived.notify_all();
         self.urgent_arrived.notify_all();
     }

@@ -420,7 +420,7 @@ fn closing_finishes_what_was_taken_and_may_be_repeated() {
     engine.close();
     engine.write(t.note("late"));
     engine.read(test_read(&t, |_| {}));
-    let closed = StoreError::Stopped("it was closed".to_owned());
+    let closed = StoreError::Closed;
     assert_eq!([t.answer(), t.answer()], [("late", Err(closed.clone())), ("look", Err(closed))]);
     assert!(!t.path("jobs.db-wal").exists(), "the log is in the database when nobody else is there");
 }

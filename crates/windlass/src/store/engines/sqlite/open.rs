@@ -252,7 +252,10 @@ impl Identity {
     pub(super) fn check(&mut self) -> EngineResult<()> {
         for (path, opened) in &self.files {
             if inode(path) != *opened {
-                let reason = format!("the file `{}` was replaced or removed", path.display());
+                let reason = format!(
+                    "the file `{}` was replaced or removed; put it back, then restart",
+                    path.display()
+                );
                 return Err(StoreError::Stopped(reason));
             }
         }

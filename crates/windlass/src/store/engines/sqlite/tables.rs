@@ -212,7 +212,9 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     match &error {
         Sql::SqliteFailure(failure, _) => match failure.code {
             ErrorCode::DiskFull => StoreError::Full,
-            ErrorCode::SystemIoFailure => StoreError::Stopped(error.to_string()),
+            ErrorCode::SystemIoFailure => {
+                StoreError::Stopped(format!("{error}; check the disk, then restart"))
+            }
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(error.to_string()),
             _ => StoreError::Database(error.to_string()),
         },

@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::{ClaimRequest, Claimed};
 use crate::store::command::finish::{Outcome, Report};
-use crate::store::command::pause::{Pause, Target};
+use crate::store::command::pause::{Pause, PauseTarget};
 use crate::store::command::settings::Settings;
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
@@ -64,7 +64,7 @@ async fn a_worker_whose_jobs_are_taken_away_is_told_at_once() {
     let (worker, _) = t.running().await;
     let mut interrupts = t.interrupts();
     let pause = Pause { mode: PauseMode::Aggressive, ..Pause::default() };
-    t.store.pause(&t.me, Target::Worker(worker), pause).await.unwrap();
+    t.store.pause(&t.me, PauseTarget::Worker(worker), pause).await.unwrap();
     assert!(is_notified(&mut interrupts).await);
 }
 

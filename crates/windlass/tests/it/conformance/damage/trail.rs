@@ -162,7 +162,7 @@ async fn a_head_stored_externally_shows_an_audit_trail_that_was_rewritten() {
     let head = t.store.audit_head(&t.me).await.unwrap().unwrap().seal;
     let against = async |store: &Store, head: &Seal| {
         let check = AuditCheck { expected_head: Some(head.clone()), trusted: Vec::new() };
-        store.verify_audit_telling(check, |_| {}).await.unwrap().findings
+        store.verify_audit_with_progress(check, |_| {}).await.unwrap().findings
     };
     assert!(against(&t.store, &head).await.is_empty());
     t.store.seal().await.unwrap();
@@ -199,6 +199,6 @@ async fn signed_seals_cannot_be_replaced_without_the_key() {
     store.seal().await.unwrap();
     let trusting = |trusted: Vec<TicketPublicKey>| AuditCheck { expected_head: None, trusted };
     let check = trusting(vec![key.public()]);
-    let found = store.verify_audit_telling(check, |_| {}).await.unwrap().findings;
+    let found = store.verify_audit_with_progress(check, |_| {}).await.unwrap().findings;
     assert_eq!(found, ["the seal up to record 2 is not signed, and should be"]);
 }

@@ -97,7 +97,7 @@ impl Scene {
             worker.late = claim(node, worker.id, self.dice.random_range(1..4)).await;
             for held in worker.late.iter().chain(&worker.early) {
                 let lease = LeaseRef { job: held.job.id, fence: held.job.fence, worker: Some(worker.id) };
-                node.note(&me(), lease, vec![checkpoint("before")]).await.unwrap();
+                node.record(&me(), lease, vec![checkpoint("before")]).await.unwrap();
             }
         }
         for node in &self.nodes {
@@ -153,10 +153,10 @@ async fn write(node: &Store, worker: WorkerId, held: &Claimed, kind: usize) -> b
     let (job, fence, me) = (held.job.id, held.job.fence, me());
     let lease = LeaseRef { job, fence, worker: kind.is_multiple_of(2).then_some(worker) };
     match kind / 2 {
-        0 => is_refused(node.note(&me, lease, vec![checkpoint("old")]).await),
-        1 => is_refused(node.note(&me, lease, vec![AttemptWrite::Logs(vec!["old".into()])]).await),
+        0 => is_refused(node.record(&me, lease, vec![checkpoint("old")]).await),
+        1 => is_refused(node.record(&me, lease, vec![AttemptWrite::Logs(vec!["old".into()])]).await),
         2 => is_refused(
-            node.note(&me, lease, vec![AttemptWrite::Progress(Progress { percent: 1.0, message: None })])
+            node.record(&me, lease, vec![AttemptWrite::Progress(Progress { percent: 1.0, message: None })])
                 .await,
         ),
         3 => {
@@ -199,7 +199,7 @@ async fn work(nodes: Vec<Store>) -> usize {
         }
         for claimed in &claimed {
             let lease = LeaseRef { job: claimed.job.id, fence: claimed.job.fence, worker: Some(worker) };
-            node.note(&me(), lease, vec![checkpoint("now")]).await.unwrap();
+            node.record(&me(), lease, vec![checkpoint("now")]).await.unwrap();
             assert_eq!(finish(node, worker, claimed).await, Finish::Applied(JobState::Completed));
             done += 1;
         }

@@ -10,7 +10,7 @@ use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Outcome, Park, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::pause::{Pause, Target};
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::documents::config::PauseMode;
 
@@ -160,9 +160,9 @@ async fn pause(arena: Arc<Arena>, mut dice: Dice) {
     let (store, me) = (&arena.fixture.store, &arena.fixture.me);
     for _ in 0..PAUSES {
         let target = match dice.below(3) {
-            0 => Target::Gate,
-            1 => Target::Queue(queue("default")),
-            _ => Target::Queue(queue("mail")),
+            0 => PauseTarget::Gate,
+            1 => PauseTarget::Queue(queue("default")),
+            _ => PauseTarget::Queue(queue("mail")),
         };
         let mode = dice.pick(&[PauseMode::Graceful, PauseMode::Aggressive]);
         store.pause(me, target.clone(), Pause { mode, ..Pause::default() }).await.expect("an admin may");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Consequences, Rest};
 use crate::clock::Timestamp;
-use crate::job::{Event, JobRecord, JobState, Seq, WorkerId};
+use crate::job::{JobEvent, JobRecord, JobState, Seq, WorkerId};
 use crate::store::command::effects::audit::RecordActor;
 use crate::store::documents::cascade::{LeaseEnd, Task};
 use crate::store::engine::EngineResult;
@@ -30,9 +30,9 @@ impl WriteTx<'_> {
             let cause = RecordActor { reason, trace_id: trace_id.clone(), ..RecordActor::system() };
             let random = self.env.entropy.fraction();
             let event = match end {
-                LeaseEnd::Release => Event::Release,
-                LeaseEnd::Crash => Event::LeaseExpired { random, is_crash: true },
-                LeaseEnd::Gap => Event::LeaseExpired { random, is_crash: false },
+                LeaseEnd::Release => JobEvent::Release,
+                LeaseEnd::Crash => JobEvent::LeaseExpired { random, is_crash: true },
+                LeaseEnd::Gap => JobEvent::LeaseExpired { random, is_crash: false },
             };
             self.step_in_cascade(&job, &event, &cause, todo)?;
         }

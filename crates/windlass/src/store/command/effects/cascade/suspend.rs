@@ -1,10 +1,10 @@
 //! Suspends the running jobs of a queue that was paused aggressively.
 
 use super::{Consequences, Rest};
-use crate::job::{Event, JobRecord, JobState, SuspendMode, Suspension};
+use crate::job::{JobEvent, JobRecord, JobState, SuspendMode, Suspension};
 use crate::store::command::effects::audit::RecordActor;
 use crate::store::documents::cascade::Task;
-use crate::store::documents::config::{PauseRecord, Scope};
+use crate::store::documents::config::{PauseRecord, PauseScope};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;
 use crate::store::tx::write_tx::WriteTx;
@@ -24,7 +24,7 @@ impl WriteTx<'_> {
         let Some(hold) = self.config()?.pauses.get(&scope).filter(is_in_force).cloned() else {
             return Ok(None);
         };
-        let Scope::Queue { queue, tenant } = scope.clone() else { return Ok(None) };
+        let PauseScope::Queue { queue, tenant } = scope.clone() else { return Ok(None) };
         let filter =
             Filter { queue: Some(queue), tenant, states: vec![JobState::Running], ..Filter::default() };
         let page = self.scan_page(filter, after, todo)?;
@@ -37,7 +37,7 @@ impl WriteTx<'_> {
             by_pause: true,
         };
         let cause = RecordActor { trace_id: trace_id.clone(), ..RecordActor::suspension(&suspension) };
-        let event = Event::Suspend { suspension };
+        let event = JobEvent::Suspend { suspension };
         // Other records of this commit have their own trace.
         let call_trace = self.call_trace.clone();
         for seq in page.seqs {

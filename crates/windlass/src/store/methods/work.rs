@@ -24,26 +24,31 @@ use crate::store::tx::write_tx::WriteTx;
 impl Store {
     /// Registers a worker under a new id.
     pub async fn register(&self, caller: &Caller, new: NewWorker) -> Result<Worker, WorkError> {
-        let caller = caller.clone();
-        self.write("register", Kind::Ordinary, move |tx| worker::register(tx, &caller, &new)).await
+        self.write_for(caller, "register", Kind::Ordinary, move |tx, caller| {
+            worker::register(tx, caller, &new)
+        })
+        .await
     }
 
     /// Deregisters a worker; its jobs are released without counting as failed. Returns how many.
     pub async fn deregister(&self, caller: &Caller, worker: WorkerId) -> Result<usize, WorkError> {
-        let caller = caller.clone();
-        self.write("deregister", Kind::Ordinary, move |tx| worker::deregister(tx, &caller, worker)).await
+        self.write_for(caller, "deregister", Kind::Ordinary, move |tx, caller| {
+            worker::deregister(tx, caller, worker)
+        })
+        .await
     }
 
     /// Records that a worker's own program paused or resumed it.
-    pub(crate) async fn tell_paused(
+    pub(crate) async fn set_worker_paused(
         &self,
         caller: &Caller,
         worker: WorkerId,
         is_paused: bool,
     ) -> Result<(), WorkError> {
-        let caller = caller.clone();
-        let tell = move |tx: &mut WriteTx<'_>| worker::tell_paused(tx, &caller, worker, is_paused);
-        self.write("tell_paused", Kind::Ordinary, tell).await
+        self.write_for(caller, "set_worker_paused", Kind::Ordinary, move |tx, caller| {
+            worker::set_worker_paused(tx, caller, worker, is_paused)
+        })
+        .await
     }
 
     /// Claims jobs; if there are none, waits for up to `wait`, and is woken as soon as there may be some.
@@ -121,9 +126,10 @@ impl Store {
         worker: WorkerId,
         beats: Vec<HeartbeatItem>,
     ) -> Result<HeartbeatReply, WorkError> {
-        let caller = caller.clone();
-        self.write("heartbeat", Kind::Urgent, move |tx| heartbeat::heartbeat(tx, &caller, worker, &beats))
-            .await
+        self.write_for(caller, "heartbeat", Kind::Urgent, move |tx, caller| {
+            heartbeat::heartbeat(tx, caller, worker, &beats)
+        })
+        .await
     }
 
     /// Like [`heartbeat`](Store::heartbeat), but while there is nothing to do, waits for up to `wait` until running
@@ -180,14 +186,16 @@ impl Store {
     }
 
     /// Writes checkpoints, progress or log lines for a running job, all or none.
-    pub async fn note(
+    pub async fn record(
         &self,
         caller: &Caller,
         lease: LeaseRef,
-        notes: Vec<AttemptWrite>,
+        writes: Vec<AttemptWrite>,
     ) -> Result<(), WorkError> {
-        let caller = caller.clone();
-        self.write("note", Kind::Ordinary, move |tx| attempt_writes::note(tx, &caller, lease, &notes)).await
+        self.write_for(caller, "record", Kind::Ordinary, move |tx, caller| {
+            attempt_writes::record(tx, caller, lease, &writes)
+        })
+        .await
     }
 
     /// Spawns children of a running job and parks it until their group is decided.
@@ -197,20 +205,20 @@ impl Store {
         lease: LeaseRef,
         group: NewGroup,
     ) -> Result<Spawned, WorkError> {
-        self.spawn_beside(caller, lease, group, Vec::new()).await
+        self.spawn_with_parks(caller, lease, group, Vec::new()).await
     }
 
-    /// Like [`spawn`](Store::spawn), but the job is also woken by the first of `beside`, before the group is decided.
-    pub async fn spawn_beside(
+    /// Like [`spawn`](Store::spawn), but the job is also woken by the first of `parks`, before the group is decided.
+    pub async fn spawn_with_parks(
         &self,
         caller: &Caller,
         lease: LeaseRef,
         group: NewGroup,
-        beside: Vec<Park>,
+        parks: Vec<Park>,
     ) -> Result<Spawned, WorkError> {
         let caller = caller.clone();
         let kind = Kind::Batch(group.jobs.len());
-        let spawn = move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, lease, &group, &beside);
+        let spawn = move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, lease, &group, &parks);
         self.write("spawn", kind, spawn).await
     }
 }

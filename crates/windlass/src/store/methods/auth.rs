@@ -11,13 +11,13 @@ use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::key::{KeyHash, KeyId, KeySecret};
 use crate::limits;
-use crate::store::Store;
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::command::key::{self, NewKey};
 use crate::store::documents::config::Config;
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::{Command, Kind};
 use crate::store::tx::write_tx::WriteTx;
+use crate::store::{ReadKind, Store};
 
 /// A stored API key: everything but its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,7 +196,7 @@ impl Store {
         };
         // Anything read from here on is at least as new as this moment.
         let trust = WaitLimit::for_duration(limits::KEY_CACHE_TTL);
-        let config = self.read("keys", |tx: &mut ReadTx<'_>| tx.config()).await?;
+        let config = self.read_as(ReadKind::Urgent, "keys", |tx: &mut ReadTx<'_>| tx.config()).await?;
         let mut remembered = self.env.keys.remembered();
         if remembered.generation == generation {
             remembered.known = Some((trust, config.clone()));

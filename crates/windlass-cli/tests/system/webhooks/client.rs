@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use windlass::webhook_url::{TargetError, TargetPolicy};
-use windlass_server::webhooks::client::{Answer, Body, Call, CallError, WebhookClient};
+use windlass_server::webhooks::client::{Body, Call, CallError, WebhookClient, WebhookResponse};
 use windlass_server::webhooks::resolve::{Resolve, Resolved};
 use windlass_testkit::receiver::{Receiver, answer, read};
 use windlass_testkit::{PATIENCE, certificate};
@@ -50,12 +50,12 @@ fn call(url: &str) -> Call<'_> {
 }
 
 /// Calls where everything is allowed.
-async fn call_anywhere(receiver: &Receiver) -> Result<Answer, CallError> {
+async fn call_anywhere(receiver: &Receiver) -> Result<WebhookResponse, CallError> {
     WebhookClient::new(TargetPolicy::anywhere()).call(call(&receiver.url())).await
 }
 
 /// Calls with little patience.
-async fn call_impatiently(receiver: &Receiver) -> Result<Answer, CallError> {
+async fn call_impatiently(receiver: &Receiver) -> Result<WebhookResponse, CallError> {
     let time_max = Duration::from_millis(200);
     let client = WebhookClient::new(TargetPolicy::anywhere());
     client.call(Call { time_max, ..call(&receiver.url()) }).await

@@ -6,7 +6,7 @@ use windlass::webhook_url::{Network, TargetPolicy};
 
 /// Where callbacks and pushes may go.
 #[derive(Args)]
-pub(crate) struct OutboundArgs {
+pub(crate) struct WebhookArgs {
     /// Non-public networks that callbacks and pushes may go to, such as `10.0.0.0/8,fd00::/8`.
     #[arg(long, env = "WINDLASS_ALLOW_PRIVATE_CALLBACKS", value_name = "NETWORKS", value_delimiter = ',')]
     allow_private_callbacks: Vec<Network>,
@@ -52,7 +52,7 @@ impl std::fmt::Display for Port {
     }
 }
 
-impl OutboundArgs {
+impl WebhookArgs {
     /// The policy these flags define.
     pub(crate) fn policy(&self) -> TargetPolicy {
         // A single `any` is enough.
@@ -77,12 +77,12 @@ mod tests {
     #[derive(Parser)]
     struct Flags {
         #[command(flatten)]
-        outbound: OutboundArgs,
+        webhooks: WebhookArgs,
     }
 
     fn policy(flags: &[&str]) -> TargetPolicy {
         let all = std::iter::once("windlass").chain(flags.iter().copied());
-        Flags::try_parse_from(all).unwrap_or_else(|error| panic!("{error}")).outbound.policy()
+        Flags::try_parse_from(all).unwrap_or_else(|error| panic!("{error}")).webhooks.policy()
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct ActionSnapshot {
 
 impl Store {
     /// Like [`submit`](Store::submit), but returns snapshots.
-    pub async fn submit_shown(
+    pub async fn submit_and_read(
         &self,
         caller: &Caller,
         jobs: Vec<NewJob>,
@@ -74,7 +74,7 @@ impl Store {
     }
 
     /// Like [`act_with`](Store::act_with), but returns a snapshot.
-    pub async fn act_shown(
+    pub async fn act_and_read(
         &self,
         caller: &Caller,
         id: JobId,
@@ -91,7 +91,7 @@ impl Store {
     }
 
     /// Like [`redrive_if`](Store::redrive_if), but returns a snapshot of the new job.
-    pub async fn redrive_shown(
+    pub async fn redrive_and_read(
         &self,
         caller: &Caller,
         id: JobId,

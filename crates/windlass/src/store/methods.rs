@@ -1,13 +1,19 @@
 //! The methods of [`Store`](crate::store::Store), by theme: each checks its arguments, and runs a command or a query on the engine.
 
+mod audit;
 pub mod auth;
-pub(in crate::store) mod operations;
+mod counts;
+mod job_data;
+mod jobs;
+mod maintenance;
+mod operations;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod own_transaction;
 pub(in crate::store) mod pruning;
 #[cfg(feature = "sqlite")]
 pub mod restore;
+mod schedules;
 pub mod snapshots;
-pub(in crate::store) mod strict;
-pub(in crate::store) mod verify;
-pub(crate) mod work;
+mod verify;
+mod webhooks;
+mod work;

@@ -1,0 +1,66 @@
+//! Reads the command line. Settings of `serve` also come from the environment and a configuration file.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use super::{Cli, help};
+use crate::config::{ConfigFile, Setting, in_force};
+
+/// The parsed command line, merged with the environment and a configuration file.
+pub(super) struct Invocation {
+    pub(super) cli: Cli,
+    /// The effective settings of `serve`, if the command has any.
+    pub(super) settings: Vec<Setting>,
+}
+
+/// The commands that take settings, as paths of subcommand names.
+const CONFIGURED: [&[&str]; 2] = [&["serve"], &["config", "check"]];
+
+impl Invocation {
+    pub(super) fn read(arguments: Vec<OsString>) -> anyhow::Result<Invocation> {
+        let command = help::arranged(Cli::command());
+        let mut matches = parse(&command, arguments.clone());
+        let words = CONFIGURED.into_iter().find(|words| below(&matches, words).is_some());
+        let mut settings = Vec::new();
+        if let Some(words) = words {
+            let path =
+                below(&matches, words).and_then(|matches| matches.get_one::<PathBuf>("config")).cloned();
+            let file = path.map(|path| ConfigFile::read(&path, &command, words)).transpose()?;
+            if let Some(file) = &file {
+                let informed = change(command.clone(), words, &|command| file.apply(command));
+                matches = parse(&informed, arguments);
+            }
+            let configured = words.iter().fold(&command, |command, word| {
+                command.find_subcommand(word).expect("the subcommand was parsed, so it exists")
+            });
+            let matches = below(&matches, words).expect("the same subcommands were parsed");
+            settings = in_force(configured, matches, file.as_ref());
+        }
+        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        Ok(Invocation { cli, settings })
+    }
+}
+
+/// Parses the command line; prints the error and exits the process if it is invalid.
+fn parse(command: &clap::Command, arguments: Vec<OsString>) -> ArgMatches {
+    command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| error.exit())
+}
+
+/// The matches of the subcommand at the path `words`, if it was given.
+fn below<'a>(matches: &'a ArgMatches, words: &[&str]) -> Option<&'a ArgMatches> {
+    words.iter().try_fold(matches, |matches, word| matches.subcommand_matches(word))
+}
+
+/// Changes the subcommand at the path `words`.
+fn change(
+    command: clap::Command,
+    words: &[&str],
+    with: &dyn Fn(clap::Command) -> clap::Command,
+) -> clap::Command {
+    match words {
+        [] => with(command),
+        [word, rest @ ..] => command.mut_subcommand(*word, |command| change(command, rest, with)),
+    }
+}
