@@ -244,3 +244,31 @@ async def says(text: str, cx: Cx) -> str:
     await cx.log(text, "second line")
     cx.cost(12)
     return text
+
+
+@app.job("stubborn")
+def stubborn(_: None) -> None:
+    effect("stubborn")
+    while True:
+        time.sleep(1)
+
+
+@app.job("process.fails", executor="process", retry=QUICK)
+def process_fails(how: str) -> Any:
+    if how == "dies":
+        die_once("dies", "dies")
+        return "lives"
+    if how == "later" and not os.path.exists(os.environ["EFFECTS"]):
+        effect("later")
+        raise RetryAfter("10ms", "not yet")
+    if how == "permanent":
+        raise Permanent("never", code="never")
+    return how
+
+
+@app.job("coroutine")
+async def coroutine(_: None, cx: Cx) -> Any:
+    async def work() -> int:
+        return 1
+
+    return await cx.step("work", work())  # type: ignore[call-overload]

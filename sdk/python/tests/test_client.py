@@ -22,7 +22,7 @@ from windlass_sdk import (
 )
 from windlass_sdk import codec, duration
 from windlass_sdk.errors import failure_of
-from windlass_sdk.wire import Address
+from windlass_sdk.net.wire import Address
 
 
 def test_handles_are_typed_and_wait(server: Server, worker: WorkerProcess) -> None:

@@ -19,7 +19,7 @@ from test_client import SECRET, sign
 
 from windlass_sdk import Cx, Permanent, RetryAfter, Windlass
 from windlass_sdk.fastapi import push_router
-from windlass_sdk.tracing import span
+from windlass_sdk.work.tracing import span
 
 app = Windlass()
 

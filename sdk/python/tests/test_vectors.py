@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from windlass_sdk import Child, Cx, JobError, StepFailed, SyncCx, Windlass
-from windlass_sdk.children import Children
+from windlass_sdk.durable.children import Children
 from windlass_sdk.duration import moment_millis
 from windlass_sdk.errors import ChildFailed
 from windlass_sdk.inline import Inline, run_inline

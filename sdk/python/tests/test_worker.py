@@ -267,6 +267,37 @@ async def three(a: int, b: int, c: int) -> int:
     return a + b + c
 
 
+def test_a_thread_that_does_not_stop_does_not_keep_the_worker(server: Server, start: Start) -> None:
+    worker = start("--drain", "0s", "--grace", "1s")
+    id = submit(server, "stubborn")
+    worker.saw("stubborn")
+    assert worker.stop() == 0
+    job = server.job(id)
+    assert (job["state"] in ("retrying", "scheduled"), job["failures"]) == (True, 0)
+
+
+def test_processes_report_errors_and_are_replaced_when_they_die(server: Server, worker: WorkerProcess) -> None:
+    died = server.final(submit(server, "process.fails", "dies", retry=fails.options["retry"]))
+    assert (died["result"], died["crashes"]) == ("lives", 1)
+    later = server.final(submit(server, "process.fails", "later", retry=fails.options["retry"]))
+    assert (later["result"], later["attempt"]) == ("later", 2)
+    never = server.final(submit(server, "process.fails", "permanent"))
+    assert (never["error"]["category"], never["error"]["code"]) == ("permanent", "never")
+
+
+def test_a_step_that_is_not_a_function_fails_the_job(server: Server, worker: WorkerProcess) -> None:
+    assert server.final(submit(server, "coroutine"))["error"]["code"] == "step_work"
+
+
+def test_a_job_that_was_cancelled_before_its_handler_began_is_reported(server: Server, worker: WorkerProcess) -> None:
+    for _ in range(20):
+        id = submit(server, "waits", "w")
+        server.post(f"/jobs/{id}/cancel", {})
+        assert server.final(id)["state"] == "cancelled"
+    assert server.final(submit(server, "double", 4))["result"] == 8
+    until("all slots are free", lambda: server.get("/jobs?state=running")["jobs"] == [])
+
+
 def test_names_and_kinds_are_checked_when_they_are_defined() -> None:
     assert isinstance(double, Job) and app.jobs["double"] is double
     with pytest.raises(ValueError, match="already"):

@@ -7,9 +7,9 @@
 """
 
 from .app import Windlass
-from .children import Child, Children
-from .cx import Cx
-from .cx_sync import SyncCx
+from .durable.children import Child, Children
+from .durable.cx import Cx
+from .durable.cx_sync import SyncCx
 from .errors import (
     ApiError, ChildFailed, JobError, JobFailed, Permanent, RetryAfter, Snooze, StepFailed, StepsChanged, Unreachable,
     WindlassError,
@@ -18,7 +18,7 @@ from .handle import Handle, Progress
 from .inline import Inline, run_inline_async
 from .job import Job, Options, Retry
 from .webhooks import InvalidSignature, verify_headers, verify_webhook
-from .worker import Worker
+from .work.worker import Worker
 
 __all__ = [
     "ApiError", "Child", "ChildFailed", "Children", "Cx", "Handle", "Inline", "InvalidSignature", "Job", "JobError",

@@ -8,14 +8,14 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from .api import Api
-from .cx import Cx
-from .cx_sync import SyncCx
+from .net.api import Api
+from .durable.cx import Cx
+from .durable.cx_sync import SyncCx
 from .errors import Category
 from .handle import Handle
-from .http_sync import SyncHttp
+from .net.http_sync import SyncHttp
 from .job import Job, Options, submission
-from .wire import Address, StoreClock
+from .net.wire import Address, StoreClock
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from .app import Windlass
-from .worker import Worker
+from .work.worker import Worker
 
 
 def load(target: str) -> Windlass:
@@ -44,6 +44,10 @@ def main(arguments: list[str] | None = None) -> None:
         version=given.worker_version, drain=given.drain, grace=given.grace, lenient_steps=given.lenient_steps,
     )
     worker.run_sync()
+    if worker.has_leftovers:
+        # Threads that ignore that they should stop would keep the program from ending.
+        logging.shutdown()
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from .codec import decode
 from .duration import Duration, millis
 from .errors import JobFailed
-from .wire import CALL_SECONDS, segment
+from .net.wire import CALL_SECONDS, segment
 
 if TYPE_CHECKING:
     from .app import Windlass

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .attempt import Attempt, Settings
-from .calls import Calls
+from .work.attempt import Attempt, Settings
+from .durable.calls import Calls
 from .codec import plain
 from .errors import JobFailed
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, cast
 
-from .children import Child
+from .durable.children import Child
 from .codec import plain
-from .context import is_async
+from .durable.context import is_async
 from .duration import Duration, moment_text, text
 from .errors import Category
 
@@ -131,7 +131,11 @@ class Job(Generic[In, Out]):
     def _annotations(self) -> tuple[Any, Any]:
         # Read when first needed: types may be defined after the function.
         if self._kinds is None:
-            hints = typing.get_type_hints(self.function)
+            try:
+                hints = typing.get_type_hints(self.function)
+            except NameError as error:
+                message = f"the annotations of the handler of {self.type!r} cannot be read: {error}; define types at the top level"
+                raise TypeError(message) from error
             result = hints.get("return")
             self._kinds = (
                 hints.get(self._names[0]) if self._names else None, None if result is type(None) else result

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from .codec import dumps
-from .errors import Unreachable
+from ..codec import dumps
+from ..errors import Unreachable
 from .wire import CALL_SECONDS, CONNECT_SECONDS, RETRIED, Address, Answer, StoreClock, pauses
 
 

@@ -10,20 +10,22 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from .app import Windlass
+from ..app import Windlass
+from ..duration import Duration, millis
+from ..errors import ApiError, Unreachable
+from ..net.http_sync import SyncHttp
+from ..net.wire import CALL_SECONDS, RETRIED, pauses
 from .attempt import Attempt, Settings
 from .backend import ServerBackend
 from .completer import Completer, Report
-from .context import Reason
-from .duration import Duration, millis
-from .errors import ApiError, Unreachable
-from .heartbeat import Heartbeats
-from .http_sync import SyncHttp
+from .heartbeat import Heartbeats, reason_of
+from .processes import Processes
+from .registration import Registration
+from .running import Running
 from .tracing import end_span, span
-from .wire import CALL_SECONDS, RETRIED, pauses
 
 log = logging.getLogger("windlass")
 
@@ -33,6 +35,8 @@ CLAIM_WAIT_SECONDS = 20.0
 CLAIM_MAX = 1_000
 #: How long a worker that stops tries to report its outcomes, in seconds.
 REPORT_SECONDS = 10.0
+#: Pause after a claim that was answered at once without jobs, as by a paused queue, in seconds.
+EMPTY_SECONDS = 0.25
 
 
 class Worker:
@@ -40,7 +44,7 @@ class Worker:
 
     It runs ``concurrency`` jobs at once and claims no more than it can start. ``drain`` is how long running jobs may go
     on after it was told to stop, ``grace`` how long a handler may clean up. With ``lenient_steps`` jobs continue though
-    the code does not match what they saved.
+    the code does not match what they saved. ``processes`` is the number of processes for handlers that need one.
     """
 
     def __init__(
@@ -50,62 +54,30 @@ class Worker:
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency is at least 1")
-        self.app, self.concurrency, self.drain = app, concurrency, millis(drain) / 1000
+        self.app, self.drain = app, millis(drain) / 1000
         found = {str(job.options.get("queue", "default")) for job in app.jobs.values()}
         self.queues = list(queues) if queues is not None else sorted(found)
-        self.name, self.version = name or f"{socket.gethostname()}:{os.getpid()}", version
-        needs_processes = any(job.executor == "process" for job in app.jobs.values())
-        pool: Executor | None = ProcessPoolExecutor(processes) if needs_processes else None
+        body: dict[str, Any] = {
+            "name": name or f"{socket.gethostname()}:{os.getpid()}", "queues": self.queues,
+            "types": sorted(app.jobs), "concurrency": concurrency,
+        }
+        http = SyncHttp(app.address, app.clock)
+        self._running = Running()
+        self._registration = Registration(
+            http, {**body, "version": version} if version else body, lambda: self._running.interrupt_all("lost")
+        )
         threads = ThreadPoolExecutor(concurrency, "windlass-job")
+        pool = Processes(processes)
         self.settings = Settings(millis(grace) / 1000, not lenient_steps, app.errors, threads, pool)
-        self.id = ""
-        self.has_jobs = threading.Event()
-        self._lock = threading.Lock()
-        self._running: dict[str, Attempt] = {}
+        self._heartbeats = Heartbeats(http, self._registration, self._running, self.settings.grace, self._ping)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._slots = concurrency
         self._slot_freed = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-
-    # Called by the heartbeats' thread
-
-    def snapshot(self) -> list[tuple[str, int]]:
-        """The running jobs and their fences."""
-        with self._lock:
-            return [(id, attempt.cx.fence) for id, attempt in self._running.items()]
-
-    def interrupt(self, id: str, fence: int, reason: Reason) -> None:
-        """Tells a handler to stop, unless another attempt runs meanwhile."""
-        with self._lock:
-            attempt = self._running.get(id)
-        if attempt is not None and attempt.cx.fence == fence:
-            log.info("job %s: told to stop: %s", id, reason)
-            attempt.interrupt(reason)
-
-    def interrupt_all(self, reason: Reason) -> None:
-        """Tells all handlers to stop."""
-        with self._lock:
-            attempts = list(self._running.values())
-        for attempt in attempts:
-            attempt.interrupt(reason)
-
-    def ping(self, ran: Callable[[], None]) -> None:
-        """Calls back from the event loop."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(ran)
-
-    def register_again(self, http: SyncHttp) -> None:
-        """The server has forgotten the worker: its jobs are lost."""
-        log.warning("the server does not know this worker any more; registering again")
-        self.interrupt_all("lost")
-        try:
-            self.id = http.call("POST", "/workers", self._body())["worker_id"]
-        except (ApiError, Unreachable) as error:
-            log.warning("cannot register again: %s", error)
-
-    # The event loop
+        #: Whether handlers still ran when the worker had stopped: threads that ignore ``cx.cancelled``.
+        self.has_leftovers = False
 
     def stop(self) -> None:
         """Stops: no more claims, running jobs may end; a second call stops them, too."""
@@ -119,46 +91,47 @@ class Worker:
         """Runs until ``stop``, or a signal."""
         if not self.app.jobs:
             raise ValueError("there are no handlers")
+        for job in self.app.jobs.values():
+            # Annotations that cannot be read are found now, not by the first job.
+            job.payload_kind
         self._loop = asyncio.get_running_loop()
         if handle_signals and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self.stop)
-        api = self.app.api()
-        registered = await self._register()
-        if registered is None:
+        if not await self._register():
             return
-        heartbeats = Heartbeats(self, registered)
-        completer = Completer(api, lambda: self.id)
+        completer = Completer(self.app.api(), lambda: self._registration.id)
         completing = asyncio.create_task(completer.run())
-        heartbeats.start()
-        log.info("worker %s runs %s from %s", self.id, ", ".join(sorted(self.app.jobs)), ", ".join(self.queues))
+        self._heartbeats.start()
+        types = ", ".join(sorted(self.app.jobs))
+        log.info("worker %s runs %s from %s", self._registration.id, types, ", ".join(self.queues))
         try:
             await self._fetch(completer)
         finally:
-            await self._shut_down(completer, completing, heartbeats)
+            await self._shut_down(completer, completing)
 
-    def _body(self) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "name": self.name, "queues": self.queues, "types": sorted(self.app.jobs), "concurrency": self.concurrency,
-        }
-        return {**body, "version": self.version} if self.version else body
-
-    async def _register(self) -> float | None:
-        """Registers, also if the server is not there yet. Returns the interval of heartbeats."""
-        for pause in pauses():
-            if self._stopping.is_set():
-                return None
+    def _ping(self, ran: Callable[[], None]) -> None:
+        if self._loop is not None and not self._loop.is_closed():
             try:
-                answer = await self.app.api().call("POST", "/workers", self._body())
+                self._loop.call_soon_threadsafe(ran)
+            except RuntimeError:
+                # It was closed meanwhile.
+                pass
+
+    async def _register(self) -> bool:
+        """Registers, also if the server is not there yet; false if it was stopped meanwhile."""
+        for pause in pauses():
+            try:
+                await asyncio.to_thread(self._registration.register)
+                return True
             except (Unreachable, ApiError) as error:
                 if isinstance(error, ApiError) and error.status not in RETRIED:
                     raise
                 log.warning("cannot register yet: %s", error)
-                await self._pause(pause)
-                continue
-            self.id = answer["worker_id"]
-            return 10.0
-        return None
+            await self._pause(pause)
+            if self._stopping.is_set():
+                return False
+        return False
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -188,7 +161,7 @@ class Worker:
             for job in jobs:
                 self._start(job, completer)
             if not jobs and time.monotonic() - began < 1.0:
-                await self._pause(0.25)
+                await self._pause(EMPTY_SECONDS)
         stopping.cancel()
 
     async def _free_slots(self, stopping: asyncio.Task[Any]) -> int:
@@ -206,19 +179,19 @@ class Worker:
         return 0 if self._stopping.is_set() else free
 
     async def _claim(self, limit: int) -> list[dict[str, Any]] | None:
-        body = {"worker_id": self.id, "limit": limit, "wait": f"{round(CLAIM_WAIT_SECONDS)}s"}
+        """Claims jobs; None if the claim has to be repeated after a pause."""
+        worker = self._registration.id
+        body = {"worker_id": worker, "limit": limit, "wait": f"{round(CLAIM_WAIT_SECONDS)}s"}
+        limit_seconds = CLAIM_WAIT_SECONDS + CALL_SECONDS
         try:
-            answer = await self.app.api().call(
-                "POST", "/claims", body, timeout=CLAIM_WAIT_SECONDS + CALL_SECONDS
-            )
+            answer = await self.app.api().call("POST", "/claims", body, timeout=limit_seconds)
         except Unreachable as error:
             log.warning("cannot claim jobs, will retry: %s", error)
             return None
         except ApiError as error:
             if error.status == 404:
-                self.interrupt_all("lost")
-                await self._register()
-                return []
+                await asyncio.to_thread(self._registration.register_again, worker)
+                return None
             if error.status not in RETRIED and error.status < 500:
                 raise
             log.warning("cannot claim jobs, will retry: %s", error)
@@ -233,73 +206,65 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, job: dict[str, Any], completer: Completer) -> None:
-        attempt: Attempt | None = None
         try:
             definition = self.app.jobs.get(job["type"])
             if definition is None:
-                outcome: str | None = f'{{"id":"{job["id"]}","fence":{job["fence"]},"outcome":"released"}}'
-            else:
-                backend = ServerBackend(self.app.api(), self.id, job, self._told(job))
-                attempt = Attempt(job, definition, backend, self.settings)
-                backend.calls = attempt.calls
-                with self._lock:
-                    self._running[job["id"]] = attempt
-                self.has_jobs.set()
+                completer.add(released(job["id"], job["fence"]))
+                return
+            running = self._running
+            backend = ServerBackend(
+                self.app.api(), self._registration.id, job,
+                lambda directive: running.interrupt(job["id"], job["fence"], reason_of(directive)),
+            )
+            attempt = Attempt(job, definition, backend, self.settings)
+            backend.calls = attempt.calls
+            running.add(attempt)
+            outcome: str | None = None
+            try:
                 with span(job) as current:
                     outcome = await attempt.run()
                     end_span(current, outcome)
-            if self._forget(job["id"], attempt) and outcome is not None:
+            finally:
+                is_ours = running.remove(attempt)
+            if is_ours and outcome is not None:
                 completer.add(Report(job["id"], job["fence"], outcome))
-            if attempt is not None and attempt.thread is not None and not attempt.thread.done():
-                # A thread cannot be stopped: its slot is not free before it ends.
-                await asyncio.wait({attempt.thread})
+            await attempt.finished()
         except Exception:
             log.exception("job %s: the worker failed; the job runs again when its lease has expired", job["id"])
-            self._forget(job["id"], attempt)
         finally:
             self._slots += 1
             self._slot_freed.set()
 
-    def _told(self, job: dict[str, Any]) -> Callable[[str], None]:
-        reasons: dict[str, Reason] = {"suspend": "suspend", "cancel": "cancel", "timeout": "timeout"}
-        return lambda directive: self.interrupt(job["id"], job["fence"], reasons.get(directive, "lost"))
-
-    def _forget(self, id: str, attempt: Attempt | None) -> bool:
-        with self._lock:
-            if attempt is not None and self._running.get(id) is not attempt:
-                return False
-            self._running.pop(id, None)
-            if not self._running:
-                self.has_jobs.clear()
-        return True
-
-    async def _shut_down(
-        self, completer: Completer, completing: asyncio.Task[None], heartbeats: Heartbeats
-    ) -> None:
+    async def _shut_down(self, completer: Completer, completing: asyncio.Task[None]) -> None:
+        """Drains, interrupts, gives back, reports, deregisters; every stage has a limit."""
         hurry = asyncio.create_task(self._hurry.wait())
         until = time.monotonic() + self.drain
         while self._tasks and not hurry.done() and (left := until - time.monotonic()) > 0:
             await asyncio.wait({*self._tasks, hurry}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         if self._tasks:
-            self.interrupt_all("released")
+            self._running.interrupt_all("released")
             await asyncio.wait(self._tasks, timeout=self.settings.grace)
-        with self._lock:
-            left_over, self._running = list(self._running.values()), {}
-        for attempt in left_over:
-            id, fence = attempt.cx.id, attempt.cx.fence
-            completer.add(Report(id, fence, f'{{"id":"{id}","fence":{fence},"outcome":"released"}}'))
+        given_back = self._running.take_all()
+        for attempt in given_back:
+            completer.add(released(attempt.cx.id, attempt.cx.fence))
         completer.close()
         await asyncio.wait({completing}, timeout=REPORT_SECONDS)
         completing.cancel()
-        heartbeats.stop()
-        self.has_jobs.set()
+        self._heartbeats.stop()
         try:
-            await self.app.api().call("DELETE", f"/workers/{self.id}", timeout=REPORT_SECONDS)
+            await self.app.api().call("DELETE", f"/workers/{self._registration.id}", timeout=REPORT_SECONDS)
         except (ApiError, Unreachable) as error:
             log.warning("cannot deregister; leases will expire: %s", error)
         await self.app.close()
-        for pool in (self.settings.threads, self.settings.processes):
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
-        log.info("worker stopped, %d jobs given back", len(left_over))
+        if isinstance(self.settings.threads, ThreadPoolExecutor):
+            self.settings.threads.shutdown(wait=False, cancel_futures=True)
+        if self.settings.processes is not None:
+            self.settings.processes.kill()
+        self.has_leftovers = bool(self._tasks)
+        log.info("worker stopped, %d jobs given back", len(given_back))
+
+
+def released(id: str, fence: int) -> Report:
+    """The outcome of a job that is given back."""
+    return Report(id, fence, f'{{"id":"{id}","fence":{fence},"outcome":"released"}}')

@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from .calls import Calls, Stopped
 from .children import Child, Children, Strategy, results_of, strategy_body
-from .context import BRANCH, BaseContext, is_async, progress_item, read_signal, reader
-from .duration import Duration, millis
+from .context import BRANCH, BaseContext, check_work, is_async, progress_item, read_signal, reader
+from ..duration import Duration, millis
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,6 +48,7 @@ class Cx(BaseContext):
         the function's result says. An exception arrives as ``StepFailed``; one that fails the attempt runs the step
         again, one that the handler catches is remembered once a later call is saved.
         """
+        check_work(work)
         read = reader(work, None)
         branch = BRANCH.get()
         call, is_saved, value = await self._calls.enter_step(name, branch, self._is_main())

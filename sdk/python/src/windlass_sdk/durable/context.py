@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import threading
 import typing
@@ -10,8 +11,8 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from .calls import Calls
-from .codec import decode
-from .errors import Permanent
+from ..codec import decode
+from ..errors import Permanent
 from .history import CHECKPOINT
 
 #: Why an attempt should stop.
@@ -135,6 +136,10 @@ def cost_of(cx: BaseContext) -> int:
 
 def reader(work: Callable[..., Any], kind: Any) -> Callable[[Any], Any]:
     """How a step's value is read: as the given type, or as the work's annotation says."""
+    if kind is None and isinstance(work, type):
+        # A class of values makes such a value; `int` and the like are JSON's own.
+        kind = work if dataclasses.is_dataclass(work) or hasattr(work, "model_fields") else None
+        return (lambda value: decode(value, kind)) if kind is not None else (lambda value: value)
     if kind is None:
         function = getattr(work, "func", work)
         if not getattr(function, "__annotations__", None):
@@ -157,6 +162,17 @@ def read_signal(record: Mapping[str, Any], name: str, kind: Any) -> Any:
     except (TypeError, ValueError, KeyError) as error:
         message = f"the value of signal `{name}` cannot be read as the type the code expects: {error}"
         raise Permanent(message, "signal_unreadable") from error
+
+
+def check_work(work: Any) -> None:
+    """Refuses work that is not a function: a coroutine would run in every attempt, or never.
+
+    Raises ``Permanent``.
+    """
+    if not callable(work):
+        if inspect.iscoroutine(work):
+            work.close()
+        raise Permanent("a step takes a function and its arguments: cx.step(name, function, …)", "step_work")
 
 
 def is_async(work: Callable[..., Any]) -> bool:

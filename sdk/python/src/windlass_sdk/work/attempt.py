@@ -6,20 +6,22 @@ import asyncio
 import base64
 import contextvars
 import logging
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .calls import Backend, Calls, Stopped, deadline_seconds, park_body
-from .codec import decode, dumps
-from .context import Reason, cost_of, tell_to_stop
-from .cx import Cx
-from .cx_sync import SyncCx
-from .errors import Category, Failure, JobError, Permanent, Snooze, WindlassError, chain, failure_of
+from ..durable.calls import Backend, Calls, Stopped, deadline_seconds, park_body
+from ..codec import decode, dumps
+from ..durable.context import Reason, cost_of, tell_to_stop
+from ..durable.cx import Cx
+from ..durable.cx_sync import SyncCx
+from ..errors import Category, Failure, JobError, Permanent, Snooze, WindlassError, chain, failure_of
+from .processes import Ended, Processes
 
 if TYPE_CHECKING:
-    from .job import Job
+    from ..job import Job
 
 log = logging.getLogger("windlass")
 
@@ -32,15 +34,7 @@ class Settings:
     is_strict: bool = True
     errors: Mapping[type[BaseException], Category] | None = None
     threads: Executor | None = None
-    processes: Executor | None = None
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a handler ended: with a value, or with an exception."""
-
-    value: Any = None
-    error: BaseException | None = None
+    processes: Processes | None = None
 
 
 class Attempt:
@@ -56,8 +50,7 @@ class Attempt:
         )
         self.cx: Cx | SyncCx
         self.cx = Cx(claimed, self.calls) if job.is_async else SyncCx(claimed, self.calls, self.loop)
-        #: Done when nothing of the handler runs any more, also not a thread.
-        self.thread: asyncio.Future[Any] | None = None
+        self._thread: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[Ended] | None = None
         self._given_up: asyncio.Future[None] = self.loop.create_future()
 
@@ -65,6 +58,14 @@ class Attempt:
         """Tells the handler to stop; it is abandoned after the grace period."""
         if tell_to_stop(self.cx, reason):
             self.loop.call_soon_threadsafe(self._interrupted)
+
+    async def finished(self) -> None:
+        """Returns when nothing of the handler runs any more: its slot is not free before. A thread cannot be stopped;
+        a task that does not end in its grace period is left alone."""
+        if self._thread is not None and not self._thread.done():
+            await asyncio.wait({self._thread})
+        elif self._task is not None and not self._task.done():
+            await asyncio.wait({self._task}, timeout=self.settings.grace)
 
     def _interrupted(self) -> None:
         if self._task is not None and self.job.is_async:
@@ -88,7 +89,8 @@ class Attempt:
         if self.calls.exit.done():
             return await self._leave(task, self.calls.exit.result())
         if task.done():
-            return await self._outcome(task.result())
+            # One that was cancelled before it began has no result.
+            return await self._outcome(Ended(error=asyncio.CancelledError()) if task.cancelled() else task.result())
         if self._given_up.done():
             log.warning("job %s: the handler did not stop in time and is abandoned", self.cx.id)
             task.cancel()
@@ -110,20 +112,19 @@ class Attempt:
 
     async def _blocking(self, payload: Any) -> Any:
         if self.job.executor == "process":
-            self.thread = self.loop.run_in_executor(
-                self.settings.processes, run_in_process, *self.job.location, self.claimed.get("payload")
+            assert self.settings.processes is not None, "a handler for processes needs a worker"
+            self._thread = asyncio.ensure_future(
+                self.settings.processes.run(*self.job.location, self.claimed.get("payload"))
             )
         else:
             running = contextvars.copy_context().run
-            self.thread = self.loop.run_in_executor(self.settings.threads, running, self._in_thread, payload)
-        ended = await asyncio.shield(self.thread)
-        if isinstance(ended, Ended) and ended.error is not None:
+            self._thread = self.loop.run_in_executor(self.settings.threads, running, self._in_thread, payload)
+        ended: Ended = await asyncio.shield(self._thread)
+        if ended.error is not None:
             raise ended.error
-        return ended.value if isinstance(ended, Ended) else ended
+        return ended.value
 
     def _in_thread(self, payload: Any) -> Ended:
-        import threading
-
         if isinstance(self.cx, SyncCx):
             self.cx._thread = threading.get_ident()
         try:
@@ -205,18 +206,3 @@ class Attempt:
         cost = f',"cost_cents":{cost_of(self.cx)}' if cost_of(self.cx) else ""
         rest = f",{more}" if more else ""
         return f'{{"id":"{self.cx.id}","fence":{self.cx.fence},"outcome":"{outcome}"{cost}{rest}}}'
-
-
-def run_in_process(module: str, name: str, payload: Any) -> Any:
-    """Runs a handler in a process of the pool; its result is plain JSON."""
-    import importlib
-    import json
-
-    job: Any = importlib.import_module(module)
-    for part in name.split("."):
-        job = getattr(job, part)
-    try:
-        value = decode(payload, job.payload_kind)
-    except (TypeError, ValueError, KeyError) as error:
-        raise Permanent(f"the payload cannot be read as this type: {error}", "payload_unreadable") from None
-    return json.loads(dumps(job.call(value, None)))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from .duration import moment_millis
-from .errors import ApiError, Unreachable
+from ..duration import moment_millis
+from ..errors import ApiError, Unreachable
 
 USER_AGENT = "windlass-sdk-python/0.1.0"
 #: Longest answer to an ordinary request; a server has refused by then what it cannot do.

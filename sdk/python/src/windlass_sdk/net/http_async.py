@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from .errors import Unreachable
+from ..errors import Unreachable
 from .wire import CONNECT_SECONDS, Address, Answer
 
 #: Idle connections that are kept.

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from .codec import dumps
-from .errors import Unreachable
+from ..codec import dumps
+from ..errors import Unreachable
 from .http_async import AsyncHttp
 from .wire import CALL_SECONDS, RETRIED, Address, StoreClock, pauses
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .api import Api
-from .calls import Calls, Stopped, park_body
-from .errors import ApiError, JobError, Permanent, Unreachable
-from .wire import segment
+from ..net.api import Api
+from ..durable.calls import Calls, Stopped, park_body
+from ..errors import ApiError, JobError, Permanent, Unreachable
+from ..net.wire import segment
 
 #: How long writes are repeated while the server is away, in seconds; by then heartbeats have stopped the attempt.
 WRITE_PATIENCE = 25.0

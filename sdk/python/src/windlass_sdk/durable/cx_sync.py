@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from .calls import Calls, Stopped
 from .children import Child, Children, Strategy, results_of, strategy_body
-from .context import BRANCH, BaseContext, is_async, progress_item, read_signal, reader
-from .duration import Duration, millis
+from .context import BRANCH, BaseContext, check_work, is_async, progress_item, read_signal, reader
+from ..duration import Duration, millis
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,6 +51,7 @@ class SyncCx(BaseContext):
 
     def step(self, name: str, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs ``work`` once per job, in this thread; see ``Cx.step``."""
+        check_work(work)
         if is_async(work):
             raise TypeError("a step of a `def` handler cannot be `async`; write the handler as `async def`")
         read, branch = reader(work, None), BRANCH.get()

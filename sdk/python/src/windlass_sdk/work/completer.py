@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .api import Api
-from .codec import dumps
-from .errors import ApiError, Failure, Unreachable
-from .wire import RETRIED, pauses
+from ..net.api import Api
+from ..codec import dumps
+from ..errors import ApiError, Failure, Unreachable
+from ..net.wire import RETRIED, pauses
 
 log = logging.getLogger("windlass")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import Failure, Permanent, StepFailed, StepSnoozed, chain, describe
+from ..errors import Failure, Permanent, StepFailed, StepSnoozed, chain, describe
 from .history import KEY_CHARS_MAX, History, LeftOut, Places, Record, is_within, key_of, without_none
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, Union
 
-from .codec import decode
-from .errors import ChildFailed, Permanent
+from ..codec import decode
+from ..errors import ChildFailed, Permanent
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

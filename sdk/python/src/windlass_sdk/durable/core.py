@@ -1,0 +1,147 @@
+"""The start and the end of durable calls: their turn, and what must be saved before them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any, Protocol
+
+from ..errors import Category, StepsChanged
+from .order import Call, Order
+from .waiting import Waiting
+
+log = logging.getLogger("windlass")
+
+#: How long a call that comes early waits for those before it while others run, in seconds.
+TURN_SECONDS = 1.0
+#: How long a call that was dropped waits to be dropped again, besides twice the time it took, in seconds.
+DROPPED_SECONDS = 10.0
+
+
+class Backend(Protocol):
+    """Where an attempt writes: a server, or a test."""
+
+    def now_ms(self) -> int:
+        """The store's time."""
+
+    async def save(self, records: Sequence[tuple[str, Any]]) -> None:
+        """Saves checkpoints, in this order."""
+
+    async def group(self, key: str) -> Mapping[str, Any] | None:
+        """A group of children: ``decided``, ``total`` and ``children``."""
+
+    async def spawn(self, key: str, strategy: Any, jobs: Sequence[Any], beside: Sequence[Any]) -> bool:
+        """Spawns a group and parks the job; false if the group was decided already, and the job still runs."""
+
+    async def note(self, item: Mapping[str, Any]) -> None:
+        """Sends progress or log lines."""
+
+
+class Stopped(BaseException):
+    """Ends the handler of an attempt that parked or lost its job. Handlers must not catch it."""
+
+
+class CallCore:
+    """What all calls of one attempt have in common: their start, their turn, what is saved before them."""
+
+    def __init__(
+        self, saved: Mapping[str, Any], backend: Backend, *, is_strict: bool = True,
+        mapping: Mapping[type[BaseException], Category] | None = None, threads: Executor | None = None,
+    ) -> None:
+        #: Where blocking work runs; None for the loop's own threads.
+        self.threads = threads
+        self.saved = dict(saved)
+        self.backend, self.is_strict, self.mapping = backend, is_strict, mapping
+        self.order = Order(saved)
+        self.waiting = Waiting(self.order, backend.now_ms, self.park)
+        #: How the attempt ended before its handler: what it parks on; None if nothing is to be reported.
+        self.exit: asyncio.Future[Mapping[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self.changed: StepsChanged | None = None
+        self._moved = asyncio.Event()
+
+    def park(self, park: Mapping[str, Any]) -> None:
+        """The job parks on this."""
+        if not self.exit.done():
+            self.exit.set_result(park)
+
+    def leave(self) -> None:
+        """Nothing is to be reported any more."""
+        if not self.exit.done():
+            self.exit.set_result(None)
+
+    async def begin(self, name: str, branch: str, is_main: bool) -> Call:
+        """Starts a call when it may continue."""
+        if self.exit.done():
+            raise Stopped
+        if self.changed is not None:
+            raise self.changed
+        call = self.order.call(name, branch)
+        self._progress()
+        try:
+            if not is_main:
+                # Calls beside it are made first, so that it is known that they are.
+                await asyncio.sleep(0)
+            if call.is_left_out:
+                await self._wait_dropped(call)
+            if self.is_strict and not self.order.is_turn(call):
+                await self._wait_turn(call, is_main)
+        except BaseException:
+            call.has_ended = True
+            self.end(call)
+            raise
+        return call
+
+    async def _wait_dropped(self, call: Call) -> None:
+        while call.is_left_out:
+            dropped = self.order.known.left_out[call.key]
+            await asyncio.sleep(DROPPED_SECONDS + dropped.ran_ms / 500)
+            log.warning("`%s` was dropped in an earlier attempt and is not dropped now: it runs", call.key)
+            self.order.next_key(call)
+            first = dropped.places.first
+            if not call.is_left_out and call.saved is None and first is not None:
+                call.first = first
+                self.order.known.require_nothing_after(first)
+
+    async def _wait_turn(self, call: Call, is_main: bool) -> None:
+        while not (is_main and len(self.order.active) == 1):
+            if call.saved is not None:
+                return
+            try:
+                self._moved.clear()
+                await asyncio.wait_for(self._moved.wait(), TURN_SECONDS)
+            except asyncio.TimeoutError:
+                if len(self.order.active) == 1:
+                    break
+                log.warning("the order of steps differs from earlier attempts; they run in the new order")
+                self.order.is_unknown = True
+            if self.order.is_turn(call):
+                return
+        missing = self.order.known.first_missing()
+        place, key = missing or (0, "another call")
+        self.changed = StepsChanged(
+            f"the code was changed: `{call.key}` is called where an earlier attempt saved `{key}` as call {place}; "
+            "let jobs that started before finish first, or use lenient_steps"
+        )
+        raise self.changed
+
+    def _progress(self) -> None:
+        self._moved.set()
+        self.waiting.consider()
+
+    def end(self, call: Call) -> None:
+        """Ends a call."""
+        self.order.end(call)
+        if not self.exit.done():
+            self._progress()
+
+    async def save_after(self, call: Call, key: str | None = None, record: Any = None) -> None:
+        """Saves what must precede the call, then the record."""
+        before = self.order.saved_before(call)
+        records = before + ([] if key is None else [(key, record)])
+        if not records:
+            return
+        await self.backend.save(records)
+        self.saved.update(records)
+        self.order.mark_saved([key for key, _ in before])

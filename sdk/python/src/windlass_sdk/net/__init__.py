@@ -1,0 +1,1 @@
+"""HTTP: addresses, two clients, repeats, the store's clock."""

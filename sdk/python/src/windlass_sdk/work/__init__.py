@@ -1,0 +1,1 @@
+"""Workers: claiming, running, heartbeats, outcomes."""

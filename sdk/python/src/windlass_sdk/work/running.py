@@ -1,0 +1,66 @@
+"""The attempts that run now, for the event loop and for the heartbeats' thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from ..durable.context import Reason
+from .attempt import Attempt
+
+log = logging.getLogger("windlass")
+
+
+class Running:
+    """The running attempts, by job."""
+
+    def __init__(self) -> None:
+        #: Set while jobs run.
+        self.has_jobs = threading.Event()
+        self._lock = threading.Lock()
+        self._attempts: dict[str, Attempt] = {}
+
+    def add(self, attempt: Attempt) -> None:
+        """Adds an attempt. One of the same job that still runs has lost its lease."""
+        with self._lock:
+            earlier = self._attempts.get(attempt.cx.id)
+            self._attempts[attempt.cx.id] = attempt
+        self.has_jobs.set()
+        if earlier is not None:
+            earlier.interrupt("lost")
+
+    def remove(self, attempt: Attempt) -> bool:
+        """Removes an attempt; false if another one has taken its place, or it was given back."""
+        with self._lock:
+            if self._attempts.get(attempt.cx.id) is not attempt:
+                return False
+            del self._attempts[attempt.cx.id]
+            if not self._attempts:
+                self.has_jobs.clear()
+        return True
+
+    def take_all(self) -> list[Attempt]:
+        """Removes and returns all."""
+        with self._lock:
+            taken, self._attempts = list(self._attempts.values()), {}
+        return taken
+
+    def snapshot(self) -> list[tuple[str, int]]:
+        """The jobs and their fences."""
+        with self._lock:
+            return [(id, attempt.cx.fence) for id, attempt in self._attempts.items()]
+
+    def interrupt(self, id: str, fence: int, reason: Reason) -> None:
+        """Tells a handler to stop, unless another attempt of the job runs meanwhile."""
+        with self._lock:
+            attempt = self._attempts.get(id)
+        if attempt is not None and attempt.cx.fence == fence:
+            log.info("job %s: told to stop: %s", id, reason)
+            attempt.interrupt(reason)
+
+    def interrupt_all(self, reason: Reason) -> None:
+        """Tells all handlers to stop."""
+        with self._lock:
+            attempts = list(self._attempts.values())
+        for attempt in attempts:
+            attempt.interrupt(reason)
