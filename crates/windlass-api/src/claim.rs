@@ -130,6 +130,12 @@ pub struct ClaimedView {
     pub callback_url: Option<String>,
     /// The trace it belongs to.
     pub traceparent: Option<String>,
+    /// The `tracestate` of that trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+    /// Data for everything that the job causes, in the format of W3C Baggage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baggage: Option<String>,
     /// When the attempt times out.
     pub deadline: Option<Moment>,
     /// When the lease expires unless a heartbeat extends it.

@@ -112,6 +112,12 @@ pub struct Job {
     pub concurrency_key: Option<String>,
     /// The trace it belongs to.
     pub traceparent: Option<String>,
+    /// The `tracestate` of that trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+    /// Data for everything that the job causes, in the format of W3C Baggage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baggage: Option<String>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
     /// The caller's id for the operation it belongs to.

@@ -18,7 +18,9 @@ use crate::commands::invocation::Invocation;
 use crate::commands::manage::named::NamedArgs;
 use crate::commands::store_args::ReportArgs;
 use crate::config::Setting;
-use crate::{connection, exit_code, output, top};
+#[cfg(feature = "top")]
+use crate::top;
+use crate::{connection, exit_code, output};
 
 /// Durable background jobs.
 #[derive(Parser)]
@@ -36,6 +38,7 @@ enum Command {
     /// prunes old jobs.
     Serve(Box<run::serve::ServeArgs>),
     /// Start a server with sample data
+    #[cfg(feature = "demo")]
     Demo(run::demo::DemoArgs),
     /// Run a program for each job: payload on stdin, result on stdout, exit code as outcome
     Work(Box<run::work::WorkArgs>),
@@ -47,6 +50,7 @@ enum Command {
     /// For the health checks of containers and load balancers. Requires no API key.
     Health(connection::connect::ConnectArgs),
     /// Monitor a server in the terminal, with keys to pause, cancel and redrive
+    #[cfg(feature = "top")]
     Top(top::TopArgs),
 
     /// Submit a job; prints its id, or with --wait its result
@@ -130,8 +134,10 @@ enum Command {
     /// Move a store with all its data to another database
     Move(stores::move_store::MoveArgs),
     /// Benchmark a store, or a server over HTTP
+    #[cfg(feature = "bench")]
     Bench(run::bench::BenchArgs),
     /// Be one node of a benchmark of several. Started by `bench` itself.
+    #[cfg(feature = "bench")]
     #[command(hide = true)]
     BenchNode,
     /// Check the settings of `serve`
@@ -174,10 +180,12 @@ fn attempt(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => run::serve::serve(&args).await,
+        #[cfg(feature = "demo")]
         Command::Demo(args) => run::demo::demo(&args).await,
         Command::Work(args) => run::work::work(&args).await,
         Command::WorkGuard(args) => run::work::guard(&args).await,
         Command::Health(args) => run::health::health(&args).await,
+        #[cfg(feature = "top")]
         Command::Top(args) => top::top(&args).await,
         Command::Submit(args) => jobs::submit::submit(&args).await,
         Command::Batch(args) => jobs::batch::batch(&args).await,
@@ -211,7 +219,9 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Restore(args) => stores::restore::restore(&args).await,
         Command::Migrate(args) => stores::migrate::migrate(&args),
         Command::Move(args) => stores::move_store::move_store(&args).await,
+        #[cfg(feature = "bench")]
         Command::Bench(args) => run::bench::bench(&args).await,
+        #[cfg(feature = "bench")]
         Command::BenchNode => crate::bench::be_a_node().await,
         Command::Config(run::config::ConfigCommand::Check(args)) => run::config::check(&args, settings),
         Command::Webhooks(command) => manage::webhooks::webhooks(&command).await,

@@ -56,26 +56,37 @@ pub(crate) const JOB_WAIT: Duration = Duration::from_secs(15);
 pub(crate) const LOG_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Terminal events buffered for `windlass top`: more than a person types while one screen is drawn.
+#[cfg(feature = "top")]
 pub(crate) const TERMINAL_EVENTS_BUFFERED: usize = 256;
 /// Updates buffered for `windlass top`.
+#[cfg(feature = "top")]
 pub(crate) const TOP_EVENTS_BUFFERED: usize = 64;
 /// Poll interval of `windlass top`: often enough to appear live, rarely enough to cost nothing.
+#[cfg(feature = "top")]
 pub(crate) const TOP_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum pause before `windlass top` retries a lost server.
+#[cfg(feature = "top")]
 pub(crate) const TOP_RETRY_MAX: Duration = Duration::from_secs(5);
 /// Jobs per list of `windlass top`: several times the rows of the tallest terminal.
+#[cfg(feature = "top")]
 pub(crate) const TOP_JOBS_MAX: usize = 200;
 /// Recently failed jobs that are read one by one, per poll.
+#[cfg(feature = "top")]
 pub(crate) const TOP_FAILURES_PER_POLL: usize = 10;
 /// How long `windlass top` shows the result of a command.
+#[cfg(feature = "top")]
 pub(crate) const TOP_NOTE_TIME: Duration = Duration::from_secs(8);
 
 /// Nodes of a benchmark: each is a process with several connections.
+#[cfg(feature = "bench")]
 pub(crate) const BENCH_NODES_MAX: usize = 64;
 /// Round trip time that a benchmark adds: more than once around the earth.
+#[cfg(feature = "bench")]
 pub(crate) const BENCH_RTT_MAX: Duration = Duration::from_secs(1);
 /// Combinations of nodes and round trip times in one benchmark: each takes about 20 seconds.
+#[cfg(feature = "bench")]
 pub(crate) const BENCH_COMBINATIONS_MAX: usize = 64;
 /// How long a node of a benchmark may take to start, or to answer beyond the time of a measurement: a busy machine starts
 /// many at once.
+#[cfg(feature = "bench")]
 pub(crate) const BENCH_NODE_REPLY_MAX: Duration = Duration::from_secs(120);

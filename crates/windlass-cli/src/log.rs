@@ -1,16 +1,19 @@
 //! The log: lines on standard error, for people or for machines. It never contains payloads, results, keys or queries of
 //! requests.
 
+mod line;
+
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use self::line::{Line, SpanIds, has_ids};
 use windlass_server::telemetry::Telemetry;
 
 /// Log options.
@@ -47,14 +50,18 @@ impl LogArgs {
     /// Starts logging, and sending traces if the environment names a collector.
     pub(crate) fn start(&self) -> anyhow::Result<Telemetry> {
         // Only this project's lines: those of dependencies might contain data of requests.
-        let ours = Targets::new().with_target("windlass", self.log_level);
-        let lines = fmt::layer().with_writer(|| OneLine(std::io::stderr()));
-        let lines = match self.log {
-            LogFormat::Pretty => lines.with_target(false).boxed(),
-            LogFormat::Json => {
-                lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
-            }
+        let level = self.log_level;
+        let ours = filter_fn(move |metadata| {
+            metadata.target().starts_with("windlass")
+                && (*metadata.level() <= level || level != LevelFilter::OFF && has_ids(metadata))
+        });
+        let ours = ours.with_max_level_hint(level.max(LevelFilter::DEBUG));
+        let (line, ids) = match self.log {
+            LogFormat::Pretty => (Line::Text, SpanIds::Text),
+            LogFormat::Json => (Line::json(), SpanIds::Json),
         };
+        let lines = fmt::layer().fmt_fields(ids).event_format(line);
+        let lines = lines.with_writer(|| OneLine(std::io::stderr()));
         let (telemetry, spans) = Telemetry::from_environment()?;
         tracing_subscriber::registry().with(spans).with(lines.with_filter(ours)).try_init()?;
         Ok(telemetry)

@@ -1,9 +1,11 @@
 //! The `windlass` binary: the command line. It has no rules of its own: commands call a server, open a store or serve one.
 
+#[cfg(feature = "bench")]
 mod bench;
 mod commands;
 mod config;
 mod connection;
+#[cfg(feature = "demo")]
 mod demo;
 mod error;
 mod exit_code;
@@ -12,6 +14,7 @@ mod log;
 mod output;
 mod process;
 mod systemd;
+#[cfg(feature = "top")]
 mod top;
 
 use std::process::ExitCode;

@@ -88,6 +88,8 @@ pub fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<N
         metadata,
         tenant: Some(job.lane.tenant.clone()),
         traceparent: spec.traceparent.clone(),
+        tracestate: spec.tracestate.clone(),
+        baggage: spec.baggage.clone(),
         ..NewJob::new(JobType::new(TYPE).expect("it is a name"), Payload::json(body))
     })
 }

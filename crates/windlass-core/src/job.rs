@@ -45,7 +45,7 @@ pub use spec::check_text;
 pub use spec::{Debounce, Dependency, JobMetadata, NewJob, Payload, PayloadDigest, Spec};
 pub use state::JobState;
 pub use timer::{acts_at, spared, timer};
-pub use trace::{TraceId, Traceparent};
+pub use trace::{TraceHeaders, TraceId, Traceparent};
 pub use transition::start;
 pub use transition::{Change, LIFECYCLE, Transition, transition};
 pub use version::Version;

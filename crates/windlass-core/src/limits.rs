@@ -18,6 +18,10 @@ pub const TAG_NAME_CHARS_MAX: usize = 64;
 pub const TAG_VALUE_CHARS_MAX: usize = 256;
 /// Characters in a correlation id; long enough for any trace header.
 pub const CORRELATION_CHARS_MAX: usize = 256;
+/// Characters in a `tracestate`: as many as W3C Trace Context asks to pass on.
+pub const TRACESTATE_CHARS_MAX: usize = 512;
+/// Characters in `baggage`: as many as W3C Baggage asks to pass on.
+pub const BAGGAGE_CHARS_MAX: usize = 8192;
 /// Characters in a callback URL; browsers and proxies handle this length.
 pub const CALLBACK_URL_CHARS_MAX: usize = 2048;
 /// Concurrent callbacks of one tenant to one receiver: a receiver that never responds does not delay others.
@@ -220,6 +224,9 @@ pub const PREFETCH_PER_SLOT: usize = 8;
 pub const PREFETCH_MAX: usize = 400;
 /// Most slots per queue in one worker; more than any machine can run.
 pub const SLOTS_MAX: usize = 1_000_000;
+/// How long after its submission a run is part of the submission's trace. Later runs, and retries, are traces of their own
+/// that are linked to it: collectors decide about a trace within minutes, and cannot wait for it to end.
+pub const TRACE_CHILD_MAX: Duration = Duration::from_secs(60 * 60);
 /// How long after its start a prefetched job is recorded as started, so that a later crash is charged to it. A handler
 /// fast enough for prefetching finishes long before, and costs no additional commit.
 pub const START_NOTED_AFTER: Duration = Duration::from_millis(50);

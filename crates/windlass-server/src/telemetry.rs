@@ -10,15 +10,34 @@ mod layer;
 #[cfg(feature = "otel")]
 mod otlp;
 #[cfg(feature = "otel")]
+mod resource;
+#[cfg(feature = "otel")]
+mod sampler;
+#[cfg(feature = "otel")]
 mod settings;
 #[cfg(all(test, feature = "otel"))]
 mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing_subscriber::Layer;
 use tracing_subscriber::registry::Registry;
 
 #[cfg(feature = "otel")]
 pub(crate) use self::context::adopt;
+
+/// Spans of this process that were not sent.
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// How many spans of this process were not sent: there were too many at once, or the collector did not accept them.
+pub(crate) fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+#[cfg(feature = "otel")]
+fn count_dropped(spans: usize) {
+    DROPPED.fetch_add(u64::try_from(spans).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
 
 /// Traces being sent to a collector; empty if none is configured.
 #[must_use = "`finish` sends the last spans"]
@@ -37,9 +56,10 @@ impl Telemetry {
         let Some(settings) = settings::Settings::from_environment()? else {
             return Ok((Telemetry { collector: None }, None));
         };
+        let sampler = settings.sampler;
         let (collector, spans) = collector::Collector::start(settings);
-        context::set_traced();
-        Ok((Telemetry { collector: Some(collector) }, Some(layer::SpanLayer::new(spans).watching())))
+        context::set_traced(sampler);
+        Ok((Telemetry { collector: Some(collector) }, Some(layer::SpanLayer::new(spans, sampler).watching())))
     }
 
     /// Without the feature `otel` there is nothing to send.

@@ -266,6 +266,16 @@ impl Cx {
         self.0.claimed.spec.traceparent.as_deref()
     }
 
+    /// The W3C `tracestate` of that trace context.
+    pub fn tracestate(&self) -> Option<&str> {
+        self.0.claimed.spec.tracestate.as_deref()
+    }
+
+    /// The W3C `baggage` that the job was submitted with; its child jobs get it too.
+    pub fn baggage(&self) -> Option<&str> {
+        self.0.claimed.spec.baggage.as_deref()
+    }
+
     /// The client, to submit further jobs.
     pub fn client(&self) -> &Client {
         &self.0.client

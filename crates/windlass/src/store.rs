@@ -142,8 +142,7 @@ impl Store {
         let deadline = Deadline::for_call(self.env.timing.request_max);
         let (task, answer) = Command::with_answer(kind, deadline, work);
         self.engine.write(task);
-        let span = tracing::debug_span!("store", otel.name = format!("store {verb}"));
-        answer.wait().instrument(span).await
+        answer.wait().instrument(write_span(verb)).await
     }
 
     /// Returns once the store has answered a minimal read. The read never waits behind long ones.
@@ -232,4 +231,23 @@ pub(crate) enum ReadKind {
     Urgent,
     /// It reads everything and has no deadline.
     Long,
+}
+
+/// The span of a commit. Submitting, claiming and finishing have the names of OpenTelemetry's conventions for messaging;
+/// without a queue, because one commit may be about several.
+fn write_span(verb: &'static str) -> tracing::Span {
+    let (operation, kind) = match verb {
+        "submit" => ("send", "producer"),
+        "claim" => ("receive", "client"),
+        "finish" => ("settle", "client"),
+        _ => return tracing::debug_span!("store", otel.name = format!("store {verb}")),
+    };
+    tracing::debug_span!(
+        "store",
+        otel.name = operation,
+        otel.kind = kind,
+        messaging.system = "windlass",
+        messaging.operation.name = verb,
+        messaging.operation.type = operation,
+    )
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::error::Invalid;
 use windlass_core::job::{
-    Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, Traceparent,
+    Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, TraceHeaders,
 };
 
 use crate::json::Json;
@@ -92,6 +92,12 @@ pub struct Submission {
     /// The trace it belongs to, if not that of the request; a child belongs to its parent's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// The `tracestate` of that trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+    /// Data for everything that the job causes, in the format of W3C Baggage; workers and child jobs get it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baggage: Option<String>,
 }
 
 /// Debouncing: until the job has started, a later submission replaces its payload and delay.
@@ -140,11 +146,18 @@ impl Submission {
             callback_url: None,
             tenant: None,
             traceparent: None,
+            tracestate: None,
+            baggage: None,
         }
     }
 
-    /// The library's job.
-    pub fn into_job(self, trace: Option<&Traceparent>) -> Result<NewJob, Invalid> {
+    /// The library's job. A submission that names its own trace does not belong to that of its request.
+    pub fn into_job(mut self, trace: Option<&TraceHeaders>) -> Result<NewJob, Invalid> {
+        if let (None, Some(trace)) = (&self.traceparent, trace) {
+            self.traceparent = Some(trace.traceparent.as_str().to_owned());
+            self.tracestate = self.tracestate.or_else(|| trace.tracestate.clone());
+            self.baggage = self.baggage.or_else(|| trace.baggage.clone());
+        }
         let timeouts = self.timeouts.unwrap_or_default();
         let payload = payload::submitted(self.payload, self.payload_base64, self.content_type)?;
         Ok(NewJob {
@@ -172,7 +185,9 @@ impl Submission {
                 callback_url: self.callback_url,
             },
             tenant: self.tenant.map(|tenant| tenant.0),
-            traceparent: self.traceparent.or_else(|| trace.map(|trace| trace.as_str().to_owned())),
+            traceparent: self.traceparent,
+            tracestate: self.tracestate,
+            baggage: self.baggage,
             ..NewJob::new(self.r#type.0, payload)
         })
     }
@@ -215,6 +230,8 @@ impl From<&NewJob> for Submission {
             callback_url: new.metadata.callback_url.clone(),
             tenant: new.tenant.clone().map(Text),
             traceparent: new.traceparent.clone(),
+            tracestate: new.tracestate.clone(),
+            baggage: new.baggage.clone(),
             ..Submission::new(Text(new.job_type.clone()))
         }
     }

@@ -1,7 +1,9 @@
 //! Commands that keep running: server, workers, benchmark, demo.
 
+#[cfg(feature = "bench")]
 pub(crate) mod bench;
 pub(crate) mod config;
+#[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod health;
 pub(crate) mod serve;

@@ -194,6 +194,7 @@ impl ServerClient {
     }
 
     /// The failure of an answer that was read in part.
+    #[cfg(feature = "top")]
     pub(crate) fn unreadable(&self, error: &serde_json::Error) -> Failure {
         Failure::Unreadable { place: self.place.clone(), problem: error.to_string() }
     }

@@ -57,6 +57,7 @@ impl Paint {
     }
 
     /// Whether colours are used.
+    #[cfg(feature = "top")]
     pub(crate) fn is_coloured(self) -> bool {
         self.0
     }

@@ -166,7 +166,10 @@ async fn a_call_without_any_trace_has_one_made_for_it(t: &Fixture) {
 }
 
 async fn children_and_redrives_stay_in_the_trace(t: &Fixture) {
-    let (worker, parent) = t.running(traced("parent")).await;
+    let context = (Some("vendor=1,other=2".to_owned()), Some("user=7,plan=a%20b".to_owned()));
+    let (tracestate, baggage) = context.clone();
+    let (worker, parent) = t.running(NewJob { tracestate, baggage, ..traced("parent") }).await;
+    assert_eq!((parent.spec.tracestate.clone(), parent.spec.baggage.clone()), context);
     let own =
         NewJob { traceparent: Some(format!("00-{}-00f067aa0ba902b7-01", "bb".repeat(16))), ..new_job("own") };
     let group = NewGroup {
@@ -179,6 +182,10 @@ async fn children_and_redrives_stay_in_the_trace(t: &Fixture) {
     assert_eq!(traces, [TRACE.to_owned(), "bb".repeat(16)]);
     let spec = t.get(spawned.children[0].id).await.spec;
     assert_eq!(spec.traceparent, parent.spec.traceparent);
+    assert_eq!((spec.tracestate, spec.baggage), context);
+    // A child with a trace of its own gets nothing of the parent's.
+    let spec = t.get(spawned.children[1].id).await.spec;
+    assert_eq!((spec.tracestate, spec.baggage), (None, None));
     let claimed = t.claim_one(worker).await;
     t.fail(worker, &claimed, Failure::permanent("no", "no")).await;
     let again = t.store.redrive(&t.me, claimed.job.id, Redrive::default()).await.unwrap();

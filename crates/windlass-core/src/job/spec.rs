@@ -122,6 +122,10 @@ pub struct Spec {
     pub owner: String,
     /// W3C trace context.
     pub traceparent: Option<String>,
+    /// W3C `tracestate` of the same trace.
+    pub tracestate: Option<String>,
+    /// W3C `baggage`: data of the application for everything that the submission causes.
+    pub baggage: Option<String>,
     /// Jobs that must complete first.
     pub after: Vec<JobId>,
     /// Jobs of which one must finish first.
@@ -139,6 +143,8 @@ impl Spec {
             metadata: JobMetadata::default(),
             owner: String::new(),
             traceparent: None,
+            tracestate: None,
+            baggage: None,
             after: Vec::new(),
             after_any: Vec::new(),
         }
@@ -216,6 +222,12 @@ pub struct NewJob {
     pub tenant: Option<Tenant>,
     /// W3C trace context.
     pub traceparent: Option<String>,
+    /// W3C `tracestate` of the same trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+    /// W3C `baggage`: data of the application for everything that the submission causes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baggage: Option<String>,
 }
 
 impl NewJob {
@@ -245,6 +257,8 @@ impl NewJob {
             metadata: JobMetadata::default(),
             tenant: None,
             traceparent: None,
+            tracestate: None,
+            baggage: None,
         }
     }
 
@@ -259,7 +273,9 @@ impl NewJob {
         check_text("unique_key", self.unique_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("name", self.name.as_deref(), limits::NAME_CHARS_MAX)?;
-        check_text("traceparent", self.traceparent.as_deref(), limits::CORRELATION_CHARS_MAX)?;
+        check_header("traceparent", self.traceparent.as_deref(), limits::CORRELATION_CHARS_MAX)?;
+        check_header("tracestate", self.tracestate.as_deref(), limits::TRACESTATE_CHARS_MAX)?;
+        check_header("baggage", self.baggage.as_deref(), limits::BAGGAGE_CHARS_MAX)?;
         check_duration("delay", self.delay)?;
         check_duration("idempotency_window", self.idempotency_window)?;
         if self.delay.is_some() && self.run_at.is_some() {
@@ -342,6 +358,16 @@ pub fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), I
     }
     if text.contains('\0') {
         return Err(Invalid::new(field, FieldProblem::Contradiction("contains a NUL character".into())));
+    }
+    Ok(())
+}
+
+/// Checks a text that is sent as a header.
+fn check_header(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
+    check_text(field, text, limit)?;
+    if text.is_some_and(|text| text.chars().any(char::is_control)) {
+        let problem = FieldProblem::Contradiction("contains a control character".into());
+        return Err(Invalid::new(field, problem));
     }
     Ok(())
 }

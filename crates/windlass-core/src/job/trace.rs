@@ -86,3 +86,14 @@ impl Traceparent {
         &self.0
     }
 }
+
+/// The trace headers of a request, for the jobs that it submits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceHeaders {
+    /// The trace and the span of the caller.
+    pub traceparent: Traceparent,
+    /// Data of tracing systems about this trace, such as sampling decisions.
+    pub tracestate: Option<String>,
+    /// Data of the application, for everything that the request causes.
+    pub baggage: Option<String>,
+}

@@ -35,6 +35,8 @@ impl Submitted {
             concurrency_key: Some("c".into()),
             owner: "so \"quoted\"".into(),
             traceparent: Some("00-1-2-01".into()),
+            tracestate: None,
+            baggage: None,
             metadata,
             ..Spec::unknown()
         };

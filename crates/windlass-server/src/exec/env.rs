@@ -24,8 +24,14 @@ pub(super) fn set_env(command: &mut Command, cx: &Cx, conduct: &RunOptions) {
     for (name, value) in others.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         tell_one(command, &format!("{PREFIX}{name}"), value);
     }
-    if let Some(trace) = cx.traceparent() {
-        tell_one(command, "TRACEPARENT", trace);
+    for (name, value) in
+        [("TRACEPARENT", cx.traceparent()), ("TRACESTATE", cx.tracestate()), ("BAGGAGE", cx.baggage())]
+    {
+        // The worker's own context is not the job's.
+        command.env_remove(name);
+        if let Some(value) = value {
+            tell_one(command, name, value);
+        }
     }
 }
 

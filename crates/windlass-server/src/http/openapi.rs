@@ -97,7 +97,12 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, error: &Value) -> V
             Content::Json(schema) => {
                 answer["content"] = json!({"application/json": {"schema": schema(generator)}});
             }
-            Content::Text(content_type) => answer["content"] = json!({*content_type: {}}),
+            Content::Text(content_type) => {
+                // A status may have several formats.
+                let known = responses.get(status.as_str()).and_then(|known| known.get("content"));
+                answer["content"] = known.cloned().unwrap_or_else(|| json!({}));
+                answer["content"][*content_type] = json!({});
+            }
             Content::Nothing => {}
         }
         responses.insert(status.as_str().to_owned(), answer);

@@ -8,6 +8,7 @@ pub(in crate::http) mod jobs;
 pub(in crate::http) mod keys;
 mod known;
 pub(in crate::http) mod metrics;
+pub(crate) mod metrics_text;
 pub(in crate::http) mod operations;
 pub(in crate::http) mod prometheus;
 pub(in crate::http) mod queues;

@@ -73,7 +73,7 @@ impl Sending {
 
     async fn send(&mut self, batch: &mut Vec<Span>) {
         let count = batch.len();
-        let body = otlp::request(&self.settings.service, batch).to_string();
+        let body = otlp::request(&self.settings.resource, batch).to_string();
         batch.clear();
         let answer = self
             .client
@@ -90,6 +90,9 @@ impl Sending {
             Ok(answer) => Some(format!("it responded with {}", answer.status)),
             Err(error) => Some(error.to_string()),
         };
+        if problem.is_some() {
+            super::count_dropped(count);
+        }
         match problem {
             Some(problem) if !self.is_failing => {
                 tracing::warn!(

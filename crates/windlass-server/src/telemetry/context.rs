@@ -1,19 +1,20 @@
 //! The trace context of a span: from its own fields, from its parent, or a new one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use axum::http::{HeaderMap, HeaderValue};
 use windlass::entropy::Entropy;
 use windlass::job::Traceparent;
 
+use super::sampler::Sampler;
 use crate::http::trace_of;
 
-/// Whether this process sends traces.
-static IS_TRACED: AtomicBool = AtomicBool::new(false);
+/// Which traces this process sends; unset if it sends none.
+static SAMPLER: OnceLock<Sampler> = OnceLock::new();
 
 /// Marks this process as sending traces.
-pub(super) fn set_traced() {
-    IS_TRACED.store(true, Ordering::Relaxed);
+pub(super) fn set_traced(sampler: Sampler) {
+    SAMPLER.get_or_init(|| sampler);
 }
 
 /// A span's trace context.
@@ -28,9 +29,16 @@ pub(super) struct SpanContext {
 }
 
 impl SpanContext {
-    /// The first span of a new trace.
-    pub(super) fn root(entropy: &Entropy) -> SpanContext {
-        SpanContext { trace: entropy.bits().max(1), span: span_id(entropy), parent: None, is_sampled: true }
+    /// The first span of a new trace. If another trace caused it, that one is its caller for the sampler.
+    pub(super) fn root(entropy: &Entropy, sampler: Sampler, link: Option<SpanContext>) -> SpanContext {
+        let trace = entropy.bits().max(1);
+        let is_sampled = sampler.samples(trace, link.map(|link| link.is_sampled));
+        SpanContext { trace, span: span_id(entropy), parent: None, is_sampled }
+    }
+
+    /// A child of a span of another process.
+    pub(super) fn child_of_remote(self, entropy: &Entropy, sampler: Sampler) -> SpanContext {
+        SpanContext { is_sampled: sampler.samples(self.trace, Some(self.is_sampled)), ..self.child(entropy) }
     }
 
     /// A child span.
@@ -63,10 +71,13 @@ fn span_id(entropy: &Entropy) -> u64 {
 /// Starts a trace for a request without one, if traces are sent, so that the jobs it submits belong to it; returns its
 /// `traceparent`.
 pub(crate) fn adopt(headers: &mut HeaderMap, entropy: &Entropy) -> Option<String> {
-    if !IS_TRACED.load(Ordering::Relaxed) || trace_of(headers).is_some() {
+    let sampler = *SAMPLER.get()?;
+    if trace_of(headers).is_some() {
         return None;
     }
-    let own = SpanContext::root(entropy).header();
+    // It would belong to the trace that is missing.
+    headers.remove("tracestate");
+    let own = SpanContext::root(entropy, sampler, None).header();
     headers.insert("traceparent", HeaderValue::from_str(&own).expect("digits are a header value"));
     Some(own)
 }
@@ -75,11 +86,11 @@ pub(crate) fn adopt(headers: &mut HeaderMap, entropy: &Entropy) -> Option<String
 mod tests {
     use windlass::entropy::Entropy;
 
-    use super::SpanContext;
+    use super::{Sampler, SpanContext};
 
     #[test]
     fn a_span_is_named_and_found_by_its_header() {
-        let root = SpanContext::root(&Entropy::seeded(1));
+        let root = SpanContext::root(&Entropy::seeded(1), Sampler::default(), None);
         assert_eq!(SpanContext::named(&root.header()), Some(root));
         let child = root.child(&Entropy::seeded(2));
         assert_eq!((child.trace, child.parent), (root.trace, Some(root.span)));

@@ -1,5 +1,6 @@
 //! Records spans and forwards finished ones. A span's fields describe it: `otel.name`, `otel.kind` and `otel.status_code`
-//! as usual, `traceparent` for a remote parent, and `own` for a context that was assigned before.
+//! as usual, `traceparent` for a remote parent, `link` for the `traceparent` of another trace that caused it, and `own` for
+//! a context that was assigned before.
 
 use std::fmt::Debug;
 
@@ -15,6 +16,7 @@ use windlass::clock::{Clock, Stopwatch, SystemClock};
 use windlass::entropy::Entropy;
 
 use super::context::SpanContext;
+use super::sampler::Sampler;
 
 /// A recorded span.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Span {
     pub(super) ended: u128,
     pub(super) is_error: bool,
     pub(super) attributes: Vec<(&'static str, Attribute)>,
+    /// The span of another trace that caused it.
+    pub(super) link: Option<SpanContext>,
 }
 
 /// The kind of a span, by the numbers of the protocol.
@@ -36,6 +40,10 @@ pub(super) enum Kind {
     Internal = 1,
     /// Handles a request.
     Server = 2,
+    /// Asks a server for something.
+    Client = 3,
+    /// Submits a job.
+    Producer = 4,
     /// Processes a job.
     Consumer = 5,
 }
@@ -52,6 +60,7 @@ pub(super) enum Attribute {
 pub(super) struct SpanLayer {
     ended: mpsc::Sender<Span>,
     entropy: Entropy,
+    sampler: Sampler,
     /// Wall time at the start, and a monotonic clock since then: children never start before their parents.
     began: u128,
     watch: Stopwatch,
@@ -59,10 +68,10 @@ pub(super) struct SpanLayer {
 
 impl SpanLayer {
     /// Forwards to this channel; spans that do not fit are dropped, since nothing waits for a collector.
-    pub(super) fn new(ended: mpsc::Sender<Span>) -> SpanLayer {
+    pub(super) fn new(ended: mpsc::Sender<Span>, sampler: Sampler) -> SpanLayer {
         let millis = u128::try_from(SystemClock::new().now().as_millis()).unwrap_or_default();
         let began = millis * 1_000_000;
-        SpanLayer { ended, entropy: Entropy::from_system(), began, watch: Stopwatch::start() }
+        SpanLayer { ended, entropy: Entropy::from_system(), sampler, began, watch: Stopwatch::start() }
     }
 
     /// As a layer that records only this project's spans.
@@ -89,11 +98,12 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for SpanLayer {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         let parent = span.parent().and_then(|parent| Some(parent.extensions().get::<Span>()?.context));
-        let parent = fields.traceparent.as_deref().and_then(SpanContext::named).or(parent);
-        let own = fields.own.as_deref().and_then(SpanContext::named);
-        let place = own.unwrap_or_else(|| match parent {
-            Some(parent) => parent.child(&self.entropy),
-            None => SpanContext::root(&self.entropy),
+        let named = |text: &Option<String>| text.as_deref().and_then(SpanContext::named);
+        let (remote, own, link) = (named(&fields.traceparent), named(&fields.own), named(&fields.link));
+        let place = own.unwrap_or_else(|| match (remote, parent) {
+            (Some(remote), _) => remote.child_of_remote(&self.entropy, self.sampler),
+            (None, Some(parent)) => parent.child(&self.entropy),
+            (None, None) => SpanContext::root(&self.entropy, self.sampler, link),
         });
         let mut begun = Span {
             context: place,
@@ -103,6 +113,7 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for SpanLayer {
             ended: 0,
             is_error: false,
             attributes: Vec::new(),
+            link,
         };
         fields.describe(&mut begun);
         span.extensions_mut().insert(begun);
@@ -122,7 +133,9 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for SpanLayer {
         let Some(ended) = span.extensions_mut().remove::<Span>() else { return };
         if ended.context.is_sampled {
             // A slow collector gets fewer spans; jobs do not wait for it.
-            let _full = self.ended.try_send(Span { ended: self.now(), ..ended });
+            if self.ended.try_send(Span { ended: self.now(), ..ended }).is_err() {
+                super::count_dropped(1);
+            }
         }
     }
 }
@@ -132,6 +145,7 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for SpanLayer {
 struct Fields {
     traceparent: Option<String>,
     own: Option<String>,
+    link: Option<String>,
     name: Option<String>,
     kind: Option<Kind>,
     is_error: bool,
@@ -155,12 +169,15 @@ impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "traceparent" => self.traceparent = Some(value.to_owned()),
+            "link" => self.link = Some(value.to_owned()),
             "own" => self.own = Some(value.to_owned()),
             "otel.name" => self.name = Some(value.to_owned()),
             "otel.status_code" => self.is_error = value == "error",
             "otel.kind" => {
                 self.kind = match value {
                     "server" => Some(Kind::Server),
+                    "client" => Some(Kind::Client),
+                    "producer" => Some(Kind::Producer),
                     "consumer" => Some(Kind::Consumer),
                     _ => None,
                 }

@@ -5,12 +5,10 @@ use serde_json::{Value, json};
 use super::layer::{Attribute, Span};
 
 /// One request to a collector.
-pub(super) fn request(service: &str, spans: &[Span]) -> Value {
+pub(super) fn request(resource: &[(String, String)], spans: &[Span]) -> Value {
     let version = env!("CARGO_PKG_VERSION");
-    let resource = json!({"attributes": [
-        {"key": "service.name", "value": {"stringValue": service}},
-        {"key": "service.version", "value": {"stringValue": version}},
-    ]});
+    let texts = resource.iter().map(|(name, value)| json!({"key": name, "value": {"stringValue": value}}));
+    let resource = json!({"attributes": texts.collect::<Vec<Value>>()});
     let spans: Vec<Value> = spans.iter().map(span).collect();
     let scope = json!({"name": "windlass", "version": version});
     json!({"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
@@ -28,6 +26,12 @@ fn span(span: &Span) -> Value {
         "attributes": attributes,
         "status": if span.is_error { json!({"code": 2}) } else { json!({}) },
     });
+    if let Some(link) = span.link {
+        written["links"] = json!([{
+            "traceId": format!("{:032x}", link.trace),
+            "spanId": format!("{:016x}", link.span),
+        }]);
+    }
     if let Some(parent) = span.context.parent {
         written["parentSpanId"] = json!(format!("{parent:016x}"));
     }

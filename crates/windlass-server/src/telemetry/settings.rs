@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Context;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
+use super::resource;
+use super::sampler::Sampler;
 use crate::limits::{SPAN_CALL_TIME_MAX, SPANS_SENT_EVERY};
 
 /// The collector and how to send to it.
@@ -14,8 +16,9 @@ pub(super) struct Settings {
     /// The full URL.
     pub(super) url: String,
     pub(super) headers: HeaderMap,
-    /// The service name in traces.
-    pub(super) service: String,
+    /// What sends the traces.
+    pub(super) resource: Vec<(String, String)>,
+    pub(super) sampler: Sampler,
     pub(super) sent_every: Duration,
     pub(super) time_max: Duration,
 }
@@ -48,8 +51,11 @@ impl Settings {
         let time_max = millis("OTEL_EXPORTER_OTLP_TIMEOUT", either("TIMEOUT"), SPAN_CALL_TIME_MAX)?;
         let delay = "OTEL_BSP_SCHEDULE_DELAY";
         let sent_every = millis(delay, variable(delay), SPANS_SENT_EVERY)?;
-        let service = variable("OTEL_SERVICE_NAME").unwrap_or_else(|| "windlass".to_owned());
-        Ok(Some(Settings { url, headers, service, sent_every, time_max }))
+        let given = variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+        let resource = resource::attributes(variable("OTEL_SERVICE_NAME"), &given);
+        let (sampler, argument) = (variable("OTEL_TRACES_SAMPLER"), variable("OTEL_TRACES_SAMPLER_ARG"));
+        let sampler = Sampler::read(sampler.as_deref(), argument.as_deref())?;
+        Ok(Some(Settings { url, headers, resource, sampler, sent_every, time_max }))
     }
 }
 
@@ -59,14 +65,14 @@ fn millis(name: &str, text: Option<String>, default: Duration) -> anyhow::Result
     Ok(Duration::from_millis(millis))
 }
 
-/// `name=value,name=value`; errors do not contain the values, which are usually secrets.
+/// `name=value,name=value`, the values percent-decoded; errors do not contain the values, which are usually secrets.
 fn headers(text: &str) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
         let wrong = "OTEL_EXPORTER_OTLP_HEADERS must be name=value,name=value";
         let (name, value) = pair.split_once('=').context(wrong)?;
         let name: HeaderName = name.trim().parse().ok().context(wrong)?;
-        let mut value = HeaderValue::from_str(value.trim()).ok().context(wrong)?;
+        let mut value = HeaderValue::from_str(&resource::decoded(value.trim())).ok().context(wrong)?;
         value.set_sensitive(true);
         headers.append(name, value);
     }
@@ -94,9 +100,9 @@ mod tests {
         assert_eq!(read(&[base, whole]).unwrap().unwrap().url, "https://other/x");
         assert!(read(&[base, ("OTEL_SDK_DISABLED", "true")]).unwrap().is_none());
         let headers =
-            read(&[base, ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=s3cret, x=a=b")]).unwrap().unwrap();
+            read(&[base, ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=s3cret, x=a=b%20c")]).unwrap().unwrap();
         assert_eq!(headers.headers["api-key"], "s3cret");
-        assert_eq!(headers.headers["x"], "a=b");
+        assert_eq!(headers.headers["x"], "a=b c");
     }
 
     #[test]
@@ -107,6 +113,7 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_HEADERS", "s3cret"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "x=s3cret\u{7}"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+            ("OTEL_TRACES_SAMPLER", "sometimes"),
         ] {
             let error = format!("{:#}", read(&[base, wrong]).unwrap_err());
             assert!(error.contains("OTEL_") && !error.contains("s3cret"), "{error}");

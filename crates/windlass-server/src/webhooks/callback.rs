@@ -8,10 +8,12 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Deserialize;
 use windlass::callback;
 use windlass::client::Client;
+use windlass::clock::Stopwatch;
 use windlass::context::Cx;
 use windlass::job::Failure;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::metrics::deliveries::DeliveryKind;
 use windlass::worker::Worker;
 
 use super::client::{Call, CallError, WebhookClient};
@@ -91,10 +93,14 @@ impl CallbackWorker {
         let headers = signature::sign(message, lines, &keys);
         let time_max = limits::CALLBACK_TIME_MAX;
         let call = Call { url, headers, body, time_max, answer_bytes_max: None };
+        let watch = Stopwatch::start();
         let answer = tokio::select! {
-            answer = self.client.call(call) => answer.map_err(|error| outcome::of_error(url, &error))?,
+            answer = self.client.call(call) => answer,
             () = cx.cancelled() => return Err(Failure::temporary("stopped during the call").into()),
         };
+        let deliveries = &self.store.environment().metrics.deliveries;
+        deliveries.add(DeliveryKind::Callback, outcome::of_delivery(&answer), watch.elapsed());
+        let answer = answer.map_err(|error| outcome::of_error(url, &error))?;
         Ok(outcome::of_answer(url, &answer, clock.now())?)
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use windlass::clock::Timestamp;
-use windlass::job::Failure;
+use windlass::job::{Category, Failure};
+use windlass::store::metrics::deliveries::DeliveryOutcome;
 use windlass::webhook_url::WebhookUrl;
 
 use super::client::{CallError, WebhookResponse};
@@ -46,6 +47,19 @@ pub fn of_error(url: &str, error: &CallError) -> Failure {
         CallError::TooSlow(_) => ("answer_too_slow", "respond first and work later, or allow more time"),
     };
     Failure::temporary(format!("{}: {error}; {advice}", display_url(url))).with_code(code)
+}
+
+/// How a call ended, for metrics.
+pub fn of_delivery(answer: &Result<WebhookResponse, CallError>) -> DeliveryOutcome {
+    match answer {
+        Ok(answer) => match Failure::from_http_status(answer.status.as_u16(), None) {
+            None => DeliveryOutcome::Accepted,
+            Some(failure) if failure.category == Category::Permanent => DeliveryOutcome::Rejected,
+            Some(_) => DeliveryOutcome::Deferred,
+        },
+        Err(CallError::Refused(_)) => DeliveryOutcome::Refused,
+        Err(_) => DeliveryOutcome::Unanswered,
+    }
 }
 
 fn advice(status: StatusCode) -> &'static str {

@@ -12,12 +12,14 @@ use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass::client::Client;
+use windlass::clock::Stopwatch;
 use windlass::context::Cx;
 use windlass::handler::Snooze;
 use windlass::job::{Failure, QueueName, Tenant};
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::documents::config::{Push, PushTargets};
+use windlass::store::metrics::deliveries::DeliveryKind;
 use windlass::worker::Worker;
 
 use super::client::{Body, Call, CallError, WebhookClient};
@@ -136,7 +138,13 @@ impl PushContext {
         let keys = self.signing.keys(whose.1.as_ref().unwrap_or(&Tenant::default()), &endpoint).await?;
         let id = cx.job_id().to_string();
         let message = Message { id: &id, at: now, event: EVENT, endpoint: &endpoint, body: &bytes };
-        let headers = signature::sign(message, facts(cx), &keys);
+        let mut headers = signature::sign(message, facts(cx), &keys);
+        // Not signed, because intermediaries may add to them.
+        for (name, value) in [("tracestate", cx.tracestate()), ("baggage", cx.baggage())] {
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
         let call = Call {
             url: &push.url,
             headers,
@@ -144,10 +152,14 @@ impl PushContext {
             time_max: push.time_max(),
             answer_bytes_max: Some(environment.options.payload_bytes_max),
         };
+        let watch = Stopwatch::start();
         let answer = tokio::select! {
-            answer = self.client.call(call) => answer.map_err(|error| outcome::of_error(&push.url, &error))?,
+            answer = self.client.call(call) => answer,
             () = cx.cancelled() => return Err(Failure::temporary("stopped during the call").into()),
         };
+        let deliveries = &environment.metrics.deliveries;
+        deliveries.add(DeliveryKind::Push, outcome::of_delivery(&answer), watch.elapsed());
+        let answer = answer.map_err(|error| outcome::of_error(&push.url, &error))?;
         outcome::of_answer(&push.url, &answer, environment.clock.now())?;
         match answer.body {
             Body::Unread => Ok(None),

@@ -187,6 +187,14 @@ options! {
     fn traceparent(self, traceparent: &str) => |builder, traceparent| {
         builder.with(|new| new.traceparent = Some(traceparent.to_owned()))
     };
+    /// W3C `tracestate` of that trace context.
+    fn tracestate(self, tracestate: &str) => |builder, tracestate| {
+        builder.with(|new| new.tracestate = Some(tracestate.to_owned()))
+    };
+    /// W3C `baggage`: data for everything that the job causes; its handler and child jobs get it.
+    fn baggage(self, baggage: &str) => |builder, baggage| {
+        builder.with(|new| new.baggage = Some(baggage.to_owned()))
+    };
 }
 
 impl<J: Job> JobBuilder<J> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 use super::branch::Branch;
 use super::call::Call;
@@ -47,9 +49,12 @@ impl Cx {
         self.crash_at(&CrashPoint::BeforeStep(name.to_owned())).await;
         call.begin();
         self.journal(call.key(), StepRun::Ran);
-        let (value, outcome) = match Branch::within(call.key()).run(work).await.map_err(Into::into) {
+        let span = tracing::debug_span!("step", otel.name = format!("step {name}"), otel.status_code = Empty);
+        let ran = Branch::within(call.key()).run(work).instrument(span.clone()).await;
+        let (value, outcome) = match ran.map_err(Into::into) {
             Ok(output) => read_back(&output),
             Err(error) => {
+                span.record("otel.status_code", "error");
                 let (failure, snooze) = (failure_of(&error), find_error::<Snooze>(&error).copied());
                 if snooze.is_some() {
                     call.fail(failure, Some(&error), snooze);

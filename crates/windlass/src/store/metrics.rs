@@ -1,11 +1,14 @@
 //! What a process measures of its own store: how many requests share a commit, how long commits take, and what happened
 //! to jobs since the start. Nothing here is stored, and no rule uses it.
 
+pub mod deliveries;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use self::deliveries::Deliveries;
 use super::documents::minute_stats::Minute;
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
@@ -128,6 +131,11 @@ pub struct Metrics {
     pub group_requests: Histogram,
     /// Duration of commits in microseconds: mostly the wait for the disk.
     pub commit_micros: Histogram,
+    /// How long writes wait for their commit to begin, in microseconds: behind other commits, and for the store's lock,
+    /// which other processes and nodes take in turn.
+    pub write_wait_micros: Histogram,
+    /// Calls of callbacks and push targets.
+    pub deliveries: Deliveries,
     fallbacks: [AtomicU64; Fallback::ALL.len()],
     queues: Totals<QueueName>,
     types: Totals<JobType>,
@@ -138,6 +146,8 @@ impl Default for Metrics {
         Metrics {
             group_requests: Histogram::new(&REQUESTS),
             commit_micros: Histogram::new(&MICROS),
+            write_wait_micros: Histogram::new(&MICROS),
+            deliveries: Deliveries::default(),
             fallbacks: Default::default(),
             queues: Mutex::default(),
             types: Mutex::default(),
@@ -154,6 +164,11 @@ impl Metrics {
     pub(crate) fn committed(&self, requests: usize, took: Duration) {
         self.group_requests.add(u64::try_from(requests).unwrap_or(u64::MAX));
         self.commit_micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts a write whose commit begins after this wait.
+    pub(crate) fn waited(&self, wait: Duration) {
+        self.write_wait_micros.add(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Counts a change that polling found although a notification should have announced it.

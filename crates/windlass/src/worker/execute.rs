@@ -13,10 +13,11 @@ use tracing::field::Empty;
 
 use super::WorkerShared;
 use super::slots::SlotPool;
+use crate::callback;
 use crate::clock::Stopwatch;
 use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, find_error};
-use crate::job::{Category, Failure, Strategy, described};
+use crate::job::{Category, Failure, JobRecord, Strategy, described};
 use crate::limits;
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::{Outcome, Park, Report};
@@ -103,24 +104,46 @@ fn report(cx: &Cx, outcome: Outcome) -> Report {
     Report { job: cx.job_id(), fence: cx.fence(), outcome, cost_cents: cx.cost_cents() }
 }
 
-/// Runs the handler within the trace of its submission; `None` if there is nothing to report.
+/// Runs the handler within the trace of its submission, or in a trace that is linked to it; `None` if there is nothing to
+/// report. The span has the names of OpenTelemetry's conventions for messaging.
 async fn run(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
-    let span = tracing::debug_span!(
+    let queue = &cx.claimed().job.lane.queue;
+    let (parent, link) =
+        if follows_up(&cx.claimed().job) { (None, cx.traceparent()) } else { (cx.traceparent(), None) };
+    let span = tracing::info_span!(
         parent: None,
         "handler",
-        otel.name = format!("run {}", cx.job_type()),
+        otel.name = format!("process {queue}"),
         otel.kind = "consumer",
         otel.status_code = Empty,
-        windlass.job = %cx.job_id(),
-        windlass.queue = %cx.claimed().job.lane.queue,
-        traceparent = cx.traceparent(),
+        error.type = Empty,
+        messaging.system = "windlass",
+        messaging.operation.name = "process",
+        messaging.operation.type = "process",
+        messaging.destination.name = %queue,
+        messaging.message.id = %cx.job_id(),
+        windlass.job.type = %cx.job_type(),
+        windlass.job.attempt = cx.attempt(),
+        traceparent = parent,
+        link,
     );
     let outcome = run_handler(shared, cx).instrument(span.clone()).await;
     if let Some(Outcome::Failed(failure)) = &outcome {
         span.record("otel.status_code", "error");
+        span.record("error.type", failure.code.as_deref().unwrap_or(failure.category.as_str()));
         span.in_scope(|| log_failure(cx, failure));
     }
     outcome
+}
+
+/// Whether a run is a trace of its own that is linked to the submission: a retry, a continuation, a redriven job, a
+/// callback, or a run long after the submission. As a child it would make a trace that never ends.
+fn follows_up(job: &JobRecord) -> bool {
+    let submitted = job.parent.map_or(job.id, |parent| parent.id).submitted_at();
+    job.attempt > 1
+        || job.details.retry_of.is_some()
+        || job.lane.job_type.as_str() == callback::TYPE
+        || job.started_at.is_some_and(|started| started.since(submitted) > limits::TRACE_CHILD_MAX)
 }
 
 /// Logs a failed attempt. If the program has not set up tracing, prints it to standard error, so that failures are

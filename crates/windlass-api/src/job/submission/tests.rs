@@ -51,6 +51,8 @@ fn full(payload: Payload) -> NewJob {
         },
         tenant: Some(Tenant::new("acme").unwrap()),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        tracestate: Some("vendor=1".into()),
+        baggage: Some("user=7".into()),
     }
 }
 

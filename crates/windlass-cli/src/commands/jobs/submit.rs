@@ -122,6 +122,12 @@ pub(crate) struct JobOptions {
     /// The trace it belongs to, in the format of W3C Trace Context
     #[arg(long, value_name = "TRACEPARENT")]
     traceparent: Option<String>,
+    /// The `tracestate` of that trace
+    #[arg(long, value_name = "TRACESTATE")]
+    tracestate: Option<String>,
+    /// Data for everything that the job causes, in the format of W3C Baggage
+    #[arg(long, value_name = "BAGGAGE")]
+    baggage: Option<String>,
 }
 
 impl JobOptions {
@@ -161,6 +167,8 @@ impl JobOptions {
             callback_url: self.callback.clone(),
             tenant: self.tenant.clone(),
             traceparent: self.traceparent.clone(),
+            tracestate: self.tracestate.clone(),
+            baggage: self.baggage.clone(),
             debounce: self
                 .debounce_key
                 .clone()
@@ -339,7 +347,8 @@ mod tests {
         let flags = "mail {} --queue q --priority 5 --delay 1s --hold --idempotency-key a --idempotency-window 1h \
                      --unique-key b --concurrency-key c --debounce-key d --debounce-delay 1s --tag a:b \
                      --correlation-id e --timeout 1s --lease 1s --lifetime 1h --start-timeout 1s --attempts 2 \
-                     --after x --after-any y --callback https://example.com --tenant t --traceparent z";
+                     --after x --after-any y --callback https://example.com --tenant t --traceparent z \
+                     --tracestate v=1 --baggage u=1";
         let at = ["mail", "<a/>", "--content-type", "text/xml", "--at", "2030-01-01T00:00:00Z"];
         let mut given = std::collections::BTreeSet::new();
         for flags in [&flags.split_whitespace().collect::<Vec<_>>()[..], &at] {

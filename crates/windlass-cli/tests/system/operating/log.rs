@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_testkit::client::Request;
-use windlass_testkit::{ServerProcess, store_in, windlass};
+use windlass_testkit::{PATIENCE, ServerProcess, store_in, terminate, windlass};
 
 #[tokio::test]
 async fn every_line_is_json_if_asked_for_and_requests_are_told_by_route() {
@@ -22,7 +22,9 @@ async fn every_line_is_json_if_asked_for_and_requests_are_told_by_route() {
     .await;
     let job = served.post("/jobs", &json!({"type": "a"})).await;
     let path = format!("/jobs/{}", job["id"].as_str().unwrap());
-    let answer = served.request("GET", &path).header("x-request-id", "mine-1").send().await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let request = served.request("GET", &path).header("x-request-id", "mine-1");
+    let answer = request.header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01")).send().await;
     assert_eq!(answer.status, 200);
     let nowhere =
         Request::new(served.address, "GET", "/nowhere/secret-canary").header("x-request-id", "mine-2");
@@ -34,8 +36,39 @@ async fn every_line_is_json_if_asked_for_and_requests_are_told_by_route() {
     assert_eq!((&line["method"], &line["status"]), (&json!("GET"), &json!(200)));
     assert_eq!((&line["route"], &line["level"]), (&json!("/api/v1/jobs/{id}"), &json!("DEBUG")));
     assert!(line["millis"].is_u64() && line["timestamp"].is_string(), "{line}");
+    assert_eq!(line["trace_id"], trace);
     assert_eq!((&with("mine-2")["route"], &with("mine-2")["status"]), (&json!("none"), &json!(404)));
     assert!(!said.contains("secret-canary"), "{said}");
+}
+
+/// Also at the usual level, where requests and runs have no lines of their own.
+#[tokio::test]
+async fn lines_of_a_run_carry_its_job_and_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let served =
+        ServerProcess::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
+    let body = json!({"type": "a", "retry": {"max_attempts": 1}});
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let submit =
+        served.request("POST", "/jobs").header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01"));
+    let id = submit.json(&body).send().await.json()["id"].as_str().unwrap().to_owned();
+    let url = format!("http://{}", served.address);
+    let mut worker = windlass(&["work", "--url", &url, "a", "--", "/bin/false"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let ended = served.request("GET", &format!("/jobs/{id}?wait=60s"));
+    let ended = tokio::time::timeout(PATIENCE, ended.send()).await.unwrap().json();
+    assert!(ended["state"] == "failed" || ended["state"] == "dead_letter", "{ended}");
+    let mut stderr = worker.stderr.take().unwrap();
+    terminate(&mut worker).await;
+    let mut said = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut stderr, &mut said).await.unwrap();
+    let failed = said.lines().find(|line| line.contains("attempt failed"));
+    let failed = failed.unwrap_or_else(|| panic!("{said}"));
+    assert!(failed.ends_with(&format!(" trace_id={trace} job_id={id}")), "{failed}");
+    served.stop().await;
 }
 
 /// Secrets and payloads are sent in every possible field; none of them appears in the log, in metrics or in errors.

@@ -4,6 +4,8 @@ use serde_json::json;
 use windlass_testkit::client::Request;
 use windlass_testkit::{PATIENCE, ServerProcess, store_in, windlass};
 
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
 async fn metrics(served: &ServerProcess) -> String {
     let answer = Request::new(served.address, "GET", "/metrics").send().await;
     assert_eq!(answer.status, 200);
@@ -15,6 +17,31 @@ fn value(text: &str, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {name} in {text}")).rsplit(' ').next().unwrap().parse().unwrap()
 }
 
+/// The same series as OpenMetrics, with the traces of runs.
+async fn openmetrics_has_exemplars(served: &ServerProcess) {
+    let open =
+        Request::new(served.address, "GET", "/metrics").header("accept", "application/openmetrics-text");
+    let open = open.send().await;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(open.header("content-type"), Some(kind));
+    let open = String::from_utf8(open.body).unwrap();
+    let run = |line: &&str| line.starts_with("windlass_job_run_seconds_bucket{queue=\"mail\"");
+    let exemplar = format!("# {{trace_id=\"{TRACE}\"}} ");
+    assert_eq!(open.lines().filter(run).filter(|line| line.contains(&exemplar)).count(), 1, "{open}");
+    assert!(open.ends_with("# EOF\n") && open.contains("# TYPE windlass_jobs_submitted counter\n"), "{open}");
+}
+
+/// What a page says can be measured, is.
+fn assert_documented(text: &str) {
+    let page = std::fs::read_to_string(windlass_testkit::repository().join("docs/operating.md")).unwrap();
+    let words = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("windlass_"));
+    let names: std::collections::BTreeSet<&str> = words.map(|word| word.split('{').next().unwrap()).collect();
+    assert!(names.len() >= 10, "{names:?}");
+    for name in names {
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn jobs_commits_and_requests_are_measured() {
     let folder = tempfile::tempdir().unwrap();
@@ -22,7 +49,9 @@ async fn jobs_commits_and_requests_are_measured() {
     let served =
         ServerProcess::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
     for _ in 0..3 {
-        served.post("/jobs", &json!({"type": "a", "queue": "mail"})).await;
+        let traceparent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+        let body = json!({"type": "a", "queue": "mail", "traceparent": traceparent});
+        served.post("/jobs", &body).await;
     }
     let worker =
         served.post("/workers", &json!({"queues": ["mail"], "types": []})).await["worker_id"].clone();
@@ -73,13 +102,10 @@ async fn jobs_commits_and_requests_are_measured() {
     assert!(value(&text, "windlass_commit_seconds_sum") > 0.0, "{text}");
     assert!(value(&text, "windlass_commit_requests_sum") >= commits, "{text}");
     assert!(value(&text, "windlass_queue_oldest_seconds{queue=\"mail\"}") >= 0.0);
+    assert!(value(&text, "windlass_write_wait_seconds_count") >= 5.0, "{text}");
+    assert!(value(&text, "windlass_http_requests_in_flight") >= 1.0, "the scrape itself: {text}");
+    assert!(!text.contains(TRACE) && !text.contains("# EOF"), "{text}");
+    openmetrics_has_exemplars(&served).await;
     served.stop().await;
-    // What a page says can be measured, is.
-    let page = std::fs::read_to_string(windlass_testkit::repository().join("docs/operating.md")).unwrap();
-    let words = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("windlass_"));
-    let names: std::collections::BTreeSet<&str> = words.map(|word| word.split('{').next().unwrap()).collect();
-    assert!(names.len() >= 10, "{names:?}");
-    for name in names {
-        assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
-    }
+    assert_documented(&text);
 }

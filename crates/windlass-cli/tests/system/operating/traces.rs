@@ -105,9 +105,9 @@ async fn a_collector_sees_a_job_from_its_submission_to_its_handler() {
     assert_eq!((&request["traceId"], &request["parentSpanId"]), (&json!(TRACE), &json!(CLIENT_SPAN)));
     assert_eq!(request["kind"], 2);
     assert!(request["attributes"].to_string().contains("201"), "{request}");
-    let submission = collector.one("store submit");
+    let submission = collector.one("send");
     assert_eq!((&submission["traceId"], &submission["parentSpanId"]), (&json!(TRACE), &request["spanId"]));
-    let handler = collector.one("run a");
+    let handler = collector.one("process default");
     assert_eq!((&handler["traceId"], &handler["parentSpanId"]), (&json!(TRACE), &json!(CLIENT_SPAN)));
     assert_eq!(handler["kind"], 5);
     assert!(handler["attributes"].to_string().contains(submitted["id"].as_str().unwrap()), "{handler}");
@@ -120,7 +120,7 @@ async fn a_collector_sees_a_job_from_its_submission_to_its_handler() {
     let is_of = |claim: &Value, request: &Value| {
         request["traceId"] == claim["traceId"] && request["spanId"] == claim["parentSpanId"]
     };
-    let claims = collector.named("store claim");
+    let claims = collector.named("receive");
     assert!(claims.iter().any(|claim| requests.iter().any(|request| is_of(claim, request))), "{claims:?}");
     assert!(!json!(*collector.spans.lock().unwrap()).to_string().contains("canary"));
 }
@@ -138,7 +138,7 @@ async fn a_submission_without_a_trace_begins_one_and_an_unwanted_trace_is_not_se
     work(&served, &collector, submitted["id"].as_str().unwrap()).await;
     served.stop().await;
 
-    let (request, handler) = (collector.one("POST /api/v1/jobs"), collector.one("run a"));
+    let (request, handler) = (collector.one("POST /api/v1/jobs"), collector.one("process default"));
     assert_eq!((&handler["traceId"], &handler["parentSpanId"]), (&request["traceId"], &request["spanId"]));
     assert!(request.get("parentSpanId").is_none(), "{request}");
     let traceparent = submitted["traceparent"].as_str().unwrap();
@@ -163,10 +163,10 @@ async fn a_collector_sees_what_a_worker_does_that_works_on_the_store_itself() {
     terminate(&mut worker).await;
     served.stop().await;
 
-    let handler = collector.one("run a");
+    let handler = collector.one("process default");
     assert_eq!((&handler["traceId"], &handler["parentSpanId"]), (&json!(TRACE), &json!(CLIENT_SPAN)));
     assert!(handler["attributes"].to_string().contains(&id), "{handler}");
-    assert!(!collector.named("store claim").is_empty());
+    assert!(!collector.named("receive").is_empty());
 }
 
 #[tokio::test]

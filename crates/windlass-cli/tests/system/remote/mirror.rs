@@ -52,6 +52,8 @@ async fn what_the_server_shows_is_read_back_whole() {
         retry: Some(retry),
         start_timeout: Some(secs(30)),
         traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+        tracestate: Some("vendor=1".into()),
+        baggage: Some("user=7".into()),
         ..NewJob::new(job_type, Payload::json("1"))
     };
     let id = remote.submit(&me, vec![new], SubmitOptions::default()).await.unwrap()[0].job.id;

@@ -30,6 +30,8 @@ async fn a_job_is_posted_with_its_facts_and_completed_with_the_answer() {
         .submit(NewJob {
             idempotency_key: Some("order 7/ü%".into()),
             traceparent: Some(traceparent.into()),
+            tracestate: Some("vendor=1".into()),
+            baggage: Some("user=7,name=a%20b".into()),
             ..job("mail", r#"{"name":  "a"}"#)
         })
         .await;
@@ -46,6 +48,8 @@ async fn a_job_is_posted_with_its_facts_and_completed_with_the_answer() {
         ("windlass-attempt", "1"),
         ("windlass-idempotency-key", "order%207/%C3%BC%25"),
         ("traceparent", traceparent),
+        ("tracestate", "vendor=1"),
+        ("baggage", "user=7,name=a%20b"),
         ("webhook-id", &id.to_string()),
         ("windlass-event", "job.push"),
         ("windlass-audience", url.split('?').next().unwrap()),

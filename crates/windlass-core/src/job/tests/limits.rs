@@ -34,13 +34,15 @@ fn over_a_century(field: &str, min: &str) -> Result<(), Invalid> {
 #[test]
 fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
     type Set = fn(&mut NewJob, String);
-    let texts: [(&str, usize, Set); 8] = [
+    let texts: [(&str, usize, Set); 10] = [
         ("payload.content_type", 255, |new, text| new.payload = Payload::bytes("", &text)),
         ("idempotency_key", 256, |new, text| new.idempotency_key = Some(text)),
         ("unique_key", 256, |new, text| new.unique_key = Some(text)),
         ("concurrency_key", 256, |new, text| new.concurrency_key = Some(text)),
         ("name", 255, |new, text| new.name = Some(text)),
         ("traceparent", 256, |new, text| new.traceparent = Some(text)),
+        ("tracestate", 512, |new, text| new.tracestate = Some(text)),
+        ("baggage", 8192, |new, text| new.baggage = Some(text)),
         ("correlation_id", 256, |new, text| new.metadata.correlation_id = Some(text)),
         ("callback_url", 2048, |new, text| new.metadata.callback_url = Some(text)),
     ];

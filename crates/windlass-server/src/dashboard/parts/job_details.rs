@@ -84,6 +84,8 @@ pub(in crate::dashboard) fn facts(snapshot: &Snapshot, config: &Config, now: Tim
     facts.code("Concurrency key", spec.concurrency_key.as_ref());
     facts.code("Callback", spec.metadata.callback_url.as_ref());
     facts.code("Trace", spec.traceparent.as_ref());
+    facts.code("Trace state", spec.tracestate.as_ref());
+    facts.code("Baggage", spec.baggage.as_ref());
     add_relations(&mut facts, snapshot);
     facts.found
 }

@@ -80,6 +80,7 @@ pub(crate) async fn guard(State(gate): State<RouteGuard>, mut request: Request, 
             }
         }
     };
+    let _in_flight = gate.counter.begin();
     // The deadline for authentication and the request itself.
     let response = Deadline::after(REQUEST_MAX).scope(answering).await;
     gate.counter.answered(response.status(), watch.elapsed());
@@ -153,7 +154,7 @@ pub(crate) async fn stamp(
     if response.status().is_server_error() {
         span.record("otel.status_code", "error");
     }
-    log(&id, &method, route, response.status(), watch.elapsed());
+    span.in_scope(|| log(&id, &method, route, response.status(), watch.elapsed()));
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID.clone(), id);
     headers.insert(TRACEPARENT.clone(), trace);

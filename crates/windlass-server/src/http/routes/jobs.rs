@@ -10,7 +10,7 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::error::StoreError;
-use windlass::job::{JobId, JobState, NewJob, Traceparent};
+use windlass::job::{JobId, JobState, NewJob, TraceHeaders};
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Order;
@@ -64,7 +64,10 @@ pub(crate) async fn submit(
 }
 
 /// The library's jobs; an error names the job it is about.
-pub(crate) fn into_jobs(jobs: Vec<Submission>, trace: Option<&Traceparent>) -> Result<Vec<NewJob>, ApiError> {
+pub(crate) fn into_jobs(
+    jobs: Vec<Submission>,
+    trace: Option<&TraceHeaders>,
+) -> Result<Vec<NewJob>, ApiError> {
     let placed = |(index, job): (usize, Submission)| {
         let place = |invalid| ApiError::from(invalid).within(&format!("jobs.{index}")).with("index", index);
         job.into_job(trace).map_err(place)

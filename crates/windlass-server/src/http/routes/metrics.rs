@@ -1,10 +1,11 @@
 //! Metrics of the server itself: requests by route and status, and their durations. Counting takes no lock.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+
+use crate::http::routes::metrics_text::{Buckets, MetricsText};
 
 /// Upper bounds of the duration buckets, in milliseconds.
 const EDGES_MS: [u64; 15] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
@@ -20,6 +21,16 @@ pub(crate) struct RouteCounter {
     statuses: [AtomicU64; STATUSES.len()],
     buckets: [AtomicU64; EDGES_MS.len() + 1],
     micros: AtomicU64,
+    in_flight: AtomicU64,
+}
+
+/// A request that is being answered; counted until it is dropped.
+pub(crate) struct InFlight<'a>(&'a AtomicU64);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl RouteCounter {
@@ -30,7 +41,14 @@ impl RouteCounter {
             statuses: Default::default(),
             buckets: Default::default(),
             micros: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
         }
+    }
+
+    /// Counts a request as being answered, until the returned guard is dropped.
+    pub(crate) fn begin(&self) -> InFlight<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(&self.in_flight)
     }
 
     /// Counts a request.
@@ -43,37 +61,31 @@ impl RouteCounter {
         self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    fn write_statuses(&self, into: &mut String) {
+    fn write_statuses(&self, into: &mut MetricsText) {
         for (status, count) in STATUSES.iter().zip(&self.statuses) {
             let count = count.load(Ordering::Relaxed);
             if count > 0 {
-                line(
-                    into,
-                    "windlass_http_requests_total",
-                    &self.labels(&format!(",status=\"{status}\"")),
-                    count,
-                );
+                let labels = self.labels(&format!(",status=\"{status}\""));
+                into.line("windlass_http_requests_total", &labels, count);
             }
         }
     }
 
-    fn write_times(&self, into: &mut String) {
+    fn write_times(&self, into: &mut MetricsText) {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
-        let total: u64 = counts.iter().sum();
-        if total == 0 {
+        let count: u64 = counts.iter().sum();
+        if count == 0 {
             return;
         }
         let mut so_far = 0;
-        for (edge, count) in EDGES_MS.iter().zip(&counts) {
+        let up_to = EDGES_MS.iter().zip(&counts).map(|(edge, count)| {
             so_far += count;
-            let edge = Duration::from_millis(*edge).as_secs_f64();
-            let labels = self.labels(&format!(",le=\"{edge}\""));
-            line(into, "windlass_http_request_seconds_bucket", &labels, so_far);
-        }
-        line(into, "windlass_http_request_seconds_bucket", &self.labels(",le=\"+Inf\""), total);
-        let seconds = Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64();
-        line(into, "windlass_http_request_seconds_sum", &self.labels(""), seconds);
-        line(into, "windlass_http_request_seconds_count", &self.labels(""), total);
+            (Duration::from_millis(*edge).as_secs_f64(), so_far)
+        });
+        let up_to = up_to.collect();
+        let sum = Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64();
+        let buckets = Buckets { up_to, count, sum, exemplars: &[] };
+        into.histogram("windlass_http_request_seconds", &self.labels(""), &buckets);
     }
 
     fn labels(&self, more: &str) -> String {
@@ -81,24 +93,16 @@ impl RouteCounter {
     }
 }
 
-/// Writes all counters in Prometheus format.
+/// Writes all counters.
 pub(crate) fn write_requests<'a>(
-    into: &mut String,
+    into: &mut MetricsText,
     counters: impl Iterator<Item = &'a RouteCounter> + Clone,
 ) {
-    heading(into, "windlass_http_requests_total", "counter", "Requests, by route and status.");
+    into.heading("windlass_http_requests_total", "counter", "Requests, by route and status.");
     counters.clone().for_each(|counter| counter.write_statuses(into));
-    heading(into, "windlass_http_request_seconds", "histogram", "Duration of requests, by route.");
-    counters.for_each(|counter| counter.write_times(into));
-}
-
-/// Writes the description of a metric.
-pub(crate) fn heading(into: &mut String, name: &str, kind: &str, help: &str) {
-    writeln!(into, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("writing to a string cannot fail");
-}
-
-/// Writes one value.
-pub(crate) fn line(into: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
-    let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-    writeln!(into, "{name}{labels} {value}").expect("writing to a string cannot fail");
+    into.heading("windlass_http_request_seconds", "histogram", "Duration of requests, by route.");
+    counters.clone().for_each(|counter| counter.write_times(into));
+    into.heading("windlass_http_requests_in_flight", "gauge", "Requests being answered, with long polls.");
+    let in_flight = counters.map(|counter| counter.in_flight.load(Ordering::Relaxed)).sum::<u64>();
+    into.line("windlass_http_requests_in_flight", "", in_flight);
 }

@@ -93,10 +93,12 @@ fn in_trace_of<'a>(
     if parent.trace.is_none() || jobs.iter().all(|job| job.traceparent.is_some()) {
         return Ok(Cow::Borrowed(jobs));
     }
-    let traceparent = tx.spec(parent.seq)?.and_then(|spec| spec.traceparent);
+    let Some(spec) = tx.spec(parent.seq)? else { return Ok(Cow::Borrowed(jobs)) };
     let mut jobs = jobs.to_vec();
     for job in jobs.iter_mut().filter(|job| job.traceparent.is_none()) {
-        job.traceparent.clone_from(&traceparent);
+        job.traceparent.clone_from(&spec.traceparent);
+        job.tracestate.clone_from(&spec.tracestate);
+        job.baggage = job.baggage.take().or_else(|| spec.baggage.clone());
     }
     Ok(Cow::Owned(jobs))
 }

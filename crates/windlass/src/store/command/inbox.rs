@@ -87,6 +87,8 @@ fn storable(tx: &WriteTx<'_>, given: &NewJob) -> [NewJob; 3] {
         metadata: JobMetadata { callback_url: None, ..given.metadata.clone() },
         tenant: given.tenant.clone(),
         traceparent: given.traceparent.clone(),
+        tracestate: given.tracestate.clone(),
+        baggage: given.baggage.clone(),
         ..NewJob::new(given.job_type.clone(), payload)
     };
     let policy = NewJob {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::job::{JobRecord, JobState, Lane};
+use crate::job::{JobRecord, JobState, Lane, TraceId};
 
 /// Durations, counted in buckets whose upper edges are 1, 2, 5, 10, 20, 50 ms and so on, up to more than a day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -26,13 +26,15 @@ fn edges() -> impl Iterator<Item = u64> {
 }
 
 impl LatencyHistogram {
-    fn add(&mut self, time: Duration) {
+    /// Counts a duration; returns the number of its bucket.
+    fn add(&mut self, time: Duration) -> usize {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let bucket = edges().take_while(|edge| *edge < millis).count();
         if self.0.len() <= bucket {
             self.0.resize(bucket + 1, 0);
         }
         self.0[bucket] += 1;
+        bucket
     }
 
     fn merge(&mut self, other: &LatencyHistogram) {
@@ -76,6 +78,38 @@ impl LatencyHistogram {
     }
 }
 
+/// A run that shows where the durations of a bucket come from, by its trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exemplar {
+    /// The trace that the job belongs to.
+    pub trace: TraceId,
+    /// The measured duration.
+    pub duration: Duration,
+    /// When it was measured.
+    pub at: Timestamp,
+}
+
+/// The newest exemplar of each bucket of a [`LatencyHistogram`], the last for durations above all edges. Not stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exemplars(pub Vec<Option<Exemplar>>);
+
+impl Exemplars {
+    fn set(&mut self, bucket: usize, exemplar: Exemplar) {
+        if self.0.len() <= bucket {
+            self.0.resize(bucket + 1, None);
+        }
+        self.0[bucket] = Some(exemplar);
+    }
+
+    fn merge(&mut self, newer: &Exemplars) {
+        for (bucket, exemplar) in newer.0.iter().enumerate() {
+            if let Some(exemplar) = exemplar {
+                self.set(bucket, *exemplar);
+            }
+        }
+    }
+}
+
 /// Statistics of one lane in one minute.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -104,6 +138,9 @@ pub struct Minute {
     pub waited_ms: u64,
     /// Sum of all running times, in milliseconds.
     pub ran_ms: u64,
+    /// Runs of jobs that belong to a trace.
+    #[serde(skip)]
+    pub ran_exemplars: Exemplars,
 }
 
 impl Minute {
@@ -121,6 +158,7 @@ impl Minute {
         self.ran.merge(&other.ran);
         self.waited_ms += other.waited_ms;
         self.ran_ms += other.ran_ms;
+        self.ran_exemplars.merge(&other.ran_exemplars);
     }
 
     /// Counts one change of a job.
@@ -134,7 +172,10 @@ impl Minute {
         }
         if before.state == JobState::Running {
             let ran = now.since(before.started_at.unwrap_or(now));
-            self.ran.add(ran);
+            let bucket = self.ran.add(ran);
+            if let Some(trace) = before.trace {
+                self.ran_exemplars.set(bucket, Exemplar { trace, duration: ran, at: now });
+            }
             self.ran_ms += u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         }
         match after.state {

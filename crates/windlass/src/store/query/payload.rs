@@ -90,6 +90,7 @@ impl<'a> PayloadReader<'a> {
 
 /// Removes from a spec what requires `payload:read`.
 pub(crate) fn redact(spec: &mut Spec) {
+    spec.baggage = None;
     spec.payload = Payload { bytes: Arc::from(&b"null"[..]), ..spec.payload.clone() };
     if let Some(url) = &mut spec.metadata.callback_url {
         *url = without_query(url);
@@ -116,6 +117,7 @@ pub(crate) fn seen_schedule(caller: &Caller, schedule: &Arc<Schedule>) -> Arc<Sc
     }
     let mut seen = Schedule::clone(schedule);
     seen.job.payload = Payload { bytes: Arc::from(&b"null"[..]), ..seen.job.payload };
+    seen.job.baggage = None;
     seen.job.metadata.callback_url = seen.job.metadata.callback_url.as_deref().map(without_query);
     seen.is_redacted = true;
     Arc::new(seen)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Deadline;
+use crate::clock::{Deadline, Stopwatch};
 use crate::error::{ActError, ScheduleError, StoreError, SubmitError, WorkError};
 use crate::job::JobId;
 use crate::limits;
@@ -132,6 +132,8 @@ pub(crate) struct Command<F, T, E> {
     work: F,
     kind: Kind,
     deadline: Deadline,
+    /// Since it was submitted; `None` once it has begun.
+    waiting: Option<Stopwatch>,
     progress: Arc<Progress>,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
@@ -157,7 +159,8 @@ where
             progress: progress.clone(),
             is_command: true,
         };
-        (Box::new(Command { work, kind, deadline, progress, result: None, reply }), answer)
+        let waiting = Some(Stopwatch::start());
+        (Box::new(Command { work, kind, deadline, waiting, progress, result: None, reply }), answer)
     }
 }
 
@@ -170,6 +173,9 @@ where
     fn run(&mut self, tx: &mut WriteTx<'_>) {
         if !self.progress.begin() {
             return;
+        }
+        if let Some(waiting) = self.waiting.take() {
+            tx.env.metrics.waited(waiting.elapsed());
         }
         tx.begin();
         tx.call_trace = None;

@@ -131,6 +131,8 @@ impl From<Claimed> for ClaimedView {
             tags: spec.metadata.tags,
             callback_url: spec.metadata.callback_url,
             traceparent: spec.traceparent,
+            tracestate: spec.tracestate,
+            baggage: spec.baggage,
             deadline: job.lease.map(|lease| lease.deadline_at.into()),
             lease_expires_at: job.lease.map(|lease| lease.expires_at.into()),
             checkpoints: checkpoints.into_iter().map(Into::into).collect(),
@@ -184,6 +186,8 @@ pub fn claimed(shown: ClaimedView, worker: WorkerId, now: Timestamp) -> Claimed 
         },
         owner: String::new(),
         traceparent: shown.traceparent,
+        tracestate: shown.tracestate,
+        baggage: shown.baggage,
         after: Vec::new(),
         after_any: Vec::new(),
     };

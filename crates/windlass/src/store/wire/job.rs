@@ -76,6 +76,8 @@ impl From<Snapshot> for Job {
             unique_key: spec.unique_key,
             concurrency_key: spec.concurrency_key,
             traceparent: spec.traceparent,
+            tracestate: spec.tracestate,
+            baggage: spec.baggage,
             tags: metadata.tags,
             correlation_id: metadata.correlation_id,
             callback_url: metadata.callback_url,
@@ -118,6 +120,8 @@ impl From<Job> for Snapshot {
             owner: std::mem::take(&mut shown.owner),
             // The record needs it as well.
             traceparent: shown.traceparent.clone(),
+            tracestate: shown.tracestate.take(),
+            baggage: shown.baggage.take(),
             after: shown.after.drain(..).map(|id| id.0).collect(),
             after_any: shown.after_any.drain(..).map(|id| id.0).collect(),
         };

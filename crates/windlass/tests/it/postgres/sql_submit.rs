@@ -73,7 +73,7 @@ type Change = fn(&mut NewJob);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Options in SQL, and the same options in the library.
-const TAKEN: [(&str, Change); 20] = [
+const TAKEN: [(&str, Change); 21] = [
     ("{}", |_| {}),
     (r#"{"queue": "mail", "priority": "high", "run_at": null}"#, |job| {
         job.queue = queue("mail");
@@ -129,6 +129,10 @@ const TAKEN: [(&str, Change); 20] = [
     (r#"{"tags": {"a": "b", "ä": ""}, "correlation_id": "order 1"}"#, |job| {
         job.metadata.tags = BTreeMap::from([("a".into(), "b".into()), ("ä".into(), String::new())]);
         job.metadata.correlation_id = Some("order 1".into());
+    }),
+    (r#"{"tracestate": "v=1", "baggage": "user=7"}"#, |job| {
+        job.tracestate = Some("v=1".into());
+        job.baggage = Some("user=7".into());
     }),
     (r#"{"tenant": "acme", "traceparent": "00-ab-cd-01"}"#, |job| {
         job.tenant = Some(windlass::job::Tenant::new("acme").unwrap());

@@ -82,6 +82,7 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
     depend(dice, world, &mut job);
     job.metadata = metadata(dice);
     job.traceparent = dice.maybe(5, &["00-trace".to_owned()]);
+    job.baggage = dice.maybe(9, &["user=7".to_owned()]);
     job
 }
 

@@ -165,6 +165,8 @@ impl Batch<'_> {
             metadata: new.metadata.clone(),
             owner: self.caller.id.clone(),
             traceparent: new.traceparent.clone(),
+            tracestate: new.tracestate.clone(),
+            baggage: new.baggage.clone(),
             after: ids(Need::After),
             after_any: ids(Need::AfterAny),
         }

@@ -128,6 +128,8 @@ fn spec() -> Spec {
         metadata: JobMetadata::default(),
         owner: "ann".into(),
         traceparent: None,
+        tracestate: None,
+        baggage: None,
         after: vec![],
         after_any: vec![],
     }

@@ -195,6 +195,8 @@ struct Body {
     correlation_id: Option<String>,
     callback_url: Option<String>,
     traceparent: Option<String>,
+    tracestate: Option<String>,
+    baggage: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -254,6 +256,8 @@ fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result
         },
         tenant: Some(Tenant::new(tenant).map_err(words)?),
         traceparent: body.traceparent,
+        tracestate: body.tracestate,
+        baggage: body.baggage,
         ..NewJob::new(JobType::new(job_type).map_err(words)?, payload)
     })
 }

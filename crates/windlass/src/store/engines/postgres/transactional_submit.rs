@@ -177,6 +177,8 @@ fn written(caller: &Caller, job: &NewJob, options: SubmitOptions) -> Value {
         "callback_url": metadata.callback_url,
         "tenant": job.tenant.as_ref().or(caller.tenant.as_ref()),
         "traceparent": job.traceparent,
+        "tracestate": job.tracestate,
+        "baggage": job.baggage,
         "content_type": &*job.payload.content_type,
         "strict": options.strict.then_some(true),
     });

@@ -216,7 +216,7 @@ pub(crate) fn damaged(table: &str, row: i64, what: &str) -> StoreError {
 }
 
 /// The columns of `jobs` in their order: owner, content type, idempotency key, unique key, concurrency key, tags,
-/// correlation id, callback address, traceparent; then the two lists of dependencies; then the payload.
+/// correlation id, callback address, trace context; then the two lists of dependencies; then the payload.
 pub(crate) struct SpecColumns<'a> {
     pub(crate) texts: [Option<&'a str>; 9],
     pub(crate) lists: [Option<&'a [u8]>; 2],
@@ -226,6 +226,8 @@ pub(crate) struct SpecColumns<'a> {
 /// The parts of a [`Spec`] that have to be serialized before they can be columns.
 pub(crate) struct SpecParts {
     pub(crate) tags: Option<String>,
+    /// The trace context, if it is more than a `traceparent`.
+    trace: Option<String>,
     after: Option<Vec<u8>>,
     after_any: Option<Vec<u8>>,
 }
@@ -237,6 +239,7 @@ impl SpecParts {
         };
         SpecParts {
             tags: tags_text(&spec.metadata),
+            trace: trace_text(spec),
             after: list(&spec.after),
             after_any: list(&spec.after_any),
         }
@@ -245,6 +248,25 @@ impl SpecParts {
 
 fn tags_text(metadata: &JobMetadata) -> Option<String> {
     (!metadata.tags.is_empty()).then(|| String::from_utf8_lossy(&encode(&metadata.tags)).into_owned())
+}
+
+/// `traceparent`, `tracestate` and `baggage` as lines of one text, which none of them can contain; `None` if the first is
+/// all there is.
+fn trace_text(spec: &Spec) -> Option<String> {
+    let more = [&spec.tracestate, &spec.baggage];
+    more.iter().any(|text| text.is_some()).then(|| {
+        let lines = [&spec.traceparent, more[0], more[1]];
+        lines.map(|line| line.as_deref().unwrap_or_default()).join("\n")
+    })
+}
+
+/// The lines of [`trace_text`].
+fn read_trace(text: Option<&str>) -> [Option<String>; 3] {
+    let Some(text) = text.filter(|text| text.contains('\n')) else {
+        return [text.map(str::to_owned), None, None];
+    };
+    let mut lines = text.splitn(3, '\n');
+    [(); 3].map(|()| lines.next().filter(|line| !line.is_empty()).map(str::to_owned))
 }
 
 impl<'a> SpecColumns<'a> {
@@ -261,7 +283,7 @@ impl<'a> SpecColumns<'a> {
                 parts.tags.as_deref(),
                 spec.metadata.correlation_id.as_deref(),
                 spec.metadata.callback_url.as_deref(),
-                spec.traceparent.as_deref(),
+                parts.trace.as_deref().or(spec.traceparent.as_deref()),
             ],
             lists: [parts.after.as_deref(), parts.after_any.as_deref()],
             payload: &spec.payload.bytes,
@@ -290,6 +312,7 @@ impl<'a> SpecColumns<'a> {
             return Err(damaged("jobs", seq.0, "does not match its checksum"));
         }
         let owned = |place: usize| self.texts[place].map(str::to_owned);
+        let [traceparent, tracestate, baggage] = read_trace(self.texts[8]);
         Ok(Spec {
             payload: Payload {
                 bytes: Arc::from(self.payload),
@@ -304,7 +327,9 @@ impl<'a> SpecColumns<'a> {
                 callback_url: owned(7),
             },
             owner: owned(0).unwrap_or_default(),
-            traceparent: owned(8),
+            traceparent,
+            tracestate,
+            baggage,
             after: read_ids(self.lists[0], seq)?,
             after_any: read_ids(self.lists[1], seq)?,
         })

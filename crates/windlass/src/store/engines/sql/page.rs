@@ -36,6 +36,8 @@ impl Page<'_> {
             metadata: JobMetadata::default(),
             owner: String::new(),
             traceparent: None,
+            tracestate: None,
+            baggage: None,
             after: Vec::new(),
             after_any: Vec::new(),
         };

@@ -72,7 +72,8 @@ BEGIN
     options := coalesce(options, '{}');
     PERFORM @.door_known(NULL, options, ARRAY['queue', 'priority', 'delay', 'run_at', 'hold', 'idempotency_key',
         'idempotency_window', 'unique_key', 'concurrency_key', 'retry', 'timeouts', 'after', 'after_any', 'name', 'tags',
-        'correlation_id', 'callback_url', 'tenant', 'traceparent', 'content_type', 'strict']);
+        'correlation_id', 'callback_url', 'tenant', 'traceparent', 'tracestate',
+        'baggage', 'content_type', 'strict']);
     IF of_type = 'windlass.callback' THEN
         PERFORM @.door_refuse('type', 'is the system''s own; set `callback_url` instead');
     END IF;
@@ -263,7 +264,9 @@ BEGIN
         'tags', @.door_tags(options -> 'tags'),
         'correlation_id', @.door_text('correlation_id', options -> 'correlation_id', 256),
         'callback_url', @.door_text('callback_url', options -> 'callback_url', 2048),
-        'traceparent', @.door_text('traceparent', options -> 'traceparent', 256)));
+        'traceparent', @.door_text('traceparent', options -> 'traceparent', 256),
+        'tracestate', @.door_text('tracestate', options -> 'tracestate', 512),
+        'baggage', @.door_text('baggage', options -> 'baggage', 8192)));
     IF body ? 'delay' AND body ? 'run_at' THEN
         PERFORM @.door_refuse('run_at', 'contradicts `delay`: give one of them');
     END IF;

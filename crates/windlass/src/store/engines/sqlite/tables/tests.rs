@@ -113,6 +113,8 @@ fn plain_spec() -> Spec {
         metadata: JobMetadata::default(),
         owner: "me".into(),
         traceparent: None,
+        tracestate: None,
+        baggage: None,
         after: Vec::new(),
         after_any: Vec::new(),
     }

@@ -117,6 +117,8 @@ pub(super) fn full_spec() -> Spec {
         metadata: metadata("corr", &[("a", "1"), ("b", "two \"2\"")]),
         owner: "owner".into(),
         traceparent: Some("00-trace".into()),
+        tracestate: Some("vendor=1".into()),
+        baggage: Some("user=7".into()),
         after: vec![id(1), id(2)],
         after_any: vec![id(3)],
     }
