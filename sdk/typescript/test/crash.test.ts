@@ -71,5 +71,6 @@ describe("crashes", { concurrency: 4 }, () => {
     assert.equal(await handle.result({ timeout: "60s" }), "done");
     const job = await client.handle(block, handle.id).get();
     assert.deepEqual([job.attempt, job.crashes], [1, 0]);
+    assert.equal(worker.errors, "");
   });
 });

@@ -34,6 +34,7 @@ export class Windlass {
 
   /** Submits up to 10,000 jobs, all or none, in one commit. */
   async submitAll<const C extends readonly ChildJob<unknown>[]>(jobs: C): Promise<Handles<C>> {
+    if (jobs.length === 0) return [] as unknown as Handles<C>;
     const submissions = await Promise.all(jobs.map(childSubmission));
     const body = `{"jobs":[${submissions.map(({ json }) => json).join(",")}]}`;
     const isRepeatable = jobs.every(({ options }) => options.key !== undefined);

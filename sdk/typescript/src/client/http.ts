@@ -46,7 +46,8 @@ export class Http {
   readonly #fetch: typeof fetch;
   /** Whether requests go through a function of the caller. */
   readonly hasOwnFetch: boolean;
-  #skewMs = 0;
+  /** The server's clock less this process's monotonic one: machines' wall clocks differ, and jump. */
+  #offsetMs = Date.now() - performance.now();
 
   constructor(options: HttpOptions = {}) {
     const environment = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {};
@@ -64,26 +65,26 @@ export class Http {
 
   /** The time by the server's clock, in milliseconds since 1970. */
   now(): number {
-    return Math.round(Date.now() + this.#skewMs);
+    return Math.round(this.#offsetMs + performance.now());
   }
 
   /** Calls the server and reads the JSON that it answers; `undefined` for an empty answer. */
   async ask<T>(call: Call): Promise<T> {
-    const response = await this.send(call);
-    if (response.status === 204) return undefined as T;
-    try {
-      return (await response.json()) as T;
-    } catch (error) {
-      throw new Unreachable(`${call.method} ${call.path}: the answer broke off`, { cause: error });
-    }
+    const text = await this.#repeat(call, (response) => response.text());
+    return (text === "" ? undefined : JSON.parse(text)) as T;
   }
 
-  /** Calls the server, repeatedly if that is safe, and returns its answer if it is no error. */
+  /** Calls the server and returns its answer, whose body may be endless. */
   async send(call: Call): Promise<Response> {
+    return await this.#repeat(call, async (response) => response);
+  }
+
+  /** Calls the server, repeatedly if that is safe, and reads its answer if it is no error. */
+  async #repeat<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
     const until = Date.now() + (call.once ? 0 : this.#patienceMs);
     for (let wait = FIRST_PAUSE_MS; ; wait = Math.min(wait * 2, LONGEST_PAUSE_MS)) {
       try {
-        return await this.#attempt(call);
+        return await this.#attempt(call, read);
       } catch (error) {
         if (call.signal?.aborted || !mayRepeat(call, error) || Date.now() + wait >= until) throw error;
         const asked = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
@@ -93,35 +94,35 @@ export class Http {
     }
   }
 
-  async #attempt(call: Call): Promise<Response> {
+  async #attempt<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
     const headers: Record<string, string> = { ...call.headers };
     if (this.#key !== undefined) headers["authorization"] = `Bearer ${this.#key}`;
     if (call.body !== undefined) headers["content-type"] = "application/json";
     const limit = timeLimit(CALL_MS_MAX + (call.waitMs ?? 0), call.signal);
-    let response: Response;
     try {
-      response = await this.#fetch(`${this.url}/api/v1${call.path}`, {
+      const response = await this.#fetch(`${this.url}/api/v1${call.path}`, {
         method: call.method,
         headers,
         body: call.body ?? null,
         signal: limit.signal,
       });
+      this.#learnTime(response.headers.get("windlass-time"));
+      if (!response.ok) throw await refusal(response);
+      return await read(response);
     } catch (error) {
       call.signal?.throwIfAborted();
+      if (error instanceof ApiError) throw error;
       const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
       throw new Unreachable(`${call.method} ${this.url}${call.path}: ${messageOf(cause)}`, { cause });
     } finally {
       limit.clear();
     }
-    this.#learnTime(response.headers.get("windlass-time"));
-    if (!response.ok) throw await refusal(response);
-    return response;
   }
 
   #learnTime(header: string | null): void {
     const time = header === null ? Number.NaN : Date.parse(header);
     // The header is a whole millisecond; half of one is the least error.
-    if (!Number.isNaN(time)) this.#skewMs = time + 0.5 - Date.now();
+    if (!Number.isNaN(time)) this.#offsetMs = time + 0.5 - performance.now();
   }
 }
 

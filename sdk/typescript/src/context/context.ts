@@ -128,14 +128,16 @@ export class Cx {
     const dropping = new AbortController();
     const signal = AbortSignal.any([dropping.signal, this.abortSignal]);
     const [onLeft, onRight] = sides;
-    const first = await Promise.race([
-      inBranch(order, onLeft, async () => ({ side: "left" as const, value: await left(signal) })),
-      inBranch(order, onRight, async () => ({ side: "right" as const, value: await right(signal) })),
-    ]);
-    const isDropped = (id: string) => sides.some((side) => id === side.id || id.startsWith(`${side.id}#`));
-    for (const call of [...order.calls]) if (isDropped(call.branch.id)) call.drop();
-    dropping.abort(new DOMException("the other side of the race was first", "AbortError"));
-    return first;
+    try {
+      return await Promise.race([
+        inBranch(order, onLeft, async () => ({ side: "left" as const, value: await left(signal) })),
+        inBranch(order, onRight, async () => ({ side: "right" as const, value: await right(signal) })),
+      ]);
+    } finally {
+      const isDropped = (id: string) => sides.some((side) => id === side.id || id.startsWith(`${side.id}#`));
+      for (const call of [...order.calls]) if (isDropped(call.branch.id)) call.drop();
+      dropping.abort(new DOMException("the other side of the race was first", "AbortError"));
+    }
   }
 
   /** Runs the step that threw `error` again in the next attempt if this attempt fails, whatever it fails with. */

@@ -56,7 +56,7 @@ export class HttpBackend implements Backend {
   }
 
   async #send(beat: Beat): Promise<void> {
-    const logs = (beat.logs ?? []).map((line) => cut(line, LOG_LINE_BYTES_MAX));
+    const logs = (beat.logs ?? []).map((line) => cut(String(line), LOG_LINE_BYTES_MAX));
     for (let at = 0; at === 0 || at < logs.length; at += LOG_LINES_MAX) {
       const lines = logs.slice(at, at + LOG_LINES_MAX);
       const { message } = beat.progress ?? {};

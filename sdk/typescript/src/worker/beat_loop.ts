@@ -37,7 +37,7 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
   let isStopped = false;
   let request = new AbortController();
   let sent = new Set<string>();
-  let lastAnswer = Date.now();
+  let lastAnswer = performance.now();
   let isSilent = false;
   let mode: string | undefined;
   let wake = () => {};
@@ -53,7 +53,7 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
     });
 
   const beat = async () => {
-    const now = Date.now();
+    const now = performance.now();
     const all = [...jobs.entries()];
     for (let at = 0; at === 0 || at < all.length; at += JOBS_MAX) {
       const part = all.slice(at, at + JOBS_MAX);
@@ -126,11 +126,11 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
 
   /** Includes jobs that have run for a while in the request that waits for directives, and notices silence. */
   const refresh = setInterval(() => {
-    if (!isSilent && workerId !== undefined && Date.now() - lastAnswer >= config.silenceMs) {
+    if (!isSilent && workerId !== undefined && performance.now() - lastAnswer >= config.silenceMs) {
       isSilent = true;
       tell({ type: "silent" });
     }
-    const before = Date.now() - SETTLED_MS;
+    const before = performance.now() - SETTLED_MS;
     for (const [key, { since }] of jobs) {
       if (since <= before && !sent.has(key)) return request.abort("again");
     }
@@ -142,12 +142,12 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
       case "worker":
         workerId = order.id;
         jobs.clear();
-        lastAnswer = Date.now();
+        lastAnswer = performance.now();
         request.abort("again");
         wake();
         break;
       case "add":
-        for (const [id, fence] of order.jobs) jobs.set(`${id} ${fence}`, { id, fence, since: Date.now() });
+        for (const [id, fence] of order.jobs) jobs.set(`${id} ${fence}`, { id, fence, since: performance.now() });
         break;
       case "remove":
         for (const [id, fence] of order.jobs) jobs.delete(`${id} ${fence}`);

@@ -28,12 +28,16 @@ function inLoop(config: BeatConfig, tell: (news: BeatNews) => void): Heartbeats 
   return { order, stop: async () => order({ type: "stop" }) };
 }
 
-/** Bundlers may name functions with a helper, which the thread needs as well. */
+/**
+ * The program of the thread, in words that any kind of module has: a runtime may take it for either. Bundlers may name
+ * functions with a helper, which it needs as well.
+ */
 const CODE = `
 const __name = (target) => target;
-const { parentPort, workerData } = require("node:worker_threads");
-const order = (${beatLoop.toString()})(workerData, (news) => parentPort.postMessage(news));
-parentPort.on("message", order);
+import("node:worker_threads").then(({ parentPort, workerData }) => {
+  const order = (${beatLoop.toString()})(workerData, (news) => parentPort.postMessage(news));
+  parentPort.on("message", order);
+});
 `;
 
 function inThread(threads: Threads, config: BeatConfig, tell: (news: BeatNews) => void): Heartbeats {

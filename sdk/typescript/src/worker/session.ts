@@ -64,8 +64,16 @@ export class Session {
     return this.#attempts.size;
   }
 
+  get isStopped(): boolean {
+    return this.#stopped !== undefined;
+  }
+
   start(): Promise<void> {
-    this.#starting ??= this.#start();
+    this.#starting ??= this.#start().catch((error: unknown) => {
+      // A server that cannot be reached now may be later.
+      this.#starting = undefined;
+      throw error;
+    });
     return this.#starting;
   }
 
@@ -83,7 +91,7 @@ export class Session {
     const { name, version, queues } = this.options;
     const types = [...this.registrations.keys()];
     const body = JSON.stringify({ name, version, queues: queues ?? [], types, concurrency: this.#concurrency });
-    return this.http.ask({ method: "POST", path: "/workers", body, isRepeatable: true, signal: this.#closing.signal });
+    return this.http.ask({ method: "POST", path: "/workers", body, isRepeatable: true, signal: this.#stopping.signal });
   }
 
   #isRegistered(workerId: string): void {
@@ -189,8 +197,8 @@ export class Session {
   }
 
   async #stop(): Promise<{ released: number }> {
-    await this.#starting?.catch(() => {});
     this.#stopping.abort();
+    await this.#starting?.catch(() => {});
     this.#attempts.freed.ring();
     const before = this.#attempts.released;
     if (!(await within(toMillis(this.options.drain ?? "30s"), this.#attempts.emptied()))) {

@@ -42,6 +42,7 @@ export class Worker implements AsyncDisposable {
   async start(): Promise<void> {
     if (this.#registrations.size === 0) throw new Error("the worker has no handlers: add them with `on`");
     this.#session ??= new Session(this.http, this.options, this.#registrations);
+    if (this.#session.isStopped) throw new Error("the worker was stopped: make another one");
     await this.#session.start();
   }
 

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { type Logger, Windlass } from "../../src/index.js";
 import { TestServer } from "../../src/testing/index.js";
@@ -68,7 +68,8 @@ export class WorkerProcess {
 
   static start(t: TestContext, url: string, env: Record<string, string> = {}): WorkerProcess {
     const program = fileURLToPath(new URL("./process.js", import.meta.url));
-    const child = spawn(process.execPath, [program], {
+    // Started in a way that threads inherit: their programs must run as either kind of module.
+    const child = spawn(process.execPath, ["--input-type=module", "-e", `await import(${JSON.stringify(pathToFileURL(program).href)})`], {
       env: { ...process.env, ...env, WINDLASS_URL: url },
       stdio: ["ignore", "pipe", "pipe"],
     });

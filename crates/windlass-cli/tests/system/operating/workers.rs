@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::Command;
 use windlass_testkit::{PATIENCE, ServerProcess, store_in, terminate, windlass};
 
@@ -14,6 +14,14 @@ fn block(language: &str) -> String {
     let code = rest.split_once("```").unwrap().0;
     assert!(code.lines().count() <= 30, "{language}: {} lines", code.lines().count());
     code.to_owned()
+}
+
+/// Submits a job and returns it as it ended.
+async fn ended(served: &ServerProcess, submission: &Value) -> Value {
+    let job = served.post("/jobs", submission).await;
+    let path = format!("/jobs/{}?wait=60s", job["id"].as_str().unwrap());
+    let ask = served.request("GET", &path);
+    tokio::time::timeout(PATIENCE * 2, ask.send()).await.expect("the job ends").json()
 }
 
 async fn works(program: &str, language: &str, file: &str) {
@@ -30,12 +38,13 @@ async fn works(program: &str, language: &str, file: &str) {
         .kill_on_drop(true)
         .spawn()
         .unwrap_or_else(|error| panic!("{program} is needed for this test (./check installs it): {error}"));
+    // Work that throws fails its job, and the worker goes on with the next one.
+    let thrown = json!({"type": "greet", "payload": null, "retry": {"max_attempts": 1}});
+    let job = ended(&served, &thrown).await;
+    assert!(["failed", "dead_letter"].contains(&job["state"].as_str().unwrap()), "{language}: {job}");
     let mut ends = Vec::new();
     for payload in [json!({"name": "Ann"}), json!({}), json!({"name": "Bob \"B\" O'Neill"})] {
-        let job = served.post("/jobs", &json!({"type": "greet", "payload": payload})).await;
-        let path = format!("/jobs/{}?wait=60s", job["id"].as_str().unwrap());
-        let ask = served.request("GET", &path);
-        let job = tokio::time::timeout(PATIENCE * 2, ask.send()).await.expect("the job ends").json();
+        let job = ended(&served, &json!({"type": "greet", "payload": payload})).await;
         ends.push(json!([job["state"], job["result"], job["error"]["message"]]));
     }
     let expected = json!([
