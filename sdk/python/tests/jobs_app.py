@@ -108,6 +108,11 @@ async def fails(how: str, cx: Cx) -> Any:
         return float("nan")
     if how == "large":
         return "x" * (2 << 20)
+    if how.startswith("deep"):
+        value: Any = 1
+        for _ in range(300):
+            value = [value]
+        return await cx.step("deep", lambda: value) if how == "deep step" else value
     if how == "exit":
         raise SystemExit(3)
     if how == "retry after" and cx.attempt == 1:

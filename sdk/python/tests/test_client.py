@@ -178,6 +178,28 @@ def test_a_dropped_step_stays_dropped() -> None:
     assert (again.value(), ran, again.saves) == ("quick", ["slow"], [])
 
 
+def test_a_step_that_is_left_running_stops_with_its_attempt() -> None:
+    app = Windlass()
+    stopped: list[str] = []
+
+    @app.job("leaves")
+    async def leaves(_: None, cx: Cx) -> None:
+        async def slow() -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.append("slow")
+                raise
+
+        async def broken() -> None:
+            raise OSError("down")
+
+        await asyncio.gather(cx.step("slow", slow), cx.step("broken", broken))
+
+    assert leaves.run_inline(None).error["code"] == "OSError"
+    assert stopped == ["slow"]
+
+
 def test_changed_code_cannot_be_caught() -> None:
     app = Windlass()
 

@@ -298,6 +298,27 @@ def test_a_job_that_was_cancelled_before_its_handler_began_is_reported(server: S
     until("all slots are free", lambda: server.get("/jobs?state=running")["jobs"] == [])
 
 
+def test_an_attempt_that_lost_its_lease_stops_and_the_next_one_runs(server: Server, worker: WorkerProcess) -> None:
+    id = submit(server, "waits", "w")
+    worker.saw("w started 1")
+    for one in server.get("/workers")["workers"]:
+        if one["name"].startswith("test-"):
+            server.app.http.call("DELETE", f"/workers/{one['id']}")
+    worker.saw("w stopped: lost")
+    worker.saw("w started 2")
+    assert server.final(id)["result"] == "w"
+
+
+def test_an_outcome_that_cannot_be_sent_does_not_keep_others(server: Server, worker: WorkerProcess) -> None:
+    jobs = [{"type": "fails", "payload": "deep" if n == 3 else f"job {n}"} for n in range(8)]
+    answer = server.post("/jobs/batch", {"jobs": jobs})
+    ends = [server.final(job["id"]) for job in answer["jobs"]]
+    assert ends[3]["error"]["code"] == "outcome_rejected"
+    assert [job["state"] for job in ends].count("completed") == 7
+    deep = server.final(submit(server, "fails", "deep step"))
+    assert (deep["error"]["category"], deep["error"]["code"]) == ("permanent", "not_allowed")
+
+
 def test_names_and_kinds_are_checked_when_they_are_defined() -> None:
     assert isinstance(double, Job) and app.jobs["double"] is double
     with pytest.raises(ValueError, match="already"):

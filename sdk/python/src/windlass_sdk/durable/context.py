@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import threading
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal
 
@@ -17,6 +17,9 @@ from .history import CHECKPOINT
 
 #: Why an attempt should stop.
 Reason = Literal["cancel", "suspend", "timeout", "lost", "unreachable", "released"]
+
+#: Most log lines in one request.
+LINES_MAX = 1_000
 
 #: The step around the code that runs: its key and ``#/``; empty outside of steps.
 BRANCH: ContextVar[str] = ContextVar("windlass_branch", default="")
@@ -182,4 +185,15 @@ def is_async(work: Callable[..., Any]) -> bool:
 
 def progress_item(percent: float, message: str) -> dict[str, Any]:
     """Progress as the API takes it."""
-    return {"progress": {"percent": percent, **({"message": message} if message else {})}}
+    return {"progress": {"percent": percent, **({"message": writable(message)} if message else {})}}
+
+
+def log_items(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """Log lines as the API takes them, at most a thousand in one."""
+    written = [writable(str(line)) for line in lines]
+    return [{"logs": written[start:start + LINES_MAX]} for start in range(0, len(written), LINES_MAX)]
+
+
+def writable(text: str) -> str:
+    """The text with lone surrogates replaced, which have no UTF-8."""
+    return text.encode("utf-8", "replace").decode()

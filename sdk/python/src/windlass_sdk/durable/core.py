@@ -60,6 +60,8 @@ class CallCore:
         self.exit: asyncio.Future[Mapping[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.changed: StepsChanged | None = None
         self._moved = asyncio.Event()
+        #: Tasks of the handler that are in a call.
+        self._tasks: dict[Call, asyncio.Task[Any]] = {}
 
     def park(self, park: Mapping[str, Any]) -> None:
         """The job parks on this."""
@@ -71,6 +73,12 @@ class CallCore:
         if not self.exit.done():
             self.exit.set_result(None)
 
+    def close(self) -> None:
+        """The handler has ended: tasks that it left in a call must not run beside the next attempt."""
+        self.leave()
+        for task in set(self._tasks.values()):
+            task.cancel()
+
     async def begin(self, name: str, branch: str, is_main: bool) -> Call:
         """Starts a call when it may continue."""
         if self.exit.done():
@@ -78,6 +86,9 @@ class CallCore:
         if self.changed is not None:
             raise self.changed
         call = self.order.call(name, branch)
+        task = asyncio.current_task()
+        if task is not None and not is_main:
+            self._tasks[call] = task
         self._progress()
         try:
             if not is_main:
@@ -132,6 +143,7 @@ class CallCore:
 
     def end(self, call: Call) -> None:
         """Ends a call."""
+        self._tasks.pop(call, None)
         self.order.end(call)
         if not self.exit.done():
             self._progress()

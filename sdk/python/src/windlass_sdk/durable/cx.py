@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from .calls import Calls, Stopped
 from .children import Child, Children, Strategy, results_of, strategy_body
-from .context import BRANCH, BaseContext, check_work, is_async, progress_item, read_signal, reader
+from .context import BRANCH, BaseContext, check_work, is_async, log_items, progress_item, read_signal, reader
 from ..duration import Duration, millis
 
 P = ParamSpec("P")
@@ -125,7 +125,8 @@ class Cx(BaseContext):
 
     async def log(self, *lines: str) -> None:
         """Writes lines to the job's log."""
-        await self._calls.backend.note({"logs": list(lines)})
+        for item in log_items(lines):
+            await self._calls.backend.note(item)
 
     async def now(self) -> datetime:
         """The time, the same in every attempt."""

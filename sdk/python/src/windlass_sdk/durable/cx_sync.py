@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from .calls import Calls, Stopped
 from .children import Child, Children, Strategy, results_of, strategy_body
-from .context import BRANCH, BaseContext, check_work, is_async, progress_item, read_signal, reader
+from .context import BRANCH, BaseContext, check_work, is_async, log_items, progress_item, read_signal, reader
 from ..duration import Duration, millis
 
 P = ParamSpec("P")
@@ -120,7 +120,8 @@ class SyncCx(BaseContext):
 
     def log(self, *lines: str) -> None:
         """Writes lines to the job's log."""
-        self._ask(self._note({"logs": list(lines)}))
+        for item in log_items(lines):
+            self._ask(self._note(item))
 
     async def _note(self, item: Mapping[str, Any]) -> None:
         await self._calls.backend.note(item)

@@ -89,6 +89,7 @@ class Attempt:
         if self.calls.exit.done():
             return await self._leave(task, self.calls.exit.result())
         if task.done():
+            self.calls.close()
             # One that was cancelled before it began has no result.
             return await self._outcome(Ended(error=asyncio.CancelledError()) if task.cancelled() else task.result())
         if self._given_up.done():

@@ -71,7 +71,7 @@ class ServerBackend:
                 if self.calls is not None:
                     self.calls.leave()
                 raise Stopped from None
-            if error.status in (413, 422):
+            if error.status in (400, 413, 422):
                 raise Permanent(error.message, "not_allowed") from error
             code = "unique_key_taken" if error.code == "unique_key_taken" else "not_written"
             raise JobError(str(error), code=code) from error

@@ -89,17 +89,24 @@ class Completer:
                 if error.status in RETRIED or error.status >= 500:
                     await asyncio.sleep(next(waits))
                     continue
-                if error.status == 413 and '"code":"outcome_rejected"' not in batch[0].outcome:
-                    batch = [rejected(one, error.message) for one in batch]
-                    continue
-                log.error("%d outcomes were refused; their leases will expire: %s", len(batch), error)
-                return
+                return await self._refused(batch, error)
             return await self._answered(batch, answer["outcomes"])
+
+    async def _refused(self, batch: list[Report], error: ApiError) -> None:
+        """One outcome may be the reason, such as a result that is nested too deeply; the others must not wait for it."""
+        if error.status == 404 or is_rejected(batch[0]):
+            log.error("%d outcomes were refused; their leases will expire: %s", len(batch), error)
+        elif len(batch) == 1:
+            await self.send([rejected(batch[0], error.message)])
+        else:
+            middle = len(batch) // 2
+            await self.send(batch[:middle])
+            await self.send(batch[middle:])
 
     async def _answered(self, batch: list[Report], answers: list[dict[str, object]]) -> None:
         again: list[Report] = []
         for report, answer in zip(batch, answers):
-            if answer["status"] == "rejected" and '"code":"outcome_rejected"' not in report.outcome:
+            if answer["status"] == "rejected" and not is_rejected(report):
                 error = answer.get("error")
                 message = error.get("message", "") if isinstance(error, dict) else ""
                 again.append(rejected(report, message))
@@ -107,6 +114,11 @@ class Completer:
                 log.info("job %s: the outcome is %s", report.id, answer["status"])
         if again:
             await self.send(again)
+
+
+def is_rejected(report: Report) -> bool:
+    """Whether the outcome was refused before."""
+    return '"code":"outcome_rejected"' in report.outcome[:300] or '"code":"outcome_rejected"' in report.outcome[-300:]
 
 
 def rejected(report: Report, message: str) -> Report:
