@@ -92,6 +92,39 @@ test("steps within steps are counted by themselves, whichever context they use",
   assert.deepEqual(run.ran, ["batch", "batch#/item", "batch#/item#2", "item"]);
 });
 
+test("a race drops its other side also when one fails, and remembers who was first", async () => {
+  const job = defineJob<null, string>("race");
+  let aborted = false;
+  const handler = async (_: null, cx: import("../src/index.js").Cx) => {
+    const slow = (signal: AbortSignal) =>
+      cx.step("slow", async () => {
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        aborted = true;
+      });
+    const caught = await cx.race(() => cx.step("left", () => Promise.reject(new Error("no"))), slow).catch((error: Error) => error.message);
+    return await cx.step("after", () => `${String(caught)}`);
+  };
+  const run = await runInline(job, handler, null);
+  assert.deepEqual([run.outcome, run.result, aborted], ["completed", "no", true]);
+  const left = run.checkpoints["slow#r1"] as { left_out: boolean; dropped_by: string };
+  assert.deepEqual([left.left_out, left.dropped_by], [true, "left#l1"]);
+  const again = await runInline(job, handler, null, { checkpoints: run.checkpoints });
+  assert.deepEqual([again.result, again.ran], ["no", []]);
+});
+
+test("a handler that parked or ended makes no more calls", async () => {
+  const job = defineJob<null, string>("late");
+  let late = 0;
+  const calls: Promise<unknown>[] = [];
+  const run = await runInline(job, (_, cx) => {
+    calls.push(new Promise<void>((resolve) => setTimeout(resolve, 10)).then(() => cx.log("late")));
+    setTimeout(() => void cx.step("late", () => (late += 1)), 5);
+    return "ended";
+  }, null);
+  await Promise.all(calls);
+  assert.deepEqual([run.result, late, run.logs], ["ended", 0, []]);
+});
+
 test("durations are written as the server reads them", () => {
   assert.deepEqual(["1h30m", "250ms", "7d", "1m", "0s", 1500].map(toMillis), [5_400_000, 250, 604_800_000, 60_000, 0, 1500]);
   assert.deepEqual([5_400_000, 250, 0, 90_061_001].map(toText), ["1h30m", "250ms", "0s", "1d1h1m1s1ms"]);

@@ -272,7 +272,7 @@ describe("worker", { concurrency: 8 }, () => {
       await go.promise;
       cx.cost(12);
       cx.log("not awaited");
-      await cx.log("one", "two 😀");
+      await cx.log("one", "two 😀", 3 as unknown as string);
       await cx.progress(50, "half");
       return null;
     });
@@ -283,7 +283,7 @@ describe("worker", { concurrency: 8 }, () => {
     go.resolve();
     for await (const { event } of events) names.push(event);
     assert.ok(names.includes("job.lifecycle.completed"), names.join());
-    assert.deepEqual(await handle.logs(), ["not awaited", "one", "two 😀"]);
+    assert.deepEqual(await handle.logs(), ["not awaited", "one", "two 😀", "3"]);
     const shown = (await handle.get()) as unknown as { progress: unknown; cost_cents: number };
     assert.deepEqual([shown.progress, shown.cost_cents], [{ percent: 50, message: "half" }, 12]);
     const seen = [];
@@ -315,8 +315,36 @@ describe("worker", { concurrency: 8 }, () => {
     assert.throws(() => defineJob("no name"), /cannot name a job/);
     assert.throws(() => client.worker({ concurrency: 0 }), /concurrency/);
     await assert.rejects(client.worker().run(), /no handlers/);
+    await worker.start();
+    await worker.stop();
+    await assert.rejects(worker.start(), /was stopped/);
+    assert.deepEqual(await client.submitAll([]), []);
     await assert.rejects(client.submit(job, null, { delay: "soon" }), /not a duration/);
     await assert.rejects(client.submit(job, null, { queue: "no queue" }), { name: "ApiError", status: 422 });
+  });
+
+  test("an answer that never ends is given up, and a worker that cannot reach its server stops at once", async (t) => {
+    const { createServer } = await import("node:http");
+    const { Windlass } = await import("../src/index.js");
+    const stuck = createServer((_, response) => {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.write("{");
+    });
+    await new Promise<void>((resolve) => stuck.listen(0, "127.0.0.1", resolve));
+    t.after(() => {
+      stuck.closeAllConnections();
+      stuck.close();
+    });
+    const { port } = stuck.address() as { port: number };
+    const client = new Windlass({ url: `http://127.0.0.1:${port}`, patienceMs: 0 });
+    const call = { method: "GET", path: "/jobs", waitMs: -34_900 } as const;
+    await assert.rejects(client.http.ask(call), { name: "Unreachable" });
+    const worker = client.worker({ logger: quiet }).on(defineJob("x"), () => null);
+    const running = worker.run();
+    await worker.stop();
+    // As it was told, so that this is no error.
+    await running;
+    await assert.rejects(worker.run(), /was stopped/);
   });
 
   test("a worker without a valid key ends with the error", async (t) => {
@@ -328,9 +356,16 @@ describe("worker", { concurrency: 8 }, () => {
     const viewer = await admin.http.ask<{ secret: string }>({ method: "POST", path: "/keys", body: JSON.stringify({ name: "v", role: "viewer", tenant: "default" }) });
     const worker = new Windlass({ url: client.http.url, key: viewer.secret }).worker({ logger: quiet }).on(defineJob("x"), () => null);
     await assert.rejects(worker.run(), { name: "ApiError", status: 403 });
+    const workerKey = JSON.stringify({ name: "w", role: "worker", tenant: "default" });
+    const key = await admin.http.ask<{ id: string; secret: string }>({ method: "POST", path: "/keys", body: workerKey });
+    const revoked = new Windlass({ url: client.http.url, key: key.secret }).worker({ logger: quiet }).on(defineJob("y"), () => null);
+    await revoked.start();
+    const running = assert.rejects(revoked.run(), { name: "ApiError", status: 401 });
+    await admin.http.ask({ method: "DELETE", path: `/keys/${key.id}` });
+    await running;
     const own = admin.worker({ logger: quiet }).on(defineJob<number, number>("x"), (n) => n);
-    await using running = own;
-    await running.start();
+    await using working = own;
+    await working.start();
     assert.equal(await (await admin.submit(defineJob<number, number>("x"), 4)).result({ timeout: "60s" }), 4);
   });
 });

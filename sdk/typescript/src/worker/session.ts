@@ -64,6 +64,9 @@ export class Session {
     return this.#attempts.size;
   }
 
+  /** Why it cannot go on. */
+  failure: unknown;
+
   get isStopped(): boolean {
     return this.#stopped !== undefined;
   }
@@ -166,7 +169,8 @@ export class Session {
       return false;
     }
     this.#logger.error(`cannot claim jobs; stopping: ${error.message}`);
-    void this.stop().then(() => this.#end(error));
+    this.failure = error;
+    void this.stop();
     return true;
   }
 
@@ -216,7 +220,7 @@ export class Session {
         this.#logger.warn(`failed to deregister; leases will expire: ${messageOf(error)}`);
       });
     }
-    this.#end();
+    this.#end(this.failure);
     return { released: this.#attempts.released - before };
   }
 }

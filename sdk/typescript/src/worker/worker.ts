@@ -49,11 +49,16 @@ export class Worker implements AsyncDisposable {
   /** Runs until `stop` is called, or the signal fires. Rejects if it cannot go on, such as when its key is revoked. */
   async run(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
     const stop = () => void this.stop();
+    const starting = this.start();
+    options.signal?.addEventListener("abort", stop, { once: true });
+    if (options.signal?.aborted) stop();
+    const wasStopped = this.#session?.isStopped === true && options.signal?.aborted !== true;
     try {
-      await this.start();
-      if (options.signal?.aborted) stop();
-      options.signal?.addEventListener("abort", stop, { once: true });
+      await starting;
       await this.#session?.ended;
+    } catch (error) {
+      // Stopped while it tried to reach its server: as it was told.
+      if (wasStopped || this.#session?.isStopped !== true || this.#session.failure !== undefined) throw error;
     } finally {
       options.signal?.removeEventListener("abort", stop);
     }
