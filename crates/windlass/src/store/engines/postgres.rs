@@ -8,6 +8,7 @@ pub mod baseline;
 mod change_listener;
 mod cluster;
 mod connection;
+mod durability;
 #[cfg(feature = "bench")]
 pub mod endpoint;
 pub(in crate::store) mod migrate;
@@ -124,6 +125,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let admitted = ConnectionCache::default().check_not_moved(&mut tables, env);
     tables.rollback();
     admitted?;
+    tables.try_barrier()?;
     let last = Timestamp::from_millis(tables.meta.at);
     env.clock.open_database(last, Timestamp::from_millis(now), asked);
     tables.set_payload_limit(env.options.payload_bytes_max)?;

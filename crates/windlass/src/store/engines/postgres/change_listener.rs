@@ -258,11 +258,17 @@ impl ChangeListener {
             self.env.wakeups.changed_by_others();
             return Ok(());
         };
+        let commits = format!("{}commits", self.address.prefix());
         let sql = format!(
-            "SELECT (nonce >> 32)::integer, max(n) FROM {}commits WHERE n > {known} GROUP BY 1",
-            self.address.prefix()
+            "SELECT (nonce >> 32)::integer, max(n) FROM {commits} WHERE n > {known} GROUP BY 1 \
+             UNION ALL SELECT NULL, max(n) FROM {commits} HAVING max(n) < {known}"
         );
         let rows = client.query_typed(&sql, &[]).await?;
+        if rows.iter().any(|row| row.get::<_, Option<i32>>(0).is_none()) {
+            // The server crashed before the last commits of other nodes were on disk; a pooler hides that.
+            self.known = None;
+            return Ok(());
+        }
         let latest: Vec<(i32, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         self.known = latest.iter().map(|(_, n)| *n).max().or(self.known);
         let is_unannounced = |(node, n): &(i32, i64)| self.announced.get(node).is_none_or(|last| last < n);

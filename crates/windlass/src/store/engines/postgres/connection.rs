@@ -135,13 +135,23 @@ impl Connection {
 
     /// Runs a query, after everything sent before.
     pub(super) fn fetch(&mut self, sql: &str, values: Vec<Parameter>) -> EngineResult<Vec<Row>> {
+        self.fetch_last(sql, values)?
+    }
+
+    /// Runs a query like [`fetch`](Connection::fetch). The outer error is that of something sent before, the inner one
+    /// that of this query.
+    pub(super) fn fetch_last(
+        &mut self,
+        sql: &str,
+        values: Vec<Parameter>,
+    ) -> EngineResult<EngineResult<Vec<Row>>> {
         let client = self.client.clone();
         if self.keeps_statements {
             let statement = self.statement(sql, &values)?;
-            return self.wait(async move { client.query(&statement, &borrowed(&values)).await });
+            return self.settle(async move { client.query(&statement, &borrowed(&values)).await });
         }
         let sql = self.named(sql);
-        self.wait(async move { client.query_typed(&sql, &typed(&values)).await })
+        self.settle(async move { client.query_typed(&sql, &typed(&values)).await })
     }
 
     /// Runs several queries in one round trip; the answers are in their order.
@@ -218,6 +228,14 @@ impl Connection {
 
     /// Waits for everything sent, and for `work`, which is sent last.
     fn wait<T>(&mut self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> EngineResult<T> {
+        self.settle(work)?
+    }
+
+    /// The same with the errors apart: the outer one is that of something sent before.
+    fn settle<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> EngineResult<EngineResult<T>> {
         if let Some(why) = &self.lost {
             return Err(StoreError::Away(why.clone()));
         }
@@ -252,11 +270,11 @@ impl Connection {
                 (None, _) => return Err(self.silence()),
             }
         }
-        match answer {
+        Ok(match answer {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) => Err(self.fail(&error)),
             None => Err(self.silence()),
-        }
+        })
     }
 
     /// Asks the server to cancel the running statement, because no caller waits for its answer. The connection is not

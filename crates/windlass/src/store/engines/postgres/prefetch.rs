@@ -46,6 +46,19 @@ impl PrefetchHints {
         let claims = tasks.iter().map(|task| task.claims()).max().unwrap_or(0);
         PrefetchHints { claims, names: tasks.iter().flat_map(|task| task.names()).copied().collect() }
     }
+
+    /// What these need beyond those of fewer tasks.
+    pub(super) fn beyond(self, fewer: &PrefetchHints) -> PrefetchHints {
+        let claims = if self.claims > fewer.claims { self.claims } else { 0 };
+        // Later tasks are behind the first ones.
+        let names = self.names.into_iter().skip(fewer.names.len()).collect();
+        PrefetchHints { claims, names }
+    }
+
+    /// Whether there is nothing to read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.claims == 0 && self.names.is_empty()
+    }
 }
 
 /// A read of the front of lanes.
@@ -125,7 +138,7 @@ impl Prefetch {
 
     /// Stores jobs that were looked up by these ids.
     pub(super) fn keep_jobs(&mut self, jobs: Vec<JobRecord>, names: &[JobId]) {
-        self.jobs = names.iter().map(|id| (*id, None)).collect();
+        self.jobs.extend(names.iter().map(|id| (*id, None)));
         self.jobs.extend(jobs.into_iter().map(|job| (job.id, Some(job))));
     }
 

@@ -106,10 +106,11 @@ impl Reader {
             let now = self.env.clock.now_after(Timestamp::from_millis(tables.meta.at));
             task.run(&mut ReadTx::within(tables, &mut self.cache, &self.env, now));
         }));
-        tables.rollback();
+        let ended = tables.end_read();
         outcome.map_err(|payload| {
             self.cache.clear();
             panicked(payload.as_ref())
-        })
+        })?;
+        ended
     }
 }

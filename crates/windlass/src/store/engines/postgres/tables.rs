@@ -27,6 +27,7 @@ use self::row::ColumnIndexes;
 use self::timer::Timers;
 use super::cluster::Identity;
 use super::connection::Connection;
+use super::durability::Durability;
 use super::node_cache::{ClaimBounds, Meta};
 use super::prefetch::Prefetch;
 use super::sql_submit::InboxState;
@@ -69,6 +70,10 @@ pub(super) struct Tables {
     pub(super) now: i64,
     /// What was found about the identity of the database.
     pub(super) identity: Identity,
+    /// What is known to be on disk.
+    pub(super) durability: Durability,
+    /// Whether this transaction gives the lock away before its commit is on disk.
+    pub(super) is_early: bool,
 }
 
 impl Tables {
@@ -94,13 +99,16 @@ impl Tables {
             inbox_state: InboxState::default(),
             now: 0,
             identity: Identity::default(),
+            durability: Durability::default(),
+            is_early: false,
         }
     }
 
-    /// Replaces a lost connection; what was committed stays known.
+    /// Replaces a lost connection. What is on disk stays known; the server may have crashed without the rest.
     pub(super) fn relink(&mut self, link: Connection) {
-        let (meta, forgotten_to, generation) = (self.meta, self.forgotten_to, self.generation + 1);
-        *self = Tables { meta, generation, forgotten_to, ..Tables::new(link, self.is_writer) };
+        let durability = std::mem::take(&mut self.durability);
+        let (meta, forgotten_to, generation) = (durability.durable, self.forgotten_to, self.generation + 1);
+        *self = Tables { meta, generation, forgotten_to, durability, ..Tables::new(link, self.is_writer) };
     }
 
     /// Clears what was cached in a transaction that was not committed.

@@ -30,8 +30,9 @@ const BEGIN_WRITE: &str = "SELECT set_config('lock_timeout', $2, true), set_conf
      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
      set_config('enable_bitmapscan', 'off', true), set_config('enable_memoize', 'off', true), \
      set_config('max_parallel_workers_per_gather', '0', true), \
-     set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
-     ELSE current_setting('synchronous_commit') END, true), pg_advisory_xact_lock($1)";
+     set_config('synchronous_commit', CASE WHEN $5 AND current_setting('synchronous_standby_names') = '' THEN 'off' \
+     WHEN current_setting('synchronous_commit') = 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true), \
+     pg_advisory_xact_lock($1)";
 const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
      set_config('idle_in_transaction_session_timeout', $2, true), set_config('jit', 'off', true), \
      set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), \
@@ -41,11 +42,12 @@ const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
 /// The latest commits after a known one, and that one itself, however many there are in between.
 const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
      has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations), \
-     generation FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
+     generation, CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_insert_lsn() - '0/0')::bigint END, \
+     CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END, is_early FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
      UNION ALL (SELECT * FROM @.commits WHERE n = $1)) latest ORDER BY n DESC";
 const FATE: &str = "SELECT nonce FROM @.commits WHERE n = $1";
 const COMMIT: &str = "INSERT INTO @.commits (n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, \
-     timer_at, has_swept, generation) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+     timer_at, has_swept, generation, is_early) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
      SELECT $1, u.lane, u.state, u.by FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) u(lane, state, by)";
 const FOLD: &str = "WITH gone AS (DELETE FROM @.counts WHERE n >= $2 AND n < $1 RETURNING lane, state, by) \
@@ -75,25 +77,38 @@ pub(super) enum CommitFate {
 
 impl Tables {
     /// Begins a transaction that holds the store's lock; returns the database's time. The first reads are sent along
-    /// with the beginning. If other nodes are active, which may have to be waited for, they are sent only after the
-    /// wait, when more may be needed than before.
+    /// with the beginning: no round trip passes between the lock and what is read under it. `needs` is asked again
+    /// once the lock is held, if other nodes are active and it may have been waited for.
     pub(super) fn begin_write(
         &mut self,
         lock: i64,
-        needs: impl FnOnce() -> PrefetchHints,
+        mut needs: impl FnMut() -> PrefetchHints,
     ) -> EngineResult<i64> {
         self.clear_transaction();
         self.inbox_state = InboxState::default();
+        let is_contended = self.is_shared;
+        self.is_early = self.durability.can_release_early && is_contended;
         self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
         // A waiter for the lock must be answered in time; 0 would mean no limit.
         let wait_limit = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
         let lock_wait = wait_limit.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
-        let values = vec![lock.into(), millis(lock_wait), millis(limits::CALL_MAX), millis(self.idle_max)];
+        let (call_max, idle_max) = (millis(limits::CALL_MAX), millis(self.idle_max));
+        let values = vec![lock.into(), millis(lock_wait), call_max, idle_max, Parameter::Truth(self.is_early)];
         self.link.send(BEGIN_WRITE, values, None)?;
-        if self.is_shared {
-            self.link.flush_replies()?;
+        let first = needs();
+        let now = self.prefetch(&first, true)?;
+        if is_contended {
+            let late = needs().beyond(&first);
+            if !late.is_empty() {
+                self.prefetch(&late, false)?;
+            }
         }
-        let needs = needs();
+        Ok(now.unwrap_or(self.meta.at))
+    }
+
+    /// Reads what the tasks are going to read first, and with `is_first` what other nodes have committed; returns the
+    /// database's time then.
+    fn prefetch(&mut self, needs: &PrefetchHints, is_first: bool) -> EngineResult<Option<i64>> {
         let prefetched = self.plan_prefetch(needs.claims);
         // Without other nodes, this connection has cached what it needs of the jobs that it claimed, and when the first
         // timer is due.
@@ -103,7 +118,12 @@ impl Tables {
         questions.extend(prefetched.iter().map(|prefetch| (prefetch.sql(), prefetch.values())));
         questions.extend((!names.is_empty()).then(|| by_id(names)));
         questions.extend(timers.map(document::first));
-        let (now, answers) = self.apply_foreign_commits(true, questions)?;
+        let (now, answers) = if is_first {
+            let (now, answers) = self.apply_foreign_commits(true, questions)?;
+            (Some(now), answers)
+        } else {
+            (None, self.link.fetch_all(questions)?)
+        };
         let mut answers = answers.into_iter();
         if let Some(prefetch) = prefetched {
             self.ahead.keep(prefetch, answers.next().unwrap_or_default());
@@ -174,9 +194,14 @@ impl Tables {
         let Some(head) = commits.first() else { return Err(self.commits_missing(known)) };
         migrate::refuse_newer(head.works_with)?;
         let kept = commits.last().filter(|oldest| oldest.meta.commit == known.commit);
-        if is_strict && is_lost(known, kept.map(|commit| commit.meta), head.meta) {
+        let is_gone = is_lost(known, kept.map(|commit| commit.meta), head.meta);
+        if is_gone && known.commit > self.durability.durable.commit {
+            return Err(self.unflushed_missing(known));
+        }
+        if is_strict && is_gone {
             return Err(self.commits_missing(known));
         }
+        self.durability.look(head);
         self.is_shared = head.meta.commit != known.commit || kept.is_none();
         if self.is_shared {
             self.generation += 1;
@@ -197,6 +222,14 @@ impl Tables {
         );
         self.identity.loss = Some(Loss { reason: reason.clone(), generation: known.generation });
         StoreError::Stopped(reason)
+    }
+
+    /// A server that crashed may lack the last commits of other nodes, which it had not acknowledged. What this
+    /// connection has read since is not valid any more; a new one begins with what is certain.
+    fn unflushed_missing(&mut self, known: Meta) -> StoreError {
+        let why = format!("the database restarted without commit {}, which was not on disk", known.commit);
+        self.link.mark_lost(&why);
+        StoreError::Away(why)
     }
 
     /// Applies other nodes' commits; clears all caches if it is unknown what they did.
@@ -224,7 +257,8 @@ impl Tables {
     pub(super) fn commit(&mut self, nonce: i64, at: i64) -> EngineResult<()> {
         let is_idle = !self.has_written && self.moved.is_empty() && self.timers.is_settled();
         if is_idle {
-            return self.link.run("COMMIT");
+            // What was read is part of the answers, so it must be on disk as well.
+            return self.end_and_flush("COMMIT");
         }
         let number = self.meta.commit + 1;
         self.write_timers()?;
@@ -248,12 +282,18 @@ impl Tables {
             Parameter::Number(timer_at),
             Parameter::Truth(has_swept),
             meta.generation.into(),
+            Parameter::Truth(self.is_early),
         ];
         self.write(COMMIT, values, None)?;
         // From here on the server may commit, even if no answer arrives.
         self.tried = Some((number, nonce));
-        self.link.run("COMMIT")?;
+        if self.is_early {
+            self.release_and_flush()?;
+        } else {
+            self.link.run("COMMIT")?;
+        }
         self.meta = meta;
+        self.durability.durable = meta;
         self.clear_transaction();
         Ok(())
     }
@@ -294,7 +334,7 @@ impl Tables {
     }
 
     /// The outcome of a commit whose answer was lost. The caller must hold the lock: the transaction in question held
-    /// it, so it has ended.
+    /// it, so it has ended. Whether it is on disk is another question: see [`Tables::end_and_flush`].
     pub(super) fn fate(&mut self, (number, nonce): (i64, i64)) -> EngineResult<CommitFate> {
         let rows = self.link.fetch(FATE, vec![number.into()])?;
         match rows.first() {

@@ -241,8 +241,11 @@ impl Writer {
             let found = self
                 .tables
                 .begin_write(self.lock, PrefetchHints::default)
-                .and_then(|_| self.tables.fate(lost.tried));
-            self.tables.rollback();
+                .and_then(|_| self.tables.fate(lost.tried))
+                .and_then(|fate| self.tables.end_and_flush("ROLLBACK").map(|()| fate));
+            if found.is_err() {
+                self.tables.rollback();
+            }
             match found {
                 Ok(CommitFate::Made) => {
                     self.cache.clear();

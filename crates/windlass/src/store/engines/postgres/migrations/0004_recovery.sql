@@ -3,6 +3,8 @@
 
 -- Changes with every restore or loss of acknowledged commits; part of every fence.
 ALTER TABLE @.commits ADD COLUMN generation bigint NOT NULL DEFAULT 1;
+-- Whether others can see the commit before it is on disk.
+ALTER TABLE @.commits ADD COLUMN is_early boolean NOT NULL DEFAULT false;
 
 -- The subject of an audit record besides its job: searchable after the job was removed. Older records have neither.
 ALTER TABLE @.audit ADD COLUMN queue text COLLATE "C";
