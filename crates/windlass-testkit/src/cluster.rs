@@ -155,6 +155,11 @@ impl Cluster {
         assert!((0..STARTS_MAX).any(|_| self.is_done(&options)), "the server starts again");
     }
 
+    /// Stops the process that writes the log without being asked, until the server is restarted.
+    pub fn freeze_wal_writer(&self) {
+        signal("STOP", &self.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"));
+    }
+
     /// Kills one of the processes that serve a connection (SIGKILL), whereupon the server drops all of them and recovers.
     pub fn kill_backend(&self) {
         let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'windlass' LIMIT 1";
@@ -299,9 +304,13 @@ pub fn binary(name: &str) -> PathBuf {
 const STARTS_MAX: usize = 200;
 
 fn kill(pid: &str) {
-    let killed = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
+    signal("KILL", pid);
+}
+
+fn signal(name: &str, pid: &str) {
+    let sent = Command::new("kill").args(["-s", name, pid]).stderr(Stdio::null()).status();
     // It may have ended meanwhile.
-    let _is_gone = killed.expect("kill runs");
+    let _is_gone = sent.expect("kill runs");
 }
 
 /// The user that runs the server, which refuses to be run by root.

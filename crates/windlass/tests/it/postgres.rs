@@ -6,6 +6,7 @@ mod bounds;
 mod clock;
 mod cut;
 mod deleted_keys;
+mod durability;
 mod fleet;
 mod forgotten;
 mod late;

@@ -60,6 +60,10 @@ struct Shared {
     delay: AtomicUsize,
     /// How many statements were passed on.
     statements: AtomicUsize,
+    /// Whether round trips are counted.
+    is_counting: AtomicBool,
+    /// The round trips of the last write transaction that ended.
+    round_trips: AtomicUsize,
     /// Both ends of the connections that were let through.
     streams: Mutex<Vec<UnixStream>>,
 }
@@ -149,24 +153,32 @@ impl Proxy {
         self.shared.delay.store(usize::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
+    /// Begins or ends to count round trips; gives those of the last write transaction. While they are counted, answers
+    /// are held back until the client has nothing more to send.
+    pub(super) fn count_round_trips(&self, is_counting: bool) -> usize {
+        self.shared.is_counting.store(is_counting, Ordering::SeqCst);
+        self.shared.round_trips.swap(0, Ordering::SeqCst)
+    }
+
     /// How many commits something was done to.
     pub(super) fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
     }
 }
 
-fn pass_on(client: UnixStream, server: &PathBuf, shared: &Shared) {
+fn pass_on(client: UnixStream, server: &PathBuf, shared: &Arc<Shared>) {
     let Ok(server) = UnixStream::connect(server) else { return };
     let ends = [client.try_clone().unwrap(), server.try_clone().unwrap()];
     shared.streams.lock().unwrap().extend(ends.iter().map(|end| end.try_clone().unwrap()));
     // Somebody may have severed all connections just before.
     if !shared.is_shut.load(Ordering::SeqCst) {
         let (mut answers, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-        let is_mute = Arc::new(AtomicBool::new(false));
-        let mute = is_mute.clone();
+        let (is_mute, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(Turns::default()));
+        let (mute, taken, of_all) = (is_mute.clone(), turns.clone(), shared.clone());
         thread::spawn(move || {
             let mut buffer = vec![0; 64 << 10];
             while let Ok(length @ 1..) = answers.read(&mut buffer) {
+                taken.answer(&of_all);
                 // A server whose answers nobody takes would give up what it was asked to commit.
                 if !mute.load(Ordering::SeqCst) && to_client.write_all(&buffer[..length]).is_err() {
                     mute.store(true, Ordering::SeqCst);
@@ -175,7 +187,7 @@ fn pass_on(client: UnixStream, server: &PathBuf, shared: &Shared) {
             let _closed = to_client.shutdown(std::net::Shutdown::Both);
         });
         // A broken pipe on either side ends both.
-        let _ended = pass_requests(client, server, shared, &is_mute);
+        let _ended = pass_requests(client, server, shared, &is_mute, &turns);
     }
     let [client, server] = ends;
     let _closed = client.shutdown(std::net::Shutdown::Both);
@@ -188,11 +200,13 @@ fn pass_requests(
     mut server: UnixStream,
     shared: &Shared,
     is_mute: &AtomicBool,
+    turns: &Turns,
 ) -> std::io::Result<()> {
     // The first message has no kind.
     let mut message = read_body(&mut client, Vec::new())?;
     let mut place = Place::default();
     loop {
+        turns.ask(&message);
         let is_commit = is_plain(&message, b"COMMIT\0");
         let mut cut = if is_commit { shared.armed.swap(0, Ordering::SeqCst) } else { 0 };
         let boundary = place.of(&message).and_then(|number| shared.take_boundary(number, is_commit));
@@ -229,6 +243,51 @@ fn cut_off(client: &UnixStream, server: &mut UnixStream, last: Option<&Vec<u8>>)
     server.write_all(last)?;
     // The server's answer goes nowhere; it ends once it has been given.
     server.shutdown(std::net::Shutdown::Write)
+}
+
+/// How long a client says nothing when it waits for an answer.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// The round trips of the write transaction on a connection.
+#[derive(Default)]
+struct Turns {
+    /// Messages that the client has sent.
+    asked: AtomicUsize,
+    /// As many of them as were answered.
+    answered: AtomicUsize,
+    count: AtomicUsize,
+    is_write: AtomicBool,
+}
+
+impl Turns {
+    fn ask(&self, message: &[u8]) {
+        if is_plain(message, b"READ WRITE\0") {
+            self.count.store(0, Ordering::SeqCst);
+            self.is_write.store(true, Ordering::SeqCst);
+        }
+        self.asked.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Waits until the client waits, and counts that.
+    fn answer(&self, shared: &Shared) {
+        if !shared.is_counting.load(Ordering::SeqCst) || !self.is_write.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut asked = self.asked.load(Ordering::SeqCst);
+        if self.answered.load(Ordering::SeqCst) == asked {
+            return;
+        }
+        loop {
+            thread::sleep(QUIET);
+            let now = self.asked.load(Ordering::SeqCst);
+            if std::mem::replace(&mut asked, now) == now {
+                break;
+            }
+        }
+        self.answered.store(asked, Ordering::SeqCst);
+        let count = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        shared.round_trips.store(count, Ordering::SeqCst);
+    }
 }
 
 /// How many messages of a write transaction have gone by on a connection.

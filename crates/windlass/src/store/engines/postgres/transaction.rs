@@ -93,7 +93,8 @@ impl Tables {
         let wait_limit = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
         let lock_wait = wait_limit.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
         let (call_max, idle_max) = (millis(limits::CALL_MAX), millis(self.idle_max));
-        let values = vec![lock.into(), millis(lock_wait), call_max, idle_max, Parameter::Truth(self.is_early)];
+        let values =
+            vec![lock.into(), millis(lock_wait), call_max, idle_max, Parameter::Truth(self.is_early)];
         self.link.send(BEGIN_WRITE, values, None)?;
         let first = needs();
         let now = self.prefetch(&first, true)?;

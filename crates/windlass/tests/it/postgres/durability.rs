@@ -1,0 +1,115 @@
+//! Commits that others can see before they are on disk: the store's lock is given away early, but nobody is answered
+//! early.
+
+use tokio::task::JoinHandle;
+use windlass::store::Store;
+
+use super::proxy::{Cut, Proxy};
+use super::{LONG, numbers_of_jobs, open, submit, verify};
+use crate::fixture::cluster::{Cluster, schema_at, schema_of};
+use crate::fixture::observed::agree;
+
+/// Submissions until each node knows that it is not alone, and has prepared its statements.
+const ROUNDS: usize = 3;
+
+/// Two nodes that know of each other, on a server that can be kept from writing its log unless it is asked to.
+struct Pair {
+    cluster: Cluster,
+    proxy: Proxy,
+    schema: String,
+    here: Store,
+    there: Store,
+}
+
+impl Pair {
+    async fn start() -> Pair {
+        // Pages that are written take the log with them.
+        let cluster = Cluster::start(&["-c autovacuum=off -c bgwriter_lru_maxpages=0"]);
+        let proxy = Proxy::before(cluster.folder());
+        let address = schema_at(&cluster.address());
+        let here = open(&address.replace(&cluster.address(), &proxy.address()));
+        let there = open(&address);
+        for number in 0..ROUNDS {
+            submit(&here, 2 * number).await;
+            submit(&there, 2 * number + 1).await;
+        }
+        Pair { cluster, proxy, schema: schema_of(&address).to_owned(), here, there }
+    }
+
+    fn commits(&self) -> usize {
+        self.cluster.query(&format!("SELECT max(n) FROM {}.commits", self.schema)).parse().unwrap()
+    }
+
+    /// Commits one more job here. The connection breaks before the disk is asked for, and the node gets no other one.
+    async fn commit_without_flush(&self) -> JoinHandle<()> {
+        self.cluster.freeze_wal_writer();
+        let (before, here) = (self.commits(), self.here.clone());
+        self.proxy.arm_and_shut(Cut::AfterCommit);
+        let submitting = tokio::spawn(async move { submit(&here, 2 * ROUNDS).await });
+        let seen = async {
+            while self.commits() == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(LONG, seen).await.expect("the commit is seen");
+        let sql = "SELECT pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()";
+        assert_eq!(self.cluster.query(sql), "t", "it is not on disk");
+        submitting
+    }
+
+    /// The node is answered once it is connected again, and both show every job once.
+    async fn end(self, submitting: JoinHandle<()>) {
+        self.proxy.shut(false);
+        tokio::time::timeout(LONG, submitting).await.expect("in time").unwrap();
+        agree(&[self.here.clone(), self.there.clone()], &(0..=2 * ROUNDS).collect::<Vec<_>>()).await;
+        verify(&self.there).await;
+        self.here.close();
+        self.there.close();
+    }
+}
+
+/// Model: at-least-once. What a node has shown is there after a crash of the server, although the node that committed it never asked
+/// for the disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_shown_is_on_disk() {
+    let pair = Pair::start().await;
+    let submitting = pair.commit_without_flush().await;
+    assert_eq!(numbers_of_jobs(&pair.there).await, 2 * ROUNDS as u64 + 1);
+    let commits = pair.commits();
+    pair.cluster.restart("immediate");
+    assert_eq!(pair.commits(), commits, "what was shown was not lost");
+    assert_eq!(numbers_of_jobs(&pair.there).await, 2 * ROUNDS as u64 + 1);
+    pair.end(submitting).await;
+}
+
+/// Model: at-least-once, atomic-changes. What a crash takes away was neither shown nor answered: nodes go on, and the change is made
+/// again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_a_crash_takes_away_was_answered_to_nobody() {
+    let pair = Pair::start().await;
+    let submitting = pair.commit_without_flush().await;
+    let commits = pair.commits();
+    pair.cluster.restart("immediate");
+    assert_eq!(pair.commits(), commits - 1, "it was not on disk");
+    assert_eq!(numbers_of_jobs(&pair.there).await, 2 * ROUNDS as u64);
+    assert!(!submitting.is_finished(), "nobody was answered");
+    pair.end(submitting).await;
+}
+
+/// Beside other nodes the lock is held over one round trip: the reads come with it, and the writes are sent with the commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_beside_other_nodes_takes_two_messages() {
+    let pair = Pair::start().await;
+    let mut least = usize::MAX;
+    for number in 0..ROUNDS {
+        submit(&pair.there, 2 * (ROUNDS + number)).await;
+        pair.proxy.count_round_trips(true);
+        submit(&pair.here, 2 * (ROUNDS + number) + 1).await;
+        // The least of all: on a busy machine a message may arrive in two parts.
+        least = least.min(pair.proxy.count_round_trips(false));
+    }
+    assert_eq!(least, 2);
+    verify(&pair.there).await;
+    pair.here.close();
+    pair.there.close();
+}
