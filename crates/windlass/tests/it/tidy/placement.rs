@@ -69,6 +69,10 @@ const ALONE: &[(&str, &str)] = &[
     ("plain.rs", "only a server has several nodes, and a distance to them"),
     ("connection.rs", "the connection to a server is driven, and can break"),
     (
+        "durability.rs",
+        "others see a server's commits before they are on disk; a file's commit is there once it is seen",
+    ),
+    (
         "node_cache.rs",
         "what several machines may remember needs rules; processes on one file only compare a number",
     ),

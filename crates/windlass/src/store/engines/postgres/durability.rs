@@ -28,6 +28,8 @@ pub(super) struct Durability {
     pub(super) durable: Meta,
     /// Whether commits of this connection may give the lock away before they are on disk.
     pub(super) can_release_early: bool,
+    /// Whether the current transaction does.
+    pub(super) is_early: bool,
     /// The position up to which the log must be on disk before anything that this transaction has read is shown; `None`
     /// if it was when the transaction began.
     unflushed: Option<i64>,

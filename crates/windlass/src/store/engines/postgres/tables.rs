@@ -72,8 +72,6 @@ pub(super) struct Tables {
     pub(super) identity: Identity,
     /// What is known to be on disk.
     pub(super) durability: Durability,
-    /// Whether this transaction gives the lock away before its commit is on disk.
-    pub(super) is_early: bool,
 }
 
 impl Tables {
@@ -100,7 +98,6 @@ impl Tables {
             now: 0,
             identity: Identity::default(),
             durability: Durability::default(),
-            is_early: false,
         }
     }
 

@@ -87,14 +87,19 @@ impl Tables {
         self.clear_transaction();
         self.inbox_state = InboxState::default();
         let is_contended = self.is_shared;
-        self.is_early = self.durability.can_release_early && is_contended;
+        self.durability.is_early = self.durability.can_release_early && is_contended;
         self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
         // A waiter for the lock must be answered in time; 0 would mean no limit.
         let wait_limit = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
         let lock_wait = wait_limit.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
         let (call_max, idle_max) = (millis(limits::CALL_MAX), millis(self.idle_max));
-        let values =
-            vec![lock.into(), millis(lock_wait), call_max, idle_max, Parameter::Truth(self.is_early)];
+        let values = vec![
+            lock.into(),
+            millis(lock_wait),
+            call_max,
+            idle_max,
+            Parameter::Truth(self.durability.is_early),
+        ];
         self.link.send(BEGIN_WRITE, values, None)?;
         let first = needs();
         let now = self.prefetch(&first, true)?;
@@ -283,12 +288,12 @@ impl Tables {
             Parameter::Number(timer_at),
             Parameter::Truth(has_swept),
             meta.generation.into(),
-            Parameter::Truth(self.is_early),
+            Parameter::Truth(self.durability.is_early),
         ];
         self.write(COMMIT, values, None)?;
         // From here on the server may commit, even if no answer arrives.
         self.tried = Some((number, nonce));
-        if self.is_early {
+        if self.durability.is_early {
             self.release_and_flush()?;
         } else {
             self.link.run("COMMIT")?;
