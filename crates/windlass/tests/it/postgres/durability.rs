@@ -3,9 +3,10 @@
 
 use tokio::task::JoinHandle;
 use windlass::store::Store;
+use windlass::store::environment::Timing;
 
 use super::proxy::{Cut, Proxy};
-use super::{LONG, numbers_of_jobs, open, submit, verify};
+use super::{LONG, numbers_of_jobs, open_with, submit, verify};
 use crate::fixture::cluster::{Cluster, schema_at, schema_of};
 use crate::fixture::observed::agree;
 
@@ -27,8 +28,10 @@ impl Pair {
         let cluster = Cluster::start(&["-c autovacuum=off -c bgwriter_lru_maxpages=0"]);
         let proxy = Proxy::before(cluster.folder());
         let address = schema_at(&cluster.address());
-        let here = open(&address.replace(&cluster.address(), &proxy.address()));
-        let there = open(&address);
+        // Callers wait for the server however long it takes to come back.
+        let patient = Timing { request_max: LONG, outage_max: LONG, ..Timing::default() };
+        let here = open_with(&address.replace(&cluster.address(), &proxy.address()), patient);
+        let there = open_with(&address, patient);
         for number in 0..ROUNDS {
             submit(&here, 2 * number).await;
             submit(&there, 2 * number + 1).await;

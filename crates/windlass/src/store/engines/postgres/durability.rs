@@ -8,6 +8,7 @@ use super::connection::get;
 use super::node_cache::{Commit, Meta};
 use super::parameter::Parameter;
 use super::tables::Tables;
+use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::store::engine::EngineResult;
 
@@ -75,6 +76,9 @@ impl Tables {
         if !self.is_flushed_to(position)? && !self.pass_barrier()? {
             // The server writes it soon without being asked.
             while !self.is_flushed_to(position)? {
+                if self.link.waits.until.is_some_and(Deadline::is_over) {
+                    return Err(StoreError::Away("the log is not written to disk".to_owned()));
+                }
                 std::thread::sleep(FLUSH_POLL_EVERY);
             }
         }
