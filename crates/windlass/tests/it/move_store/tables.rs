@@ -50,7 +50,7 @@ const SQLITE: [Table; 3] = [
 const POSTGRES: [Table; 10] = [
     (
         "commits",
-        "n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, has_swept, generation",
+        "n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, has_swept, generation, is_early",
         "as numbers; the others are the schema's own",
     ),
     ("hot", "seq, id, lane, policy, created_at, parent, state, record", "as jobs"),
