@@ -25,8 +25,8 @@ pub(super) struct ChangeListener {
     inbox: Arc<Inbox>,
     /// The number of this node.
     node: i32,
-    /// The last commit that was polled; `None` before the first poll of a connection.
-    known: Option<i64>,
+    /// The last commit that was polled, and its nonce; `None` before the first poll of a connection.
+    known: Option<(i64, i64)>,
     /// Whether there was no other node at the last poll.
     is_alone: bool,
     /// Kinds of changes that were not announced because there was no other node.
@@ -250,27 +250,30 @@ impl ChangeListener {
     }
 
     async fn read_commits(&mut self, client: &Client) -> Result<(), Error> {
-        let Some(known) = self.known else {
+        let commits = format!("{}commits", self.address.prefix());
+        if let Some((known, nonce)) = self.known {
+            let sql = format!("SELECT 1 FROM {commits} WHERE n = {known} AND nonce = {nonce}");
+            if client.query_typed(&sql, &[]).await?.is_empty() {
+                // The server crashed before it was on disk, and a pooler hides that; or it was removed long ago.
+                self.known = None;
+            }
+        }
+        let Some((known, _)) = self.known else {
             // Whatever happened while this node was not listening.
-            let sql = format!("SELECT max(n) FROM {}commits", self.address.prefix());
+            let sql = format!("SELECT n, nonce FROM {commits} ORDER BY n DESC LIMIT 1");
             let rows = client.query_typed(&sql, &[]).await?;
-            self.known = rows.first().and_then(|row| row.get(0));
+            self.known = rows.first().map(|row| (row.get(0), row.get(1)));
             self.env.wakeups.changed_by_others();
             return Ok(());
         };
-        let commits = format!("{}commits", self.address.prefix());
         let sql = format!(
-            "SELECT (nonce >> 32)::integer, max(n) FROM {commits} WHERE n > {known} GROUP BY 1 \
-             UNION ALL SELECT NULL, max(n) FROM {commits} HAVING max(n) < {known}"
+            "SELECT DISTINCT ON (1) (nonce >> 32)::integer, n, nonce FROM {commits} WHERE n > {known} \
+             ORDER BY 1, n DESC"
         );
         let rows = client.query_typed(&sql, &[]).await?;
-        if rows.iter().any(|row| row.get::<_, Option<i32>>(0).is_none()) {
-            // The server crashed before the last commits of other nodes were on disk; a pooler hides that.
-            self.known = None;
-            return Ok(());
-        }
         let latest: Vec<(i32, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-        self.known = latest.iter().map(|(_, n)| *n).max().or(self.known);
+        let last = rows.iter().map(|row| (row.get::<_, i64>(1), row.get::<_, i64>(2))).max();
+        self.known = last.or(self.known);
         let is_unannounced = |(node, n): &(i32, i64)| self.announced.get(node).is_none_or(|last| last < n);
         if self.address.is_notifying && self.unannounced.iter().any(is_unannounced) {
             // It was not there at the last poll, and a notification does not take that long.

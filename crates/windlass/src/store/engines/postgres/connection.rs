@@ -128,6 +128,11 @@ impl Connection {
         Ok(())
     }
 
+    /// Prepares a statement, unless it is or statements are not kept.
+    pub(super) fn prepare(&mut self, sql: &str, values: &[Parameter]) -> EngineResult<()> {
+        if self.keeps_statements { self.statement(sql, values).map(drop) } else { Ok(()) }
+    }
+
     /// Writes everything sent to the socket, so that the database works on it while more is prepared.
     pub(super) fn flush(&mut self) {
         self.runtime.block_on(tokio::task::yield_now());

@@ -1,26 +1,23 @@
 //! Commits that give the store's lock away before they are on disk, and the barrier that makes them durable before
 //! anybody is answered. The log is written in order: once a later, synchronous transaction is on disk, so is everything
-//! that was visible before it. Until then no answer may depend on what was read.
+//! that was visible to it. Until then no answer may depend on what was read.
 
-use std::time::Duration;
+use tokio_postgres::Row;
 
 use super::connection::get;
 use super::node_cache::{Commit, Meta};
 use super::parameter::Parameter;
 use super::tables::Tables;
-use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::store::engine::EngineResult;
 
-/// A transaction that writes to the log, so that its commit waits for the disk; it changes nothing.
-const BARRIER: &str = "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' \
-     THEN 'on' ELSE current_setting('synchronous_commit') END, true), pg_logical_emit_message(true, 'windlass', '')";
-const FLUSHED: &str = "SELECT pg_is_in_recovery() OR (pg_current_wal_flush_lsn() - '0/0')::bigint >= $1";
+/// A transaction that writes to the log, so that its commit waits for the disk; it changes nothing. It also tells
+/// whether it sees a commit: behind a pooler the server may have crashed and come back without it.
+const BARRIER: &str = "SELECT EXISTS (SELECT 1 FROM @.commits WHERE n = $1 AND nonce = $2), \
+     set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
+     ELSE current_setting('synchronous_commit') END, true), pg_logical_emit_message(true, 'windlass', '')";
 /// With standbys that a commit waits for, others must not see it before they have it.
 const HAS_STANDBYS: &str = "SELECT current_setting('synchronous_standby_names') <> ''";
-
-/// How often the log is asked for if the role may not use the barrier.
-const FLUSH_POLL_EVERY: Duration = Duration::from_millis(5);
 
 /// What a connection knows about which commits are on disk.
 #[derive(Debug, Default)]
@@ -31,59 +28,65 @@ pub(super) struct Durability {
     pub(super) can_release_early: bool,
     /// Whether the current transaction does.
     pub(super) is_early: bool,
-    /// The position up to which the log must be on disk before anything that this transaction has read is shown; `None`
-    /// if it was when the transaction began.
-    unflushed: Option<i64>,
+    /// The last commit that this transaction has seen, if it may not be on disk.
+    unflushed: Option<Meta>,
 }
 
 impl Durability {
     /// Records what a transaction sees.
     pub(super) fn look(&mut self, head: &Commit) {
         let is_known = (head.meta.commit, head.meta.nonce) == (self.durable.commit, self.durable.nonce);
-        // The log is on disk up to the last commit that cannot be seen before.
-        let is_flushed = is_known || !head.is_early || head.flushed_to >= head.written_to;
-        self.unflushed = (!is_flushed).then_some(head.written_to);
-        if is_flushed {
+        // A commit that cannot be seen before it is on disk is there together with everything before it.
+        let is_durable = is_known || !head.is_early;
+        self.unflushed = (!is_durable).then_some(head.meta);
+        if is_durable {
             self.durable = head.meta;
         }
     }
 }
 
 impl Tables {
-    /// Finds out whether the lock may be given away before the disk has the commit.
+    /// Finds out whether the lock may be given away before the disk has the commit: a role or a managed server may
+    /// refuse what the barrier needs.
     pub(super) fn try_barrier(&mut self) -> EngineResult<()> {
         let rows = self.link.fetch(HAS_STANDBYS, Vec::new())?;
         let has_standbys = rows.first().map_or(Ok(true), |row| get(row, 0))?;
-        self.durability.can_release_early = !has_standbys && self.pass_barrier()?;
+        self.durability.can_release_early = !has_standbys
+            && match self.link.fetch(BARRIER, barrier_values(self.meta)) {
+                Ok(rows) => is_seen(&rows)?,
+                Err(error @ StoreError::Database(_)) => {
+                    tracing::info!(%error, "commits keep the store's lock until they are on disk");
+                    false
+                }
+                Err(error) => return Err(error),
+            };
         Ok(())
     }
 
+    /// Prepares the barrier, so that nothing stands between a commit and it.
+    pub(super) fn prepare_barrier(&mut self) -> EngineResult<()> {
+        self.link.prepare(BARRIER, &barrier_values(self.meta))
+    }
+
     /// Commits so that the lock is given away at once, and waits for the disk, in one message.
-    pub(super) fn release_and_flush(&mut self) -> EngineResult<()> {
+    pub(super) fn release_and_flush(&mut self, made: Meta) -> EngineResult<()> {
         self.link.send_plain("COMMIT");
-        if let Err(error) = self.link.fetch_last(BARRIER, Vec::new())? {
-            // The commit is made, and nobody may hear of it yet: its outcome is determined on another connection.
-            self.link.mark_lost(&format!("whether a commit is on disk is not known: {error}"));
-            return Err(StoreError::Away("the connection broke during a commit".to_owned()));
+        let passed = self.link.fetch_last(BARRIER, barrier_values(made))?;
+        if passed.as_ref().is_err_and(|error| matches!(error, StoreError::Database(_))) {
+            self.durability.can_release_early = false;
         }
-        Ok(())
+        // The commit is made, and nobody may hear of it yet: its outcome is determined on another connection.
+        self.check_passed(passed, made)
     }
 
     /// Ends a transaction that has written nothing, and waits until everything that it has seen is on disk.
     pub(super) fn end_and_flush(&mut self, end: &'static str) -> EngineResult<()> {
-        let Some(position) = self.durability.unflushed else { return self.link.run(end) };
+        let Some(seen) = self.durability.unflushed else { return self.link.run(end) };
         self.link.send_plain(end);
-        if !self.is_flushed_to(position)? && !self.pass_barrier()? {
-            // The server writes it soon without being asked.
-            while !self.is_flushed_to(position)? {
-                if self.link.waits.until.is_some_and(Deadline::is_over) {
-                    return Err(StoreError::Away("the log is not written to disk".to_owned()));
-                }
-                std::thread::sleep(FLUSH_POLL_EVERY);
-            }
-        }
+        let passed = self.link.fetch_last(BARRIER, barrier_values(seen))?;
+        self.check_passed(passed, seen)?;
         self.durability.unflushed = None;
-        self.durability.durable = self.meta;
+        self.durability.durable = seen;
         Ok(())
     }
 
@@ -98,20 +101,23 @@ impl Tables {
         ended
     }
 
-    fn is_flushed_to(&mut self, position: i64) -> EngineResult<bool> {
-        let rows = self.link.fetch(FLUSHED, vec![Parameter::from(position)])?;
-        rows.first().map_or(Ok(false), |row| get(row, 0))
-    }
-
-    /// Waits until everything before is on disk; false if the role may not ask for that.
-    fn pass_barrier(&mut self) -> EngineResult<bool> {
-        match self.link.fetch(BARRIER, Vec::new()) {
-            Ok(_) => Ok(true),
-            Err(error @ StoreError::Database(_)) => {
-                tracing::info!(%error, "commits keep the store's lock until they are on disk");
-                Ok(false)
+    fn check_passed(&mut self, passed: EngineResult<Vec<Row>>, commit: Meta) -> EngineResult<()> {
+        let why = match passed.and_then(|rows| is_seen(&rows)) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                format!("the database restarted without commit {}, which was not on disk", commit.commit)
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => format!("whether commit {} is on disk is not known: {error}", commit.commit),
+        };
+        self.link.mark_lost(&why);
+        Err(StoreError::Away(why))
     }
+}
+
+fn barrier_values(commit: Meta) -> Vec<Parameter> {
+    vec![commit.commit.into(), commit.nonce.into()]
+}
+
+fn is_seen(rows: &[Row]) -> EngineResult<bool> {
+    rows.first().map_or(Ok(false), |row| get(row, 0))
 }

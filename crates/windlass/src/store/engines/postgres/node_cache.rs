@@ -48,10 +48,6 @@ pub(super) struct Commit {
     pub(super) now: i64,
     /// The oldest schema version whose builds can work on the database, when it was read.
     pub(super) works_with: i64,
-    /// The end of the write-ahead log when it was read: everything visible is before it.
-    pub(super) written_to: i64,
-    /// The end of the part of the log that is on disk.
-    pub(super) flushed_to: i64,
     /// Whether it can be seen before it is on disk.
     pub(super) is_early: bool,
 }
@@ -70,9 +66,8 @@ impl Commit {
             generation: get(row, 12)?,
         };
         let (lowered, timer_at, has_swept) = (get(row, 7)?, get(row, 8)?, get(row, 9)?);
-        let (now, works_with) = (get(row, 10)?, get(row, 11)?);
-        let (written_to, flushed_to, is_early) = (get(row, 13)?, get(row, 14)?, get(row, 15)?);
-        Ok(Commit { meta, lowered, timer_at, has_swept, now, works_with, written_to, flushed_to, is_early })
+        let (now, works_with, is_early) = (get(row, 10)?, get(row, 11)?, get(row, 13)?);
+        Ok(Commit { meta, lowered, timer_at, has_swept, now, works_with, is_early })
     }
 }
 

@@ -42,8 +42,7 @@ const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
 /// The latest commits after a known one, and that one itself, however many there are in between.
 const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
      has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations), \
-     generation, CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_insert_lsn() - '0/0')::bigint END, \
-     CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END, is_early FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
+     generation, is_early FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
      UNION ALL (SELECT * FROM @.commits WHERE n = $1)) latest ORDER BY n DESC";
 const FATE: &str = "SELECT nonce FROM @.commits WHERE n = $1";
 const COMMIT: &str = "INSERT INTO @.commits (n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, \
@@ -88,6 +87,9 @@ impl Tables {
         self.inbox_state = InboxState::default();
         let is_contended = self.is_shared;
         self.durability.is_early = self.durability.can_release_early && is_contended;
+        if self.durability.is_early {
+            self.prepare_barrier()?;
+        }
         self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
         // A waiter for the lock must be answered in time; 0 would mean no limit.
         let wait_limit = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
@@ -294,7 +296,7 @@ impl Tables {
         // From here on the server may commit, even if no answer arrives.
         self.tried = Some((number, nonce));
         if self.durability.is_early {
-            self.release_and_flush()?;
+            self.release_and_flush(meta)?;
         } else {
             self.link.run("COMMIT")?;
         }
