@@ -398,10 +398,10 @@ pub const CALL_MAX: Duration = Duration::from_secs(35);
 pub const CALL_MARGIN: Duration = Duration::from_secs(2);
 /// How long a transaction may be idle before the database server ends it: a frozen node must not block the others for
 /// longer. A healthy node is idle for milliseconds.
-pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(2);
-/// Like [`TRANSACTION_IDLE_MAX`] when a group of requests is retried: on a machine so slow that the server ended its
-/// first transaction, the second one must have a chance.
-pub const TRANSACTION_IDLE_RETRIED_MAX: Duration = Duration::from_secs(8);
+pub const TRANSACTION_IDLE_MIN: Duration = Duration::from_millis(200);
+/// The most that [`TRANSACTION_IDLE_MIN`] grows to on a machine so slow that the server ends its transactions: the next
+/// attempt must have a chance.
+pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(8);
 /// How long requests wait for an unavailable database server before they fail.
 pub const DB_OUTAGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the rows of `commits` are kept at least. A node whose connection broke during a commit checks within

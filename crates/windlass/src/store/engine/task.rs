@@ -19,6 +19,10 @@ pub trait WriteTask: Send {
     fn adds_jobs(&self) -> bool;
     /// Whether it takes precedence: heartbeats must not wait behind bulk work.
     fn is_urgent(&self) -> bool;
+    /// Whether it often finds nothing to do: an engine with other nodes may look before it takes their turn.
+    fn is_often_idle(&self) -> bool {
+        false
+    }
     /// The approximate number of jobs it changes; used to keep groups small.
     fn weight(&self) -> usize {
         1

@@ -18,7 +18,7 @@ impl Store {
     /// When the disk is full, schedules wait and the rest continues.
     pub async fn tick(&self) -> Result<TickReport, StoreError> {
         let mut ticked =
-            self.write("tick", Kind::Bulk(limits::TICK_JOBS_PER_COMMIT), maintenance::tick).await?;
+            self.write("tick", Kind::Maintenance(limits::TICK_JOBS_PER_COMMIT), maintenance::tick).await?;
         if ticked.has_due_schedules {
             match self.write("fire", Kind::Batch(limits::TICK_SCHEDULES_PER_COMMIT), fire::fire).await {
                 Ok(fired) => {

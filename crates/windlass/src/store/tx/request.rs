@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     Batch(usize),
     /// Changes up to this many jobs.
     Bulk(usize),
+    /// Changes up to this many jobs, and most often none.
+    Maintenance(usize),
     /// Must not wait behind bulk work.
     Urgent,
     /// Claims up to this many jobs.
@@ -209,10 +211,14 @@ where
         self.kind == Kind::Urgent
     }
 
+    fn is_often_idle(&self) -> bool {
+        matches!(self.kind, Kind::Maintenance(_))
+    }
+
     fn weight(&self) -> usize {
         match &self.kind {
             Kind::Submission | Kind::Ordinary | Kind::Urgent => 1,
-            Kind::Batch(jobs) | Kind::Bulk(jobs) => *jobs,
+            Kind::Batch(jobs) | Kind::Bulk(jobs) | Kind::Maintenance(jobs) => *jobs,
             // Most claims that request many jobs find few.
             Kind::Claim(wanted) => 1 + wanted / limits::CLAIM_WEIGHT_SHARE,
             Kind::About(jobs) => jobs.len(),

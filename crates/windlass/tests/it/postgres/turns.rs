@@ -3,8 +3,12 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio_postgres::Client;
+use windlass::clock::Stopwatch;
+use windlass::job::NewJob;
+use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
@@ -146,4 +150,59 @@ async fn a_wait_that_somebody_cancels_begins_again() {
     }
     agree(&nodes, &[0, 1, 1]).await;
     nodes.iter().for_each(Store::close);
+}
+
+/// Maintenance that finds nothing to do takes no turn, however many nodes do it; what is due is done in turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_maintenance_takes_no_turn() {
+    let address = new_schema();
+    let nodes = [open(&address), open(&address)];
+    let (client, schema) = stranger(&address).await;
+    let later = NewJob { delay: Some(Duration::from_secs(3_600)), ..numbered(0) };
+    nodes[0].submit(&Caller::local(), vec![later], SubmitOptions::default()).await.expect("is taken");
+    // The first round of each may have something to tidy up.
+    for node in nodes.iter().chain(&nodes) {
+        node.tick().await.expect("is possible");
+    }
+    hold(&client, &schema, true).await;
+    for node in nodes.iter().chain(&nodes) {
+        let idle = tokio::time::timeout(LONG, node.tick()).await.expect("it waits for nobody");
+        assert_eq!(idle.expect("is possible").jobs, 0);
+    }
+    hold(&client, &schema, false).await;
+    let due = NewJob { delay: Some(Duration::from_millis(1)), ..numbered(1) };
+    nodes[1].submit(&Caller::local(), vec![due], SubmitOptions::default()).await.expect("is taken");
+    let promoted = async { while nodes[0].tick().await.expect("is possible").jobs == 0 {} };
+    tokio::time::timeout(LONG, promoted).await.expect("it is done when it is due");
+    verify(&nodes[1]).await;
+    nodes.iter().for_each(Store::close);
+}
+
+/// A node that is frozen while others wait for it loses its turn, long before its own callers give up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_node_loses_its_turn() {
+    let cluster = Cluster::start(&[]);
+    let proxy = Proxy::before(cluster.folder());
+    let address = schema_at(&cluster.address());
+    let here = open(&address.replace(&cluster.address(), &proxy.address()));
+    let there = open(&address);
+    submit(&here, 0).await;
+    submit(&there, 1).await;
+    proxy.delay(LONG);
+    proxy.arm(Cut::Late);
+    let frozen = tokio::spawn({
+        let here = here.clone();
+        async move { submit(&here, 2).await }
+    });
+    while proxy.cuts() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let stalled = Stopwatch::start();
+    submit(&there, 3).await;
+    let stalled = stalled.elapsed();
+    assert!(stalled < limits::TRANSACTION_IDLE_MAX / 4, "others were stopped for {stalled:?}");
+    tokio::time::timeout(LONG, frozen).await.expect("in time").expect("it tries again");
+    agree(&[here.clone(), there.clone()], &[0, 1, 2, 3]).await;
+    verify(&there).await;
+    [here, there].iter().for_each(Store::close);
 }

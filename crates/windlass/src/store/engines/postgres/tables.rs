@@ -57,6 +57,8 @@ pub(super) struct Tables {
     pub(super) met: FxHashMap<Seq, ColumnIndexes>,
     /// Whether this connection writes; if not, no cleanup is done in passing.
     pub(super) is_writer: bool,
+    /// Whether this transaction is a snapshot of the writer, which shows whether there is anything to write.
+    pub(super) is_looking: bool,
     pub(super) has_written: bool,
     /// The number and nonce of the commit that was sent in this transaction, if there was anything to write.
     pub(super) tried: Option<(i64, i64)>,
@@ -90,9 +92,10 @@ impl Tables {
             ahead: Prefetch::default(),
             met: FxHashMap::default(),
             is_writer,
+            is_looking: false,
             has_written: false,
             tried: None,
-            idle_max: limits::TRANSACTION_IDLE_MAX,
+            idle_max: limits::TRANSACTION_IDLE_MIN,
             forgotten_to: -1,
             inbox_state: InboxState::default(),
             now: 0,
@@ -122,6 +125,7 @@ impl Tables {
         self.moved.clear();
         self.met.clear();
         self.ahead.begin();
+        self.is_looking = false;
         self.has_written = false;
         self.tried = None;
         self.link.abandon();
@@ -138,6 +142,9 @@ impl Tables {
             return Err(StoreError::Database("a connection for reading was asked to write".into()));
         }
         self.has_written = true;
+        if self.is_looking {
+            return Err(StoreError::Database("a write needs the store's lock".into()));
+        }
         self.link.send(sql, values, expected)
     }
 }

@@ -161,15 +161,28 @@ impl Tables {
         Some(ClaimPrefetch { spots: lanes.iter().map(spot).collect(), each })
     }
 
+    /// Begins a snapshot of the writer, to find out without the lock whether there is anything to write.
+    pub(super) fn begin_look(&mut self) -> EngineResult<i64> {
+        self.inbox_state = InboxState::default();
+        self.begin_snapshot(false)?;
+        let (now, _) = self.apply_foreign_commits(true, Vec::new())?;
+        self.is_looking = true;
+        Ok(now)
+    }
+
     /// Begins a snapshot.
     pub(super) fn begin_read(&mut self, is_long: bool) -> EngineResult<i64> {
+        self.begin_snapshot(is_long)?;
+        Ok(self.apply_foreign_commits(false, Vec::new())?.0)
+    }
+
+    fn begin_snapshot(&mut self, is_long: bool) -> EngineResult<()> {
         self.clear_transaction();
         self.link.send_plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         let wait_limit = self.link.waits.until.map_or(limits::SNAPSHOT_MAX, Deadline::left);
         let wait_limit = wait_limit.clamp(Duration::from_millis(1), limits::SNAPSHOT_MAX);
         let statement_max = if is_long { Parameter::from("0") } else { millis(wait_limit) };
-        self.link.send(SNAPSHOT, vec![statement_max, millis(limits::SNAPSHOT_MAX)], None)?;
-        Ok(self.apply_foreign_commits(false, Vec::new())?.0)
+        self.link.send(SNAPSHOT, vec![statement_max, millis(limits::SNAPSHOT_MAX)], None)
     }
 
     /// Rolls back whatever was begun.
@@ -260,11 +273,15 @@ impl Tables {
         self.learn_counts(head, moved)
     }
 
+    /// Whether this transaction has nothing to write.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.has_written && self.moved.is_empty() && self.timers.is_settled()
+    }
+
     /// Writes what belongs to the commit and commits, in one round trip. If there is nothing to write, it costs no disk
     /// write.
     pub(super) fn commit(&mut self, nonce: i64, at: i64) -> EngineResult<()> {
-        let is_idle = !self.has_written && self.moved.is_empty() && self.timers.is_settled();
-        if is_idle {
+        if self.is_idle() {
             // What was read is part of the answers, so it must be on disk as well.
             return self.end_and_flush("COMMIT");
         }

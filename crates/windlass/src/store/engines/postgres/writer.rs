@@ -4,6 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::address::Address;
 use super::connection::Connection;
@@ -49,6 +50,10 @@ pub(super) struct Writer {
     closing: Closing,
     /// Whether a commit with an unknown outcome was given up: no waiter was woken for it.
     has_unknown: bool,
+    /// Whether the last group found nothing to write: maintenance then looks before it takes the lock.
+    was_idle: bool,
+    /// How long a transaction may be idle; longer after the server has ended one.
+    idle_max: Duration,
 }
 
 /// A commit whose answer was lost.
@@ -96,6 +101,8 @@ impl Writer {
             lock,
             closing,
             has_unknown,
+            was_idle: false,
+            idle_max: limits::TRANSACTION_IDLE_MIN,
         };
         writer.tables.link.waits = writer.waits(None);
         writer
@@ -180,8 +187,8 @@ impl Writer {
     ) -> EngineResult<(Effects, Option<i64>)> {
         let mut unknown: Option<Unknown> = None;
         let nobody_waits = Deadline::after(self.env.timing.outage_max);
-        self.tables.idle_max = limits::TRANSACTION_IDLE_MAX;
         loop {
+            self.tables.idle_max = self.idle_max;
             if unknown.is_none() {
                 tasks.retain(|task| !task.is_withdrawn());
                 if tasks.is_empty() {
@@ -192,7 +199,11 @@ impl Writer {
             let until = tasks.iter().map(|task| task.deadline()).max().flatten();
             self.tables.link.waits = self.waits(until);
             let error = match self.attempt_again(tasks, arriving, &mut unknown) {
-                Attempt::Committed(effects, number) => return Ok((effects, number)),
+                Attempt::Committed(effects, number) => {
+                    self.was_idle = number.is_none();
+                    self.idle_max = (self.idle_max / 2).max(limits::TRANSACTION_IDLE_MIN);
+                    return Ok((effects, number));
+                }
                 Attempt::Refused(error) if self.is_early(&error, until) => continue,
                 Attempt::Refused(error) => return Err(error),
                 Attempt::Lost(error) => error,
@@ -210,7 +221,7 @@ impl Writer {
                 self.has_unknown |= unknown.is_some();
                 return Err(if unknown.is_some() { not_known(error) } else { error });
             }
-            self.tables.idle_max = limits::TRANSACTION_IDLE_RETRIED_MAX;
+            self.idle_max = (self.idle_max * 4).min(limits::TRANSACTION_IDLE_MAX);
             tracing::info!(%error, "reconnected to the database");
         }
     }
@@ -311,7 +322,47 @@ impl Writer {
         fenced.map(drop)
     }
 
+    /// Runs tasks that probably have nothing to do on a snapshot, without the lock. Returns `None` if they have.
+    fn look(&mut self, tasks: &mut Group) -> EngineResult<Option<Attempt>> {
+        let asked = self.env.clock.elapsed();
+        let now = self.tables.begin_look()?;
+        let ran = self.run(tasks, now, asked);
+        match ran {
+            Ok((effects, _)) if self.tables.is_idle() => {
+                self.tables.end_and_flush("COMMIT")?;
+                self.tables.clear_transaction();
+                return Ok(Some(Attempt::Committed(effects, None)));
+            }
+            Err(error) if !self.tables.has_written => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        self.tables.rollback();
+        self.tables.clear_caches();
+        self.cache.clear();
+        for task in tasks {
+            task.undone();
+        }
+        Ok(None)
+    }
+
+    /// Runs all tasks in the current transaction, which the database began at `now`; returns their effects, and the
+    /// store's time.
+    fn run(&mut self, tasks: &mut Group, now: i64, asked: Duration) -> EngineResult<(Effects, Timestamp)> {
+        let last = Timestamp::from_millis(self.tables.meta.at);
+        let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
+        self.tables.now = now.as_millis();
+        let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
+        Ok((effects, now))
+    }
+
     fn transact(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Attempt> {
+        let is_probably_idle = self.was_idle && !self.has_unknown && !tasks.is_empty();
+        if is_probably_idle
+            && tasks.iter().all(|task| task.is_often_idle())
+            && let Some(idle) = self.look(tasks)?
+        {
+            return Ok(idle);
+        }
         let asked = self.env.clock.elapsed();
         let now = self.tables.begin_write(self.lock, || {
             if let Some(arriving) = arriving {
@@ -324,10 +375,7 @@ impl Writer {
             self.env.wakeups.changed_by_others();
             self.notifications.add(EVERYTHING);
         }
-        let last = Timestamp::from_millis(self.tables.meta.at);
-        let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
-        self.tables.now = now.as_millis();
-        let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
+        let (effects, now) = self.run(tasks, now, asked)?;
         // Any error of the writes is reported before the commit is sent, or by it.
         let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
         let watch = Stopwatch::start();
