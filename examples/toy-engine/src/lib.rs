@@ -56,7 +56,7 @@ impl ToyEngine {
         // A real engine makes it durable here.
         inner.tables = tables;
         // Still under the lock: commits are announced in their order.
-        group_commit::answer(&self.env, effects, Vec::new());
+        group_commit::answer(&self.env, &mut inner.cache, effects, Vec::new());
         Ok(())
     }
 

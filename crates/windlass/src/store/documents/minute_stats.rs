@@ -203,12 +203,16 @@ pub fn minute_of(now: Timestamp) -> i64 {
     now.as_millis() / 60_000
 }
 
-/// Statistics of the current minute, not all of them written yet.
+/// Statistics of the current minute, not all of them written yet. What a transaction counts is added once it is
+/// committed: a commit that fails, and what follows it, neither loses nor repeats anything.
 #[derive(Debug, Default)]
 pub struct Rates {
+    /// Counted by the current transaction.
+    counted: Counted,
+    /// When the current transaction wrote statistics, if it did.
+    is_written_at: Option<Timestamp>,
     minute: i64,
-    /// Counted since the last write, by pointer of the lane, which is fast; the counts of equal lanes are added when
-    /// they are written.
+    /// Committed since the last write.
     fresh: FxHashMap<usize, (Arc<Lane>, Minute)>,
     /// The minute up to the last write. Lanes without changes since are not visited again.
     written: BTreeMap<Arc<Lane>, Minute>,
@@ -217,8 +221,16 @@ pub struct Rates {
     written_at: Option<Timestamp>,
 }
 
+/// What one transaction counts, all of it in one minute. By pointer of the lane, which is fast; the counts of equal
+/// lanes are added when they are written.
+#[derive(Debug, Default)]
+struct Counted {
+    minute: i64,
+    lanes: FxHashMap<usize, (Arc<Lane>, Minute)>,
+}
+
 /// Statistics of one lane to write.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DueRate {
     /// The lane.
     pub lane: Arc<Lane>,
@@ -234,39 +246,75 @@ pub struct DueRate {
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 impl Rates {
-    /// Counts one change of a job.
-    pub fn count(&mut self, before: Option<&JobRecord>, after: &JobRecord, now: Timestamp) {
-        self.fresh_of(&after.lane, now).count(before, after, now);
+    /// Begins a transaction: what the last one counted is dropped unless it was committed.
+    pub fn begin(&mut self) {
+        self.counted.lanes.clear();
+        self.is_written_at = None;
     }
 
-    /// What was counted in a lane since the last write.
-    fn fresh_of(&mut self, lane: &Arc<Lane>, now: Timestamp) -> &mut Minute {
-        if minute_of(now) != self.minute {
-            self.overdue = self.take_unwritten();
-            self.minute = minute_of(now);
-            self.written.clear();
-        }
+    /// Counts one change of a job.
+    pub fn count(&mut self, before: Option<&JobRecord>, after: &JobRecord, now: Timestamp) {
+        self.counted_of(&after.lane, now).count(before, after, now);
+    }
+
+    /// What the transaction has counted in a lane.
+    fn counted_of(&mut self, lane: &Arc<Lane>, now: Timestamp) -> &mut Minute {
+        self.counted.minute = minute_of(now);
         let place = Arc::as_ptr(lane) as usize;
-        let (_, minute) = self.fresh.entry(place).or_insert_with(|| (lane.clone(), Minute::default()));
+        let (_, minute) =
+            self.counted.lanes.entry(place).or_insert_with(|| (lane.clone(), Minute::default()));
         minute
     }
 
-    /// The statistics to write now: lanes with changes since the last write. Empty unless a second has passed.
-    pub fn take_due(&mut self, now: Timestamp) -> Vec<DueRate> {
+    /// The statistics that the transaction is to write: lanes with changes since the last write. Empty unless a second
+    /// has passed.
+    pub fn due(&mut self, now: Timestamp) -> Vec<DueRate> {
         if self.written_at.is_some_and(|at| now.since(at) < WRITE_EVERY && at <= now) {
             return Vec::new();
         }
-        self.written_at = Some(now);
-        self.take_unwritten()
+        self.is_written_at = Some(now);
+        let is_new_minute = self.is_new_minute();
+        let mut due = self.overdue.clone();
+        let mut add =
+            |minute: i64, fresh: BTreeMap<Arc<Lane>, Minute>, written: &BTreeMap<Arc<Lane>, Minute>| {
+                due.extend(fresh.into_iter().map(|(lane, fresh)| {
+                    let mut whole = written.get(&lane).cloned().unwrap_or_default();
+                    whole.merge(&fresh);
+                    DueRate { lane, minute, whole, fresh }
+                }));
+            };
+        if is_new_minute {
+            add(self.minute, by_lane([&self.fresh]), &self.written);
+            add(self.counted.minute, by_lane([&self.counted.lanes]), &BTreeMap::new());
+        } else {
+            add(self.minute, by_lane([&self.fresh, &self.counted.lanes]), &self.written);
+        }
+        due
+    }
+
+    /// The transaction is committed.
+    pub fn commit(&mut self) {
+        if self.is_new_minute() {
+            self.overdue = self.take_unwritten();
+            self.minute = self.counted.minute;
+            self.written.clear();
+        }
+        for (place, (lane, counts)) in std::mem::take(&mut self.counted.lanes) {
+            self.fresh.entry(place).or_insert_with(|| (lane, Minute::default())).1.merge(&counts);
+        }
+        if let Some(at) = self.is_written_at.take() {
+            self.written_at = Some(at);
+            self.take_unwritten();
+        }
+    }
+
+    fn is_new_minute(&self) -> bool {
+        !self.counted.lanes.is_empty() && self.counted.minute != self.minute
     }
 
     fn take_unwritten(&mut self) -> Vec<DueRate> {
-        let mut changed: BTreeMap<Arc<Lane>, Minute> = BTreeMap::new();
-        for (lane, counts) in std::mem::take(&mut self.fresh).into_values() {
-            changed.entry(lane).or_default().merge(&counts);
-        }
         let mut unwritten = std::mem::take(&mut self.overdue);
-        for (lane, fresh) in changed {
+        for (lane, fresh) in by_lane([&std::mem::take(&mut self.fresh)]) {
             let whole = self.written.entry(lane.clone()).or_default();
             whole.merge(&fresh);
             let whole = whole.clone();
@@ -274,6 +322,17 @@ impl Rates {
         }
         unwritten
     }
+}
+
+/// The sum of what was counted in each lane.
+fn by_lane<'c>(
+    counted: impl IntoIterator<Item = &'c FxHashMap<usize, (Arc<Lane>, Minute)>>,
+) -> BTreeMap<Arc<Lane>, Minute> {
+    let mut sum: BTreeMap<Arc<Lane>, Minute> = BTreeMap::new();
+    for (lane, counts) in counted.into_iter().flat_map(FxHashMap::values) {
+        sum.entry(lane.clone()).or_default().merge(counts);
+    }
+    sum
 }
 
 /// The document key: minute, node, lane.
@@ -295,30 +354,52 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
+    /// One transaction that submits a job to each of these lanes.
+    fn submit(rates: &mut Rates, lanes: &[Arc<Lane>], now: i64) -> Vec<DueRate> {
+        rates.begin();
+        for lane in lanes {
+            rates.counted_of(lane, at(now)).submitted += 1;
+        }
+        rates.due(at(now))
+    }
+
+    fn commit(rates: &mut Rates, lanes: &[Arc<Lane>], now: i64) -> Vec<DueRate> {
+        let due = submit(rates, lanes, now);
+        rates.commit();
+        due
+    }
+
+    fn counts(due: &[DueRate]) -> Vec<(i64, u64, u64)> {
+        due.iter().map(|due| (due.minute, due.whole.submitted, due.fresh.submitted)).collect()
+    }
+
     #[test]
     fn a_write_hands_over_the_lanes_that_changed_since_the_last_one() {
         let mut rates = Rates::default();
         let lanes: Vec<Arc<Lane>> = (0..100).map(lane).collect();
-        let submit = |rates: &mut Rates, lane: &Arc<Lane>, now: i64| {
-            rates.fresh_of(lane, at(now)).submitted += 1;
-        };
-        for lane in &lanes {
-            submit(&mut rates, lane, 60_000);
-        }
-        assert_eq!(rates.take_due(at(60_000)).len(), 100);
-        submit(&mut rates, &lanes[7], 60_500);
+        assert_eq!(commit(&mut rates, &lanes, 60_000).len(), 100);
         // An equal lane at another address is the same lane.
-        submit(&mut rates, &lane(7), 60_600);
-        assert!(rates.take_due(at(60_700)).is_empty(), "a second has not passed");
-        let due = rates.take_due(at(61_000));
-        assert_eq!(due.len(), 1);
-        assert_eq!((due[0].minute, due[0].whole.submitted, due[0].fresh.submitted), (1, 3, 2));
-        assert!(rates.take_due(at(62_000)).is_empty(), "nothing has happened");
-        submit(&mut rates, &lanes[8], 62_500);
-        submit(&mut rates, &lanes[9], 120_000);
-        let due = rates.take_due(at(120_000));
-        let counts = due.iter().map(|due| (due.minute, due.whole.submitted, due.fresh.submitted));
-        assert_eq!(counts.collect::<Vec<_>>(), [(1, 2, 1), (2, 1, 1)]);
+        let late = commit(&mut rates, &[lanes[7].clone(), lane(7)], 60_600);
+        assert!(late.is_empty(), "a second has not passed");
+        assert_eq!(counts(&commit(&mut rates, &[], 61_000)), [(1, 3, 2)]);
+        assert!(commit(&mut rates, &[], 62_000).is_empty(), "nothing has happened");
+        commit(&mut rates, &lanes[8..9], 61_500);
+        assert_eq!(counts(&commit(&mut rates, &lanes[9..10], 120_000)), [(1, 2, 1), (2, 1, 1)]);
+        assert_eq!(counts(&commit(&mut rates, &lanes[9..10], 121_000)), [(2, 2, 1)]);
+    }
+
+    #[test]
+    fn a_transaction_that_fails_neither_loses_nor_repeats_what_was_counted() {
+        let mut rates = Rates::default();
+        let lane = [lane(7)];
+        commit(&mut rates, &lane, 60_000);
+        commit(&mut rates, &lane, 60_500);
+        for _ in 0..3 {
+            assert_eq!(counts(&submit(&mut rates, &lane, 61_000)), [(1, 3, 2)]);
+            assert_eq!(counts(&submit(&mut rates, &lane, 120_000)), [(1, 2, 1), (2, 1, 1)]);
+        }
+        assert_eq!(counts(&commit(&mut rates, &[], 61_000)), [(1, 2, 1)]);
+        assert_eq!(counts(&commit(&mut rates, &lane, 120_000)), [(2, 1, 1)]);
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl MemoryEngine {
         match result {
             Ok(effects) => {
                 tables.commit();
-                group_commit::answer(&self.env, effects, Vec::new());
+                group_commit::answer(&self.env, cache, effects, Vec::new());
                 Ok(())
             }
             Err(error) => {

@@ -119,7 +119,9 @@ impl PostgresEngine {
 fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
     let mut link = connection::Connection::connect(address)?;
     migrate::migrate(&mut link, address)?;
-    let mut tables = Tables::new(link, true);
+    let mut tables = Tables::new(link, tables::Access::Write);
+    // It is not repeated if the server ends it.
+    tables.idle_max = limits::TRANSACTION_IDLE_MAX;
     let asked = env.clock.elapsed();
     let now = tables.begin_write(address.lock_key("write"), prefetch::PrefetchHints::default)?;
     let admitted = ConnectionCache::default().check_not_moved(&mut tables, env);

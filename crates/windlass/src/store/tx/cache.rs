@@ -214,8 +214,9 @@ impl ConnectionCache {
         running.names += usize::from(is_new);
     }
 
-    /// Clears everything, after a failed commit.
+    /// Clears everything that is stored, after a failed commit. Statistics that were not written yet are kept.
     pub fn clear(&mut self) {
-        *self = ConnectionCache::default();
+        let rates = std::mem::take(&mut self.rates);
+        *self = ConnectionCache { rates, ..ConnectionCache::default() };
     }
 }

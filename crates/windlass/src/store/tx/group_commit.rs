@@ -31,6 +31,7 @@ fn run_all(
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
+    cache.rates.begin();
     cache.check_not_moved(db, env)?;
     let put_back = if env.is_moving { None } else { db.why_put_back()? };
     let mut tx = WriteTx::new(db, cache, env, now);
@@ -49,8 +50,14 @@ fn run_all(
     tx.finish()
 }
 
-/// Announces a commit that is on disk, then answers all its tasks.
-pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>>) {
+/// Announces a commit that is on disk, then answers all its tasks. `cache` is the one that the tasks were run with.
+pub fn answer(
+    env: &Environment,
+    cache: &mut ConnectionCache,
+    effects: Effects,
+    tasks: Vec<Box<dyn WriteTask>>,
+) {
+    cache.rates.commit();
     if !effects.work.is_empty() {
         env.wakeups.work_arrived_in(effects.work);
     }

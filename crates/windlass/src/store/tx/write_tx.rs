@@ -469,7 +469,7 @@ impl<'a> WriteTx<'a> {
         self.write_tallies()?;
         // By key: of two entries for one minute and lane the last counts.
         let mut rates = BTreeMap::new();
-        for due in self.cache.rates.take_due(self.now) {
+        for due in self.cache.rates.due(self.now) {
             self.effects.has_late_rates |= due.minute < minute_of(self.now);
             let key = rate_key(due.minute, &self.env.node, &due.lane);
             let body = crate::store::documents::config::encode(&due.whole);

@@ -14,7 +14,8 @@ use windlass::store::environment::Timing;
 
 use super::fleet::{Fleet, NODES};
 use super::proxy::{Cut, Proxy};
-use super::submit;
+use super::{LONG, open, submit};
+use crate::fixture::cluster::{Cluster, schema_at};
 
 /// Rounds in which connections are cut in each of the two ways.
 const ROUNDS: usize = 40;
@@ -82,4 +83,25 @@ async fn a_connection_cut_at_the_commit_loses_nothing_and_does_nothing_twice() {
     }
     assert_eq!((taken, finished.len()), (submitted, submitted), "each job was claimed, and by one");
     fleet.agree_and_close(&(0..submitted).collect::<Vec<_>>()).await;
+}
+
+/// Statistics count every job once, whatever happened to the connection; they are written a second later at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_takes_no_statistics_with_it() {
+    let cluster = Cluster::start(&[]);
+    let proxy = Proxy::before(cluster.folder());
+    let store = open(&schema_at(&proxy.address()));
+    let cuts = [Cut::BeforeCommit, Cut::AfterCommit].into_iter().cycle().take(8);
+    for (number, cut) in cuts.enumerate() {
+        proxy.arm(cut);
+        submit(&store, number).await;
+    }
+    let counted = async || {
+        store.tick().await.expect("is possible");
+        let minutes = store.stats(&Caller::local()).await.expect("can be read").minutes;
+        minutes.values().map(|minute| minute.submitted).sum::<u64>()
+    };
+    let all = async { while counted().await != 8 {} };
+    tokio::time::timeout(LONG, all).await.expect("each is counted once");
+    store.close();
 }

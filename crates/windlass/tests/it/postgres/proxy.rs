@@ -58,6 +58,8 @@ struct Shared {
     shuts: AtomicBool,
     /// In milliseconds.
     delay: AtomicUsize,
+    /// How many connections were let through.
+    connections: AtomicUsize,
     /// How many statements were passed on.
     statements: AtomicUsize,
     /// Whether round trips are counted.
@@ -160,6 +162,11 @@ impl Proxy {
         self.shared.round_trips.swap(0, Ordering::SeqCst)
     }
 
+    /// How many connections were let through so far.
+    pub(super) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
     /// How many commits something was done to.
     pub(super) fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
@@ -168,6 +175,7 @@ impl Proxy {
 
 fn pass_on(client: UnixStream, server: &PathBuf, shared: &Arc<Shared>) {
     let Ok(server) = UnixStream::connect(server) else { return };
+    shared.connections.fetch_add(1, Ordering::SeqCst);
     let ends = [client.try_clone().unwrap(), server.try_clone().unwrap()];
     shared.streams.lock().unwrap().extend(ends.iter().map(|end| end.try_clone().unwrap()));
     // Somebody may have severed all connections just before.

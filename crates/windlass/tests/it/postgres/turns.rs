@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 use windlass::clock::Stopwatch;
-use windlass::job::NewJob;
+use windlass::job::{JobMetadata, NewJob};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
@@ -176,6 +176,26 @@ async fn idle_maintenance_takes_no_turn() {
     tokio::time::timeout(LONG, promoted).await.expect("it is done when it is due");
     verify(&nodes[1]).await;
     nodes.iter().for_each(Store::close);
+}
+
+/// Maintenance that ends a job may have to add names, such as those of the job that calls its address; it does that under
+/// the lock, on the connection that it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn maintenance_that_finds_something_to_add_takes_its_turn() {
+    let cluster = Cluster::start(&[]);
+    let proxy = Proxy::before(cluster.folder());
+    let store = open(&schema_at(&proxy.address()));
+    let metadata =
+        JobMetadata { callback_url: Some("https://example.com/".into()), ..JobMetadata::default() };
+    let lifetime = Some(Duration::from_secs(1));
+    let short = NewJob { lifetime, metadata, ..numbered(0) };
+    store.submit(&Caller::local(), vec![short], SubmitOptions::default()).await.expect("is taken");
+    let connections = proxy.connections();
+    let ended = async { while store.tick().await.expect("is possible").jobs == 0 {} };
+    tokio::time::timeout(LONG, ended).await.expect("it ends with its lifetime");
+    assert_eq!(proxy.connections(), connections, "none was lost");
+    verify(&store).await;
+    store.close();
 }
 
 /// A node that is frozen while others wait for it loses its turn, long before its own callers give up.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::address::Address;
 use super::connection::Connection;
-use super::tables::Tables;
+use super::tables::{Access, Tables};
 use super::waits::{Closing, Waits};
 use crate::clock::{Deadline, Timestamp};
 use crate::error::StoreError;
@@ -95,7 +95,7 @@ impl Reader {
                 tables.link.waits = waits;
                 tables
             }
-            none => none.insert(Tables::new(Connection::connect_within(&self.address, waits)?, false)),
+            none => none.insert(Tables::new(Connection::connect_within(&self.address, waits)?, Access::Read)),
         };
         if let Err(error) = tables.begin_read(task.is_long()) {
             // Otherwise the transaction stays open, and every later one on this connection fails.

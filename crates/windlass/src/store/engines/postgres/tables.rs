@@ -37,6 +37,22 @@ use crate::limits;
 use crate::store::engine::{Counts, EngineResult};
 use crate::store::engines::sql::interner::Interned;
 
+/// What a connection may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It reads; no cleanup is done in passing.
+    Read,
+    /// This transaction is a snapshot of the writer, which shows whether there is anything to write.
+    Look,
+    Write,
+}
+
+impl Access {
+    fn of_next_transaction(self) -> Access {
+        if self == Access::Read { Access::Read } else { Access::Write }
+    }
+}
+
 /// A connection and its caches.
 pub(super) struct Tables {
     pub(super) link: Connection,
@@ -55,10 +71,7 @@ pub(super) struct Tables {
     pub(super) ahead: Prefetch,
     /// The index entries of jobs that this transaction has read.
     pub(super) met: FxHashMap<Seq, ColumnIndexes>,
-    /// Whether this connection writes; if not, no cleanup is done in passing.
-    pub(super) is_writer: bool,
-    /// Whether this transaction is a snapshot of the writer, which shows whether there is anything to write.
-    pub(super) is_looking: bool,
+    pub(super) access: Access,
     pub(super) has_written: bool,
     /// The number and nonce of the commit that was sent in this transaction, if there was anything to write.
     pub(super) tried: Option<(i64, i64)>,
@@ -78,7 +91,7 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Takes over a connection to a schema with the current version.
-    pub(super) fn new(link: Connection, is_writer: bool) -> Tables {
+    pub(super) fn new(link: Connection, access: Access) -> Tables {
         Tables {
             link,
             interned: Interned::default(),
@@ -91,8 +104,7 @@ impl Tables {
             timers: Timers::default(),
             ahead: Prefetch::default(),
             met: FxHashMap::default(),
-            is_writer,
-            is_looking: false,
+            access,
             has_written: false,
             tried: None,
             idle_max: limits::TRANSACTION_IDLE_MIN,
@@ -108,7 +120,13 @@ impl Tables {
     pub(super) fn relink(&mut self, link: Connection) {
         let durability = std::mem::take(&mut self.durability);
         let (meta, forgotten_to, generation) = (durability.durable, self.forgotten_to, self.generation + 1);
-        *self = Tables { meta, generation, forgotten_to, durability, ..Tables::new(link, self.is_writer) };
+        *self = Tables {
+            meta,
+            generation,
+            forgotten_to,
+            durability,
+            ..Tables::new(link, self.access.of_next_transaction())
+        };
     }
 
     /// Clears what was cached in a transaction that was not committed.
@@ -125,10 +143,25 @@ impl Tables {
         self.moved.clear();
         self.met.clear();
         self.ahead.begin();
-        self.is_looking = false;
+        self.access = self.access.of_next_transaction();
         self.has_written = false;
         self.tried = None;
         self.link.abandon();
+    }
+
+    /// Whether this connection writes.
+    pub(super) fn is_writer(&self) -> bool {
+        self.access != Access::Read
+    }
+
+    /// To be called before every change.
+    pub(super) fn begin_to_write(&mut self) -> EngineResult<()> {
+        self.has_written = true;
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read => Err(StoreError::Database("a connection for reading was asked to write".into())),
+            Access::Look => Err(StoreError::Database("a change needs the store's lock".into())),
+        }
     }
 
     /// Sends a write of this transaction.
@@ -138,13 +171,7 @@ impl Tables {
         values: Vec<super::parameter::Parameter>,
         expected: Option<(u64, &'static str)>,
     ) -> EngineResult<()> {
-        if !self.is_writer {
-            return Err(StoreError::Database("a connection for reading was asked to write".into()));
-        }
-        self.has_written = true;
-        if self.is_looking {
-            return Err(StoreError::Database("a write needs the store's lock".into()));
-        }
+        self.begin_to_write()?;
         self.link.send(sql, values, expected)
     }
 }

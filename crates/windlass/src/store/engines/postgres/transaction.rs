@@ -12,9 +12,9 @@ use super::node_cache::{Commit, Meta};
 use super::parameter::{Column, Parameter};
 use super::prefetch::{ClaimPrefetch, PrefetchHints};
 use super::sql_submit::InboxState;
-use super::tables::Tables;
 use super::tables::document;
 use super::tables::query::by_id;
+use super::tables::{Access, Tables};
 use crate::clock::{Deadline, whole_millis};
 use crate::error::StoreError;
 use crate::limits;
@@ -166,7 +166,7 @@ impl Tables {
         self.inbox_state = InboxState::default();
         self.begin_snapshot(false)?;
         let (now, _) = self.apply_foreign_commits(true, Vec::new())?;
-        self.is_looking = true;
+        self.access = Access::Look;
         Ok(now)
     }
 
@@ -212,11 +212,18 @@ impl Tables {
             rows = self.link.fetch(SINCE, vec![(-1).into(), 1.into()])?;
         }
         let commits = rows.iter().map(Commit::read).collect::<EngineResult<Vec<Commit>>>()?;
-        let Some(head) = commits.first() else { return Err(self.commits_missing(known)) };
+        let is_unflushed = known.commit > self.durability.durable.commit;
+        let Some(head) = commits.first() else {
+            return Err(if is_unflushed {
+                self.unflushed_missing(known)
+            } else {
+                self.commits_missing(known)
+            });
+        };
         migrate::refuse_newer(head.works_with)?;
         let kept = commits.last().filter(|oldest| oldest.meta.commit == known.commit);
         let is_gone = is_lost(known, kept.map(|commit| commit.meta), head.meta);
-        if is_gone && known.commit > self.durability.durable.commit {
+        if is_gone && is_unflushed {
             return Err(self.unflushed_missing(known));
         }
         if is_strict && is_gone {

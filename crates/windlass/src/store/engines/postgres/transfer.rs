@@ -56,7 +56,7 @@ impl Tables {
     }
 
     pub(super) fn pause_inbox(&mut self, is_paused: bool) -> EngineResult<()> {
-        self.has_written = true;
+        self.begin_to_write()?;
         self.link.run(if is_paused { PAUSE_INBOX } else { RESUME_INBOX })
     }
 }

@@ -33,6 +33,10 @@ type Group = Vec<Box<dyn WriteTask>>;
 /// Requests that wait for the next commit.
 type Arrivals = TaskQueue<Box<dyn WriteTask>>;
 
+/// How much longer a transaction may be idle after the server has ended one, and how many commits later that is undone.
+const IDLE_MAX_STEP: u32 = 4;
+const IDLE_MAX_COMMITS: u32 = 64;
+
 /// The writer.
 pub(super) struct Writer {
     pub(super) tables: Tables,
@@ -54,6 +58,8 @@ pub(super) struct Writer {
     was_idle: bool,
     /// How long a transaction may be idle; longer after the server has ended one.
     idle_max: Duration,
+    /// How many commits were made since that changed.
+    commits: u32,
 }
 
 /// A commit whose answer was lost.
@@ -103,6 +109,7 @@ impl Writer {
             has_unknown,
             was_idle: false,
             idle_max: limits::TRANSACTION_IDLE_MIN,
+            commits: 0,
         };
         writer.tables.link.waits = writer.waits(None);
         writer
@@ -146,8 +153,8 @@ impl Writer {
                 if let Some(number) = number {
                     self.notifications.committed(&effects, number);
                 }
-                let env = self.env.clone();
-                catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
+                let (env, cache) = (self.env.clone(), &mut self.cache);
+                catch_panic("answering a write", || group_commit::answer(&env, cache, effects, tasks));
                 Ok(())
             }
             // One of them causes the error, and fails alone: the others are run again without it.
@@ -201,7 +208,7 @@ impl Writer {
             let error = match self.attempt_again(tasks, arriving, &mut unknown) {
                 Attempt::Committed(effects, number) => {
                     self.was_idle = number.is_none();
-                    self.idle_max = (self.idle_max / 2).max(limits::TRANSACTION_IDLE_MIN);
+                    self.shorten_idle_max();
                     return Ok((effects, number));
                 }
                 Attempt::Refused(error) if self.is_early(&error, until) => continue,
@@ -221,8 +228,19 @@ impl Writer {
                 self.has_unknown |= unknown.is_some();
                 return Err(if unknown.is_some() { not_known(error) } else { error });
             }
-            self.idle_max = (self.idle_max * 4).min(limits::TRANSACTION_IDLE_MAX);
+            self.was_idle = false;
+            self.idle_max = (self.idle_max * IDLE_MAX_STEP).min(limits::TRANSACTION_IDLE_MAX);
+            self.commits = 0;
             tracing::info!(%error, "reconnected to the database");
+        }
+    }
+
+    /// A machine that was slow once gets its old limit back after a while, not with the next commit.
+    fn shorten_idle_max(&mut self) {
+        self.commits += 1;
+        if self.commits >= IDLE_MAX_COMMITS {
+            self.idle_max = (self.idle_max / IDLE_MAX_STEP).max(limits::TRANSACTION_IDLE_MIN);
+            self.commits = 0;
         }
     }
 
@@ -324,18 +342,21 @@ impl Writer {
 
     /// Runs tasks that probably have nothing to do on a snapshot, without the lock. Returns `None` if they have.
     fn look(&mut self, tasks: &mut Group) -> EngineResult<Option<Attempt>> {
-        let asked = self.env.clock.elapsed();
+        let (asked, was_shared) = (self.env.clock.elapsed(), self.tables.is_shared);
         let now = self.tables.begin_look()?;
         let ran = self.run(tasks, now, asked);
         match ran {
             Ok((effects, _)) if self.tables.is_idle() => {
                 self.tables.end_and_flush("COMMIT")?;
                 self.tables.clear_transaction();
+                // Whether the next commit meets others is not known by this.
+                self.tables.is_shared |= was_shared;
                 return Ok(Some(Attempt::Committed(effects, None)));
             }
             Err(error) if !self.tables.has_written => return Err(error),
             Ok(_) | Err(_) => {}
         }
+        self.was_idle = false;
         self.tables.rollback();
         self.tables.clear_caches();
         self.cache.clear();

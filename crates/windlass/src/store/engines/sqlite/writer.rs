@@ -94,8 +94,8 @@ impl Writer {
         }
         match outcome {
             Ok(effects) => {
-                let env = self.env.clone();
-                catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
+                let (env, cache) = (self.env.clone(), &mut self.cache);
+                catch_panic("answering a write", || group_commit::answer(&env, cache, effects, tasks));
                 let moved = checkpoint::after_commit(self.tables.connection());
                 self.finish_group(moved)
             }

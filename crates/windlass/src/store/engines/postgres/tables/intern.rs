@@ -105,7 +105,7 @@ impl Tables {
         }
         let [tenants, queues, types] = lane_columns(new.iter().copied());
         let checks = Column::of(new.iter().map(|lane| i64::from(checksum_of_texts(&lane_names(lane)))));
-        self.has_written = true;
+        self.begin_to_write()?;
         let values = vec![tenants.into(), queues.into(), types.into(), checks.into()];
         for row in self.link.fetch(ADD_LANES, values)? {
             let id = get(&row, 0)?;
@@ -144,7 +144,7 @@ impl Tables {
     }
 
     fn added(&mut self, sql: &str, values: Vec<super::super::parameter::Parameter>) -> EngineResult<i64> {
-        self.has_written = true;
+        self.begin_to_write()?;
         let rows = self.link.fetch(sql, values)?;
         rows.first().map_or_else(
             || Err(StoreError::Database("a row was added without a number".into())),

@@ -37,7 +37,7 @@ impl Tables {
         &mut self,
         keys: &[Key],
     ) -> EngineResult<Vec<Option<KeyHolder>>> {
-        if self.is_writer {
+        if self.is_writer() {
             self.lock_keys(keys)?;
         }
         self.read_holders(keys)

@@ -57,7 +57,7 @@ impl Tables {
             }
             for row in some {
                 let job = Parts::read(row)?.into_job(&self.interned)?;
-                if self.is_writer {
+                if self.is_writer() {
                     let is_row = row.columns().get(ROW_AT).is_some_and(|column| *column.type_() == Type::TID);
                     let row = if is_row { Some(get(row, ROW_AT)?) } else { None };
                     self.met.insert(job.seq, ColumnIndexes { row, ..ColumnIndexes::of(&job) });

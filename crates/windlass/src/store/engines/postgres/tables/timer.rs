@@ -267,7 +267,7 @@ impl Tables {
         now: i64,
         max: usize,
     ) -> EngineResult<Vec<JobRecord>> {
-        if self.is_writer && !self.timers.is_settled() {
+        if self.is_writer() && !self.timers.is_settled() {
             self.write_timers()?;
         }
         if self.timers.low.is_some_and(|low| low > now) {
@@ -312,7 +312,7 @@ impl Tables {
         found.sort_unstable_by_key(|(at, seq, _)| (*at, *seq));
         found.dedup_by_key(|(_, seq, _)| *seq);
         let due = found.partition_point(|(at, ..)| *at <= now).min(max);
-        if self.is_writer {
+        if self.is_writer() {
             for entry in swept {
                 self.timers.forget_entry(entry);
             }
@@ -338,7 +338,7 @@ impl Tables {
 
     /// The earliest time at which any job's timer is due.
     pub(in crate::store::engines::postgres) fn first_due(&mut self) -> EngineResult<Option<i64>> {
-        if self.is_writer && !self.timers.is_settled() {
+        if self.is_writer() && !self.timers.is_settled() {
             self.write_timers()?;
         }
         let mut after = (self.timers.low.unwrap_or(i64::MIN), i64::MIN, 0, 0);
@@ -391,7 +391,7 @@ impl Tables {
         &mut self,
         workers: &[WorkerId],
     ) -> EngineResult<Vec<i64>> {
-        if self.is_writer && !self.timers.is_settled() {
+        if self.is_writer() && !self.timers.is_settled() {
             self.write_timers()?;
         }
         let rows = if workers.is_empty() {
