@@ -383,7 +383,7 @@ mod tests {
         assert!(late.is_empty(), "a second has not passed");
         assert_eq!(counts(&commit(&mut rates, &[], 61_000)), [(1, 3, 2)]);
         assert!(commit(&mut rates, &[], 62_000).is_empty(), "nothing has happened");
-        commit(&mut rates, &lanes[8..9], 61_500);
+        commit(&mut rates, &lanes[8..9], 62_500);
         assert_eq!(counts(&commit(&mut rates, &lanes[9..10], 120_000)), [(1, 2, 1), (2, 1, 1)]);
         assert_eq!(counts(&commit(&mut rates, &lanes[9..10], 121_000)), [(2, 2, 1)]);
     }

@@ -280,7 +280,7 @@ impl Writer {
                     self.cache.clear();
                     return Attempt::Committed(lost.effects, Some(lost.tried.0));
                 }
-                Ok(CommitFate::NotMade) => tasks.iter_mut().for_each(|task| task.undone()),
+                Ok(CommitFate::NotMade) => self.undo(tasks),
                 // Repeating it might apply it twice.
                 Ok(CommitFate::Forgotten) => {
                     self.has_unknown = true;
@@ -307,12 +307,7 @@ impl Writer {
             Ok(done) => return done,
             Err(error) => error,
         };
-        self.tables.rollback();
-        self.tables.clear_caches();
-        self.cache.clear();
-        for task in tasks.iter_mut() {
-            task.undone();
-        }
+        self.roll_back(tasks);
         if self.tables.link.lost().is_some() && !matches!(error, StoreError::Stopped(_)) {
             return Attempt::Lost(error);
         }
@@ -357,13 +352,24 @@ impl Writer {
             Ok(_) | Err(_) => {}
         }
         self.was_idle = false;
+        self.roll_back(tasks);
+        Ok(None)
+    }
+
+    /// Undoes an attempt that was not committed.
+    fn roll_back(&mut self, tasks: &mut Group) {
         self.tables.rollback();
         self.tables.clear_caches();
         self.cache.clear();
+        self.undo(tasks);
+    }
+
+    /// Prepares the tasks to be run again.
+    fn undo(&mut self, tasks: &mut Group) {
+        self.env.entropy.back_to_mark();
         for task in tasks {
             task.undone();
         }
-        Ok(None)
     }
 
     /// Runs all tasks in the current transaction, which the database began at `now`; returns their effects, and the
@@ -372,6 +378,7 @@ impl Writer {
         let last = Timestamp::from_millis(self.tables.meta.at);
         let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
         self.tables.now = now.as_millis();
+        self.env.entropy.mark();
         let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
         Ok((effects, now))
     }
