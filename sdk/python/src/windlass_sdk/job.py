@@ -43,7 +43,7 @@ class Options(TypedDict, total=False):
     """Options of a submission. Those of the job type are the defaults."""
 
     queue: str
-    priority: int | Literal["low", "normal", "high", "critical"]
+    priority: int | Literal["bulk", "low", "normal", "high", "critical"]
     delay: Duration
     run_at: datetime
     hold: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import contextvars
 import logging
 import threading
@@ -57,7 +58,8 @@ class Attempt:
     def interrupt(self, reason: Reason) -> None:
         """Tells the handler to stop; it is abandoned after the grace period."""
         if tell_to_stop(self.cx, reason):
-            self.loop.call_soon_threadsafe(self._interrupted)
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                self.loop.call_soon_threadsafe(self._interrupted)
 
     async def finished(self) -> None:
         """Returns when nothing of the handler runs any more: its slot is not free before. A thread cannot be stopped;

@@ -18,6 +18,8 @@ log = logging.getLogger("windlass")
 
 #: How long a heartbeat waits for a directive, in seconds. Jobs that start meanwhile are in the next one.
 WAIT_SECONDS = 2.0
+#: Longest wait for the answer to a heartbeat, in seconds.
+ANSWER_SECONDS = 10.0
 #: Shortest and longest pause between heartbeats of running jobs, in seconds.
 PAUSES = (0.2, 2.0)
 #: A server considers a worker that is silent for this long dead, in seconds.
@@ -46,7 +48,9 @@ class Heartbeats(threading.Thread):
         self._http, self._registration, self._running, self._ping = http, registration, running, ping
         self._silence = SILENCE_SECONDS - max(5.0, min(grace, 10.0))
         self._over = threading.Event()
-        self._answered = self._loop_ran = time.monotonic()
+        self._answered = time.monotonic()
+        #: When the event loop was asked to answer, if it has not.
+        self._pinged: float | None = None
         self._is_blocked_reported = False
         self._pause = PAUSES[0]
 
@@ -80,16 +84,21 @@ class Heartbeats(threading.Thread):
             log.warning("heartbeat refused: %s", error)
         except Unreachable as error:
             log.warning("heartbeat failed: %s", error)
+        except Exception:
+            # Whatever it is, the leases depend on the next one.
+            log.exception("heartbeat failed")
         self._pause = min(self._pause * 2, PAUSES[1])
-        if time.monotonic() - self._answered > self._silence:
+        if time.monotonic() - self._answered >= self._silence:
             self._running.interrupt_all("unreachable")
 
     def _send(self, worker: str, running: list[tuple[str, int]], is_last: bool) -> None:
         jobs = [{"id": id, "fence": fence} for id, fence in running]
         body: dict[str, Any] = {"worker_id": worker, "jobs": jobs}
-        if jobs and is_last and not self._over.is_set():
+        # A request must not outlast the time after which handlers have to stop.
+        left = self._answered + self._silence - time.monotonic()
+        if jobs and is_last and left > ANSWER_SECONDS and not self._over.is_set():
             body["wait"] = f"{round(WAIT_SECONDS * 1000)}ms"
-        answer = self._http.call("POST", "/heartbeats", body, timeout=10.0)
+        answer = self._http.call("POST", "/heartbeats", body, timeout=min(ANSWER_SECONDS, max(1.0, left)))
         for (id, fence), shown in zip(running, answer["jobs"]):
             if shown["directive"] != "continue":
                 self._running.interrupt(id, fence, reason_of(shown["directive"]))
@@ -98,11 +107,15 @@ class Heartbeats(threading.Thread):
 
     def _watch_loop(self) -> None:
         """Reports an event loop that a handler blocks."""
-        self._ping(self._ran)
-        blocked = time.monotonic() - self._loop_ran
+        now = time.monotonic()
+        if self._pinged is None:
+            self._pinged = now
+            self._ping(self._ran)
+            return
+        blocked = now - self._pinged
         if blocked > BLOCKED_SECONDS and not self._is_blocked_reported:
             self._is_blocked_reported = True
             log.warning("a handler has blocked the event loop for %ds: use `def`, or a step that is not async", blocked)
 
     def _ran(self) -> None:
-        self._loop_ran, self._is_blocked_reported = time.monotonic(), False
+        self._pinged, self._is_blocked_reported = None, False
