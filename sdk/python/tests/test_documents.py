@@ -51,3 +51,12 @@ def test_the_first_example_of_the_readme_runs(tmp_path: Path) -> None:
         "assert second.value() == 'seat 70', second\n"
     )
     subprocess.run([sys.executable, "-c", check], cwd=tmp_path, check=True)
+
+
+def test_the_sdk_has_the_version_of_the_server() -> None:
+    def version(file: str) -> str:
+        found = re.search(r'^version = "(.*)"', (ROOT / file).read_text(), re.MULTILINE)
+        assert found
+        return found.group(1)
+
+    assert version("sdk/python/pyproject.toml") == version("Cargo.toml")

@@ -9,13 +9,17 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ..duration import moment_millis
 from ..errors import ApiError, Unreachable
 
-USER_AGENT = "windlass-sdk-python/0.1.0"
+try:
+    USER_AGENT = f"windlass-sdk-python/{metadata.version('windlass-sdk')}"
+except metadata.PackageNotFoundError:
+    USER_AGENT = "windlass-sdk-python"
 #: Longest answer to an ordinary request; a server has refused by then what it cannot do.
 CALL_SECONDS = 35.0
 #: Longest time to connect; a slower network is down.
