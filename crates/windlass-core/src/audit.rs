@@ -126,6 +126,7 @@ enum Kind {
 /// Which events of a queue are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AuditLevel {
     /// Every transition.
     All,

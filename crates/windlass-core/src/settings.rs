@@ -110,6 +110,7 @@ impl Retention {
 /// What a fair queue balances between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum FairBy {
     /// Tenants take turns within one priority, in proportion to their weights.
     Tenant,

@@ -93,6 +93,7 @@ pub struct Ticket {
 
 /// What is wrong with a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TicketFault {
     /// The job has no ticket.
     #[error("the job has no ticket")]

@@ -53,6 +53,7 @@ use crate::store::command::heartbeat::{Directive, HeartbeatItem};
 
 /// What a worker does if steps do not match those that an earlier attempt saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum StepMode {
     /// The job fails with the error `steps_changed`.
     #[default]
@@ -85,6 +86,7 @@ pub enum CrashPoint {
 
 /// How a call of a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StepRun {
     /// The step did its work.
     Ran,

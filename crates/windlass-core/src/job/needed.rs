@@ -7,6 +7,7 @@ use crate::limits;
 
 /// An unfinished job that needs a final one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NeededBy {
     /// The parent, which has not finished and may read the result of this child again.
     Parent(JobId),

@@ -27,6 +27,7 @@ pub enum Strategy {
 /// The source of a delay's jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum JitterMode {
     /// A random number.
     #[default]

@@ -15,6 +15,7 @@ use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule
 
 /// When a schedule runs. The values are validated when the schedule is saved.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Trigger {
     /// At the times of a cron expression: five fields, or six with seconds first.
     Cron(String),

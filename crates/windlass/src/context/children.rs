@@ -35,6 +35,7 @@ pub enum ChildError {
 
 /// The results of a group of children.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Children<T> {
     /// Whether the group succeeded by its strategy. A deleted child still has an error in `results`.
     pub is_well: bool,

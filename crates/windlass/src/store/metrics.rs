@@ -94,6 +94,7 @@ fn add<Name: Ord + Clone>(
 
 /// Changes found by polling although a notification should have announced them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fallback {
     /// A commit of another node, found by PostgreSQL's change listener.
     Node,

@@ -4,6 +4,7 @@ use crate::error::OpenError;
 
 /// The schema version of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Schema {
     /// The version found; 0 if there is no store yet.
     pub found: u32,

@@ -26,6 +26,7 @@ const TOLD_MAX: usize = 20;
 
 /// The result of checking one invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// The invariant's short name, for example `leases`.
     pub code: &'static str,
@@ -63,6 +64,7 @@ impl VerifyReport {
 
 /// The progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Checked {
     /// Jobs and audit records checked; a record that is checked twice counts twice.
     pub done: u64,

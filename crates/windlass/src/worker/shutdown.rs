@@ -14,6 +14,7 @@ use crate::store::command::finish::{Outcome, Report};
 
 /// The result of a worker's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct ShutdownReport {
     /// Jobs that were released unfinished.
     pub released: usize,

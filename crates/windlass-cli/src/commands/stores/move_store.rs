@@ -75,6 +75,7 @@ fn show(shown: &mut Option<(Stage, Progress)>, told: move_store::Progress, is_js
                 output::note("checking every invariant of the copy");
                 return;
             }
+            _ => "rows",
         };
         *shown = Some((told.stage, Progress::start(what, Some(told.expected)).unless(is_json)));
     }

@@ -45,6 +45,7 @@ async fn restore_file(args: &RestoreArgs, from: &Path, to: &Path) -> anyhow::Res
         Restoring::Copying => output::note(&format!("copying {}", from.display())),
         Restoring::Checking => output::note("checking every page and every invariant"),
         Restoring::Fencing => output::note("starting a new generation"),
+        _ => {}
     };
     let restored = restore::restore(from, to, describe).await?;
     if args.json {

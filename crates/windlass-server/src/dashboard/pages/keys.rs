@@ -38,7 +38,7 @@ pub(in crate::dashboard) async fn create(
     let tenant = tenant.map_err(|problem| PageError::invalid(format!("tenant: {problem}")))?;
     let new =
         NewKey { name: form.need("name")?.to_owned(), role, tenant, expires: form.duration("expires")? };
-    let CreatedKey { key, secret } = board.store().create_key(&visitor.caller, new).await?;
+    let CreatedKey { key, secret, .. } = board.store().create_key(&visitor.caller, new).await?;
     let page = KeyPage {
         layout: Layout::bare(&visitor, "settings", "New key"),
         name: key.name,

@@ -73,7 +73,7 @@ pub(crate) async fn records(
         limit,
         reach: None,
     };
-    let RecordsFound { mut records, next } = app.store().audit_page(&caller, wanted).await?;
+    let RecordsFound { mut records, next, .. } = app.store().audit_page(&caller, wanted).await?;
     let next_cursor = next.map(|next| next.to_string());
     // A page may be short without being the last one.
     records.retain(|record| event.as_ref().is_none_or(|event| event.matches(record)));

@@ -9,6 +9,6 @@ use crate::http::reply::error::ApiError;
 
 /// Whether a name is known, and similar names.
 pub(crate) async fn known(app: &App, caller: &Caller, named: Named) -> Result<Known, ApiError> {
-    let KnownNames { is_known, similar } = app.store().known(caller, named).await?;
+    let KnownNames { is_known, similar, .. } = app.store().known(caller, named).await?;
     Ok(Known { known: is_known, similar })
 }

@@ -66,6 +66,7 @@ impl Suspend {
 
 /// An action on a job.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum ActionRequest {
     /// Submit a job that was created on hold.
     Submit,

@@ -47,6 +47,7 @@ pub struct LogLine {
 
 /// A write for a running job.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum AttemptWrite {
     /// A step's result, or a checkpoint of progress.
     Checkpoint {

@@ -18,6 +18,7 @@ const HEAD: &str = "head";
 
 /// The result of one sealing round.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SealReport {
     /// The newest checkpoint of the audit trail.
     pub seal: Seal,

@@ -29,6 +29,7 @@ pub struct NewGroup {
 
 /// The result of spawning children.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Spawned {
     /// The group's number within the parent.
     pub group: u64,

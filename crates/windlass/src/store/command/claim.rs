@@ -103,6 +103,7 @@ impl Claimed {
 
 /// The result of a claim.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct ClaimAnswer {
     /// The jobs, most urgent first.
     pub jobs: Vec<Claimed>,

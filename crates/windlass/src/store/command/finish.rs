@@ -17,6 +17,7 @@ use crate::store::tx::write_tx::WriteTx;
 
 /// How an attempt ended, as reported by its worker.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The attempt succeeded.
     Completed {
@@ -33,6 +34,7 @@ pub enum Outcome {
 
 /// What a parked attempt waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Park {
     /// A point in time.
     Until(Timestamp),

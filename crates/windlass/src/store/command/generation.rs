@@ -17,6 +17,7 @@ use crate::store::tx::write_tx::WriteTx;
 
 /// A new generation of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NewGeneration {
     /// Its number.
     pub number: u64,

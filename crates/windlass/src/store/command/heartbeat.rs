@@ -33,6 +33,7 @@ impl HeartbeatItem {
 
 /// What a worker should do with a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Directive {
     /// Continue; the lease was extended.
     Continue,
@@ -65,6 +66,7 @@ impl Directive {
 
 /// The response to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeartbeatReply {
     /// The directive for each job, in order.
     pub directives: Vec<(JobId, Directive)>,

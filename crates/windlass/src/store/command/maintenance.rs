@@ -19,6 +19,7 @@ use crate::store::tx::write_tx::WriteTx;
 
 /// The result of one maintenance round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct TickReport {
     /// Jobs moved by timers.
     pub jobs: usize,
@@ -158,6 +159,7 @@ impl WriteTx<'_> {
 
 /// The result of one pruning round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PruneReport {
     /// Number of jobs removed.
     pub jobs: usize,

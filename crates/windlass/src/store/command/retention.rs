@@ -16,6 +16,7 @@ use crate::store::tx::write_tx::WriteTx;
 
 /// The result of changing the retention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RetentionSet {
     /// The new retention; all states are set.
     pub retention: Retention,

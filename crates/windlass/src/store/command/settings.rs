@@ -20,6 +20,7 @@ use crate::store::tx::write_tx::WriteTx;
 
 /// All settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Settings {
     /// A queue's settings: those of the caller's tenant, or of all tenants if the caller has none.
     Queue(QueueName, QueueSettings),

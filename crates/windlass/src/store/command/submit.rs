@@ -26,6 +26,7 @@ use crate::webhook_url::TargetPolicy;
 /// The result for one job of a submission.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
+#[non_exhaustive]
 pub struct Receipt {
     /// The new job, or the earlier job with this idempotency key. For a deleted job only the id, tenant, type, final
     /// state and time of submission are known; all other fields have their defaults.

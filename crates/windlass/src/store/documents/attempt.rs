@@ -10,6 +10,7 @@ use crate::store::engine::{EngineResult, JobDataKind, JobDataQuery, Read};
 
 /// A stored record of a finished attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AttemptRecord {
     /// The worker that ran it.
     pub worker: Option<WorkerId>,

@@ -93,6 +93,7 @@ impl PauseRecord {
 
 /// The end of a queue's last pause: who resumed it, when and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Resumption {
     /// The resumed scope.
     pub scope: PauseScope,
@@ -106,6 +107,7 @@ pub struct Resumption {
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Config {
     /// Settings of queues, by queue and tenant; no tenant means all tenants.
     pub queues: BTreeMap<(QueueName, Option<Tenant>), QueueSettings>,

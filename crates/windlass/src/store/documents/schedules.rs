@@ -48,6 +48,7 @@ impl From<ScheduleName> for ScheduleRef {
 
 /// A pause of a schedule: actor, start, reason and end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SchedulePause {
     /// Who paused it.
     pub by: String,
@@ -70,6 +71,7 @@ pub struct PauseSchedule {
 
 /// A run whose job was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RefusedRun {
     /// The time of the run.
     pub run: Timestamp,
@@ -174,6 +176,7 @@ impl Schedule {
 
 /// The result of creating or replacing a schedule.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct PutSchedule {
     /// The current schedule.
     pub schedule: Arc<Schedule>,

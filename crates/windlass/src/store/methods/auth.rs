@@ -21,6 +21,7 @@ use crate::store::{ReadKind, Store};
 
 /// A stored API key: everything but its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ApiKey {
     /// The key's id.
     pub id: KeyId,
@@ -54,6 +55,7 @@ impl ApiKey {
 
 /// A newly created key with its secret, which is shown only this once.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CreatedKey {
     /// The key.
     pub key: ApiKey,

@@ -18,6 +18,7 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// The current phase of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Restoring {
     /// Copying the file.
     Copying,
@@ -29,6 +30,7 @@ pub enum Restoring {
 
 /// The result of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Restored {
     /// Total number of jobs.
     pub jobs: u64,

@@ -17,6 +17,7 @@ use crate::store::tx::write_tx::WriteTx;
 /// A job of a submission, and whether it existed before.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
+#[non_exhaustive]
 pub struct SubmitReport {
     /// The new job, or the earlier job with this idempotency key.
     pub snapshot: Snapshot,
@@ -33,6 +34,7 @@ pub struct SubmitReport {
 
 /// A job after an action, and whether the action changed it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ActionSnapshot {
     /// The current job.
     pub snapshot: Snapshot,

@@ -51,6 +51,7 @@ impl Default for MoveOptions {
 
 /// The current stage of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stage {
     /// Copying rows.
     Copying,
@@ -75,6 +76,7 @@ pub struct Progress {
 
 /// The result of a move.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MoveReport {
     /// The content of both stores, part by part.
     pub parts: Vec<PartDigest>,

@@ -10,6 +10,7 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// A page of the audit trail, oldest record first.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct RecordPage {
     /// The records. There may be fewer than requested, or none, before the last page, if few of the scanned records
     /// match.

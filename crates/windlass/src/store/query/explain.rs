@@ -16,6 +16,7 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// One reason why a job does not run.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Reason {
     /// A stable code for programs.
     pub code: &'static str,

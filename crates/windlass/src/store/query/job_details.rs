@@ -21,6 +21,7 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// An attempt of a job.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Attempt {
     /// The attempt's id.
     pub id: AttemptId,
@@ -169,6 +170,7 @@ pub type ChildResult = (JobRecord, Option<Arc<[u8]>>);
 
 /// A group of children with its children in input order.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Group {
     /// Its number within the parent.
     pub number: u64,
@@ -276,6 +278,7 @@ fn child_results(
 
 /// A job's neighbours in the dependency graph.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Neighbours {
     /// Jobs it waits or waited for.
     pub dependencies: Vec<(Need, JobRecord)>,

@@ -13,6 +13,7 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// Information about one type, as far as the caller can see it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct TypeInfo {
     /// Its name.
     pub name: JobType,

@@ -12,6 +12,7 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// A name that is created by use.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Named {
     /// A queue.
     Queue(QueueName),
@@ -23,6 +24,7 @@ pub enum Named {
 
 /// Whether a name is known, and similar known names.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KnownNames {
     /// Whether a job, setting, pause, schedule, worker or key visible to this caller uses it.
     pub is_known: bool,

@@ -183,6 +183,7 @@ pub(crate) fn count_up_to(
 
 /// The number of jobs each worker runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct WorkerLoad {
     /// By worker; idle workers are not included.
     pub workers: BTreeMap<WorkerId, u64>,

@@ -16,6 +16,7 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// Information about one queue, as far as the caller can see it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct QueueInfo {
     /// Its name.
     pub name: QueueName,

@@ -9,6 +9,7 @@ use crate::store::tx::read_tx::ReadTx;
 
 /// A job at one point in time.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Its record.
     pub job: JobRecord,

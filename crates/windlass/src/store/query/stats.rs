@@ -23,6 +23,7 @@ pub type ByState = BTreeMap<JobState, u64>;
 
 /// Job counts and rates, as far as the caller can see them.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// Total counts.
     pub states: ByState,
