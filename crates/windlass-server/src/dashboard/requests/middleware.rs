@@ -220,7 +220,12 @@ fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), PageEr
         None if is_safe => text("origin").is_none_or(is_own),
         None => text("origin").is_some_and(is_own),
     };
-    if is_fine { Ok(()) } else { Err(PageError::forbidden("this request came from another site")) }
+    let is_browser = site(headers).is_some() || text("origin").is_some();
+    match (is_fine, is_browser) {
+        (true, _) => Ok(()),
+        (false, true) => Err(PageError::forbidden("this request came from another site")),
+        (false, false) => Err(PageError::forbidden("this is a page for browsers; the API is under /api/v1")),
+    }
 }
 
 /// Without keys, a local connection is the only proof of identity: a foreign host name (DNS rebinding) is rejected.
