@@ -20,6 +20,9 @@ use crate::worker::Worker;
 
 /// The queue of the jobs whose pick-up is measured.
 const PING_QUEUE: &str = "bench-pick-up";
+/// The queue of the jobs that each node submits before anything is measured.
+const WARM_UP_QUEUE: &str = "bench-warm-up";
+const WARM_UP_JOBS: usize = 3;
 /// Jobs per batch of the backlog.
 const BATCH: usize = 1_000;
 /// Jobs whose pick-up is measured at least, however long a round trip takes.
@@ -81,6 +84,19 @@ impl Job for Ping {
     }
 }
 
+/// A job that nobody works on.
+#[derive(Serialize, Deserialize)]
+struct WarmUp {}
+
+impl Job for WarmUp {
+    const TYPE: &'static str = "bench.warm-up";
+    type Output = ();
+
+    fn defaults() -> JobDefaults {
+        JobDefaults { queue: Some(WARM_UP_QUEUE), ..JobDefaults::default() }
+    }
+}
+
 type Pings = Arc<Mutex<Measured>>;
 
 async fn ping(job: Ping, State(pings): State<Pings>) -> Result<(), std::convert::Infallible> {
@@ -97,7 +113,12 @@ pub struct Node {
 impl Node {
     /// Opens the store, with its maintenance, as every node runs it.
     pub async fn open(address: &str) -> anyhow::Result<Node> {
-        Ok(Node { client: Client::open(address).await? })
+        let client = Client::open(address).await?;
+        // A connection prepares its statements on first use, under the lock that all nodes wait for.
+        for _ in 0..WARM_UP_JOBS {
+            client.submit(WarmUp {}).await?;
+        }
+        Ok(Node { client })
     }
 
     /// Submits one by one with several callers until the time is over.
