@@ -1,8 +1,9 @@
-/** Durations as the API writes them: `"250ms"`, `"30s"`, `"1h30m"`, `"7d"`. */
+/** Durations as people and the API write them: `"250ms"`, `"30s"`, `"1h30m"`, `"1.5h"`, `"7d"`, `"1w"`. */
 
 /** A duration: a text such as `"30s"` or `"1h30m"`, or a number of milliseconds. */
 export type Duration = string | number;
 
+/** The units that the API writes, longest first. */
 const UNITS: readonly (readonly [string, number])[] = [
   ["d", 86_400_000],
   ["h", 3_600_000],
@@ -11,7 +12,10 @@ const UNITS: readonly (readonly [string, number])[] = [
   ["ms", 1],
 ];
 
-const PATTERN = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?$/;
+/** The units that are read. */
+const UNITS_READ = [["w", 604_800_000], ...UNITS] as const;
+
+const PATTERN = new RegExp(`^${UNITS_READ.map(([unit]) => `(?:(\\d+(?:\\.\\d+)?)${unit})?`).join("")}$`);
 
 /** Whole milliseconds of a duration. Throws a `RangeError` if it is not one. */
 export function toMillis(duration: Duration): number {
@@ -23,7 +27,7 @@ export function toMillis(duration: Duration): number {
   if (match === null) {
     throw new RangeError(`not a duration: ${JSON.stringify(duration)}; write it like "250ms", "30s", "1h30m" or "7d"`);
   }
-  return UNITS.reduce((sum, [, millis], index) => sum + Number(match[index + 1] ?? 0) * millis, 0);
+  return Math.round(UNITS_READ.reduce((sum, [, millis], index) => sum + Number(match[index + 1] ?? 0) * millis, 0));
 }
 
 /** A duration as text, for the API. */

@@ -8,8 +8,8 @@ export type HeaderLines = Headers | Readonly<Record<string, string | readonly st
 
 /** What to check a call against. */
 export interface VerifyOptions {
-  /** The receiver's secret, `whsec_…`; several while a secret is being replaced. */
-  readonly secret: string | readonly string[];
+  /** The receiver's secret, `whsec_…`; several while a secret is being replaced. One that is missing or empty is refused. */
+  readonly secret: string | readonly string[] | undefined;
   /** How old or new a call may be, in seconds; five minutes. */
   readonly toleranceSeconds?: number;
   /** The time, in milliseconds since 1970, for tests. */
@@ -51,19 +51,33 @@ export async function verifyCallback(body: string | Uint8Array, headers: HeaderL
 
 /** Checks both signatures of a call, of the body and of its header lines; returns the body's bytes. */
 export async function verify(body: string | Uint8Array, headers: HeaderLines, options: VerifyOptions): Promise<Uint8Array> {
+  const secrets = secretsOf(options.secret);
   const bytes = typeof body === "string" ? new TextEncoder().encode(body) : new Uint8Array(body);
   const lines = linesOf(headers);
   const [id, timestamp] = [lines.get("webhook-id"), lines.get("webhook-timestamp")];
   if (id === undefined || timestamp === undefined) throw new InvalidSignature("the call is not signed");
   const age = Math.abs((options.now ?? Date.now()) / 1000 - Number(timestamp));
   if (!(age <= (options.toleranceSeconds ?? TOLERANCE_SECONDS))) throw new InvalidSignature("the call is too old or from the future");
-  const secrets = [options.secret].flat().map((secret) => fromBase64(secret.replace(/^whsec_/, "")));
   const keys = await Promise.all(secrets.map(importKey));
   const signed = joined(new TextEncoder().encode(`${id}.${timestamp}.`), bytes);
   await check(keys, lines.get("webhook-signature"), signed);
   // A server of today signs the header lines as well; without that signature they could be anybody's.
   await check(keys, lines.get("windlass-signature"), await signedLines(lines, bytes));
   return bytes;
+}
+
+/** The bytes of secrets. Anybody can sign with an empty one, which is what an unset variable often becomes. */
+export function secretsOf(secret: VerifyOptions["secret"]): Uint8Array<ArrayBuffer>[] {
+  const all = [secret ?? []].flat();
+  const texts = all.map((one) => String(one ?? "").trim().replace(/^whsec_/, ""));
+  if (texts.length === 0 || texts.includes("")) {
+    throw new TypeError("the webhook secret is missing or empty: give the one that `windlass webhooks secret URL` prints");
+  }
+  try {
+    return texts.map(fromBase64);
+  } catch (cause) {
+    throw new TypeError("the webhook secret is not `whsec_` and Base64", { cause });
+  }
 }
 
 async function signedLines(lines: ReadonlyMap<string, string>, body: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {

@@ -127,8 +127,10 @@ test("a handler that parked or ended makes no more calls", async () => {
 
 test("durations are written as the server reads them", () => {
   assert.deepEqual(["1h30m", "250ms", "7d", "1m", "0s", 1500].map(toMillis), [5_400_000, 250, 604_800_000, 60_000, 0, 1500]);
+  assert.deepEqual(["1w", "1.5h", "1w0.5d", "0.25s", "1m5ms"].map(toMillis), [604_800_000, 5_400_000, 648_000_000, 250, 60_005]);
+  assert.deepEqual(["1w", "1.5h"].map(toText), ["7d", "1h30m"]);
   assert.deepEqual([5_400_000, 250, 0, 90_061_001].map(toText), ["1h30m", "250ms", "0s", "1d1h1m1s1ms"]);
-  for (const wrong of ["", "5", "m", "1s1h", "-1s", -1, Number.NaN]) assert.throws(() => toMillis(wrong), RangeError);
+  for (const wrong of ["", "5", "m", "1s1h", "-1s", "1.h", ".5h", -1, Number.NaN]) assert.throws(() => toMillis(wrong), RangeError);
 });
 
 test("anything that is thrown has a message", () => {

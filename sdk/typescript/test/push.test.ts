@@ -89,6 +89,17 @@ test("frameworks with requests of the web get the same answers", async () => {
   assert.equal((await honoPush(push)({ req: { raw: request() } })).status, 500);
 });
 
+test("a secret that is missing or empty is refused", async () => {
+  const isMissing = { name: "TypeError", message: /missing or empty/ };
+  for (const secret of ["", "whsec_", " ", [], ["whsec_c2VjcmV0", ""], undefined]) {
+    assert.throws(() => new Push({ secret }), isMissing);
+    // Also for a call that would be refused for another reason.
+    await assert.rejects(verify("{}", {}, { secret }), isMissing);
+    await assert.rejects(verifyCallback("{}", {}, { secret }), isMissing);
+  }
+  assert.throws(() => new Push({ secret: "whsec_?" }), /not `whsec_` and Base64/);
+});
+
 test("a submission in SQL names the job, its payload and its options", async () => {
   const calls: unknown[] = [];
   const client = {

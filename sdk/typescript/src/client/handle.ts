@@ -11,6 +11,8 @@ import { type Job, type JobEvent, isFinal } from "./job.js";
 
 /** How long one request waits for the end of a job. */
 const WAIT_MS = 30_000;
+/** The least time between two such requests. */
+const ASK_AGAIN_MS = 100;
 
 /** A submitted job. */
 export class Handle<Result> {
@@ -37,12 +39,14 @@ export class Handle<Result> {
     for (;;) {
       const waitMs = Math.max(0, Math.min(WAIT_MS, until - Date.now()));
       const call = { ...this.#call("GET", `?wait=${toText(waitMs)}`), waitMs, signal: options.signal };
+      const askedAt = Date.now();
       const job = await this.http.ask<Job>(call);
       if (job.state === "completed") return (await validate(this.schema, job.result ?? null, "the result")) as Result;
       if (isFinal(job.state)) throw new JobFailed(this.id, job.state, job.error ?? null);
-      if (Date.now() >= until) throw new ResultTimeout(`job ${this.id} is ${job.state}`);
-      // A server that is being stopped answers at once.
-      if (waitMs === 0) await pause(10, options.signal);
+      const now = Date.now();
+      if (now >= until) throw new ResultTimeout(`job ${this.id} is ${job.state}`);
+      // A server that does not wait, such as one that is being stopped, must not be asked without end.
+      await pause(Math.max(0, Math.min(ASK_AGAIN_MS - (now - askedAt), until - now)), options.signal);
     }
   }
 

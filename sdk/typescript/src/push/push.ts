@@ -9,7 +9,7 @@ import { Permanent, Snooze } from "../errors.js";
 import { type Classify, chainOf, failureOf, messageOf } from "../failure.js";
 import { encode } from "../json.js";
 import { validate } from "../schema.js";
-import { type HeaderLines, InvalidSignature, type VerifyOptions, linesOf, verify } from "../webhooks.js";
+import { type HeaderLines, InvalidSignature, type VerifyOptions, linesOf, secretsOf, verify } from "../webhooks.js";
 
 /** What is known of a pushed job. */
 export interface PushContext {
@@ -47,7 +47,10 @@ type PushHandler = (payload: never, cx: PushContext) => unknown;
 export class Push {
   readonly #handlers = new Map<string, { job: AnyJob; handler: PushHandler }>();
 
-  constructor(private readonly options: PushOptions) {}
+  /** Throws if the secret is missing or empty. */
+  constructor(private readonly options: PushOptions) {
+    secretsOf(options.secret);
+  }
 
   /** Adds the handler of a job. */
   on<P, I, O, R>(job: JobDefinition<P, I, O, R>, handler: (payload: I, cx: PushContext) => O | Promise<O>): this {
