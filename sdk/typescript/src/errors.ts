@@ -1,6 +1,6 @@
 /** Errors: those that handlers throw to say what becomes of the job, and those that callers get. */
 
-import type { Duration } from "./duration.js";
+import { type Duration, toMillis, toText } from "./duration.js";
 
 /** The category of a failure; it decides whether the job is retried. */
 export type Category = "temporary" | "permanent" | "timeout" | "cancelled" | "system" | "resource";
@@ -41,6 +41,15 @@ export class Permanent extends Failure {
   }
 }
 
+/** The code does not match what earlier attempts saved: the attempt fails with this, also if the handler catches it. */
+export class StepsChanged extends Permanent {
+  override readonly name = "StepsChanged";
+
+  constructor(message: string) {
+    super(message, { code: "steps_changed" });
+  }
+}
+
 /** The attempt fails and the next one begins after this delay, whatever the retry policy says. */
 export class RetryAfter extends Failure {
   override readonly name: string = "RetryAfter";
@@ -53,9 +62,12 @@ export class RetryAfter extends Failure {
 /** The job runs again after this delay, and no failure is counted. */
 export class Snooze extends Error {
   override readonly name = "Snooze";
+  /** In milliseconds, however it was given: the same when it is read back from a record. */
+  readonly delay: number;
 
-  constructor(readonly delay: Duration) {
-    super(`snoozed for ${delay}`);
+  constructor(delay: Duration) {
+    super(`snoozed for ${toText(delay)}`);
+    this.delay = toMillis(delay);
   }
 }
 

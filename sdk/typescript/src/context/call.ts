@@ -1,6 +1,6 @@
 /** One call of a step, a sleep, a wait or a group of children, from its start until it ends or is dropped. */
 
-import { Permanent, type Snooze } from "../errors.js";
+import { Permanent, type Snooze, StepsChanged } from "../errors.js";
 import type { Branch } from "./branch.js";
 import { type CallRecord, KEY_CHARS_MAX, type Places, type StoredFailure, firstPlace, placesOf } from "./history.js";
 import type { Order, Status } from "./order.js";
@@ -81,13 +81,12 @@ export class Call {
     }
   }
 
-  #changed(): Permanent {
+  #changed(): StepsChanged {
     const missing = this.order.known.firstMissing();
     const saved = missing === undefined ? "another call" : `\`${missing.key}\` as call ${missing.at}`;
-    return new Permanent(
+    return new StepsChanged(
       `the code was changed: \`${this.key}\` is called where an earlier attempt saved ${saved}; let jobs that started ` +
         "before finish first, or use `lenientSteps`",
-      { code: "steps_changed" },
     );
   }
 

@@ -1,7 +1,7 @@
 /** Fan-out: a job spawns children and continues when their group is decided. */
 
 import type { AnyJob, ChildJob } from "../define.js";
-import { type JobError, Permanent } from "../errors.js";
+import { type JobError, Permanent, StepsChanged } from "../errors.js";
 import { messageOf } from "../failure.js";
 import { validate } from "../schema.js";
 import type { ChildView, GroupView } from "./backend.js";
@@ -96,10 +96,9 @@ function byCodePoint(a: string, b: string): number {
 function checkShape(key: string, asked: GroupShape, saved: GroupShape): void {
   const text = (shape: GroupShape) => JSON.stringify([shape.strategy, shape.count, shape.types]);
   if (text(asked) === text(saved)) return;
-  throw new Permanent(
+  throw new StepsChanged(
     `the code was changed: group \`${key}\` is ${text(asked)}, and was ${text(saved)} in an earlier attempt; give a ` +
       "group that varies a name",
-    { code: "steps_changed" },
   );
 }
 

@@ -9,7 +9,8 @@ import { inBranch } from "./branch.js";
 import { type ChildResult, type GroupOptions, allOf, children } from "./children.js";
 import type { CancelReason, Core } from "./core.js";
 import { CHECKPOINT } from "./history.js";
-import { step } from "./steps.js";
+import { causesOf } from "./reopen.js";
+import { spawn, step } from "./steps.js";
 import { sleep, waitAny, waitSignal } from "./waits.js";
 
 /** The results of children, in the order of the input. */
@@ -97,25 +98,13 @@ export class Cx {
     return results as { -readonly [K in keyof C]: C[K] extends ChildJob<infer R> ? ChildResult<R> : never };
   }
 
-  /** Submits a job that this one does not wait for, once across all attempts; returns its id. */
+  /**
+   * Submits a job that this one does not wait for, once across all attempts; returns its id.
+   *
+   * Throws a `StepError`, such as one with the code `unique_key_taken`.
+   */
   spawn(job: ChildJob<unknown>): Promise<string> {
-    const name = `spawn ${job.job.name}`;
-    let key = "";
-    return this.#core.call(name, async (call) => {
-      key = call.key;
-      const saved = this.#core.savedBy(call);
-      call.keep();
-      if (saved !== undefined) return String(saved.value);
-      this.#core.options.onStep?.(call.key);
-      let id: string;
-      try {
-        id = await this.#core.quiet.storing(() => this.#core.backend.submit(job, `${this.job.id}/${key}`));
-      } catch (error) {
-        throw this.#core.notWritten(error);
-      }
-      await this.#core.saveCall(call, call.record(), JSON.stringify(id));
-      return id;
-    });
+    return spawn(this.#core, job) as Promise<string>;
   }
 
   /**
@@ -140,9 +129,9 @@ export class Cx {
     }
   }
 
-  /** Runs the step that threw `error` again in the next attempt if this attempt fails, whatever it fails with. */
+  /** Runs the step that threw `error`, or an error behind it, again in the next attempt if this attempt fails, whatever it fails with. */
   retryLater(error: unknown): void {
-    for (const returned of this.#core.order.errors) if (returned.error === error) returned.isToBeRetried = true;
+    for (const returned of causesOf(this.#core.order.errors, 0, error)) returned.isToBeRetried = true;
   }
 
   /** Saves a value, replacing the previous one; for work without steps. */

@@ -1,6 +1,6 @@
 /** The state of one attempt that all kinds of calls share. */
 
-import { ApiError, Failure, LeaseLost, Permanent } from "../errors.js";
+import { ApiError, Failure, LeaseLost, Permanent, StepsChanged } from "../errors.js";
 import { type Classify, type FailureBody, messageOf } from "../failure.js";
 import { toMillis } from "../duration.js";
 import type { Backend, JobInfo } from "./backend.js";
@@ -26,8 +26,11 @@ export interface RunOptions {
   readonly onStep?: (key: string) => void;
 }
 
-/** Why a handler stopped before it finished: it parks on these, or the server has parked it already. */
-export type Exit = { readonly awaited: readonly Awaited[]; readonly unplaced: readonly Saved[] } | "parked";
+/** Why a handler stopped before it finished: it parks on these, the server has parked it already, or this error. */
+export type Exit =
+  | { readonly awaited: readonly Awaited[]; readonly unplaced: readonly Saved[] }
+  | { readonly error: unknown }
+  | "parked";
 
 const PARK_WAIT_MS = 10;
 
@@ -39,6 +42,8 @@ export class Core {
   costCents = 0;
   /** The handler has stopped: calls made from now on never return. */
   isOver = false;
+  /** The code was changed: the attempt fails with this, also if the handler catches it. */
+  changed: StepsChanged | undefined;
   #leave: (exit: Exit) => void = () => {};
   readonly #saved: Map<string, unknown>;
 
@@ -70,8 +75,9 @@ export class Core {
   cancel(reason: CancelReason): void {
     if (this.controller.signal.aborted) return;
     this.order.isStopping = true;
-    this.controller.abort(new DOMException(`the attempt was told to stop: ${reason}`, "AbortError"));
+    // Before those who listen to the signal ask for it.
     this.reason = reason;
+    this.controller.abort(new DOMException(`the attempt was told to stop: ${reason}`, "AbortError"));
   }
   reason: CancelReason | undefined;
 
@@ -93,6 +99,8 @@ export class Core {
     body: (call: Call, again: () => Promise<Call>) => Promise<T>,
     onCall: (call: Call) => void = () => {},
   ): Promise<T> {
+    // The handler caught that its code was changed: nothing that it goes on with may run.
+    if (this.changed !== undefined && !this.isOver) this.leave({ error: this.changed });
     if (this.isOver) return new Promise(() => {});
     let call = new Call(this.order, this.quiet, name);
     onCall(call);
@@ -115,7 +123,11 @@ export class Core {
     const result = new Promise<T>((resolve, reject) => {
       run().then(
         (value) => isGone() || resolve(value),
-        (error: unknown) => isGone() || reject(error),
+        (error: unknown) => {
+          if (isGone()) return;
+          if (error instanceof StepsChanged) this.changed ??= error;
+          reject(error);
+        },
       );
     });
     // A handler that does not await a call must not end the process.

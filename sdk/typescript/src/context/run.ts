@@ -37,6 +37,7 @@ export async function runAttempt(core: Core, job: AnyJob, handler: AnyHandler, p
   ]);
   if (ended === "parked") return undefined;
   try {
+    if (core.changed !== undefined) return await failed(core, core.changed);
     if ("awaited" in ended) {
       if (ended.unplaced.length > 0) await core.backend.save(ended.unplaced);
       return { outcome: "parked", awaited: ended.awaited };
@@ -73,6 +74,8 @@ async function failed(core: Core, error: unknown): Promise<Outcome | undefined> 
   const chain = chainOf(error);
   if (chain.some((one) => one instanceof LeaseLost) || core.reason === "lost") return undefined;
   await looseSteps(core);
+  // No step's error made it fail, and none runs again.
+  if (error === core.changed) return { outcome: "failed", error: failureOf(error) };
   const records = core.order.reopenedBy(error);
   if (records.length > 0) await core.backend.save(records);
   else warnIfStuck(core);

@@ -1,7 +1,7 @@
 /** Durable steps: run once per job, also across crashes. */
 
-import { toMillis } from "../duration.js";
-import { LeaseLost, Permanent, Snooze } from "../errors.js";
+import type { ChildJob } from "../define.js";
+import { LeaseLost, Permanent, Snooze, StepsChanged } from "../errors.js";
 import { chainOf, failureOf } from "../failure.js";
 import { Unwritable, encode } from "../json.js";
 import { Branch, inBranch } from "./branch.js";
@@ -10,13 +10,31 @@ import { type Core, stored } from "./core.js";
 import { type CallRecord, type StoredFailure, isStepName, placesOf } from "./history.js";
 import { StepError } from "./reopen.js";
 
+/** The work of a step, which gets the key of its call. */
+type Work = (signal: AbortSignal, key: string) => unknown;
+
 /** Runs `work` once per job. */
-export function step(core: Core, name: string, work: (signal: AbortSignal) => unknown): Promise<unknown> {
+export function step(core: Core, name: string, work: Work): Promise<unknown> {
   if (!isStepName(name)) {
     const refused = Promise.reject(new Permanent(`a step cannot be named ${JSON.stringify(name)}`, { code: "step_name" }));
     refused.catch(() => {});
     return refused;
   }
+  return once(core, name, work);
+}
+
+/** Submits a job once per job: a step, so that an error which the handler caught is the same in every attempt. */
+export function spawn(core: Core, job: ChildJob<unknown>): Promise<unknown> {
+  return once(core, `spawn ${job.job.name}`, async (_, key) => {
+    try {
+      return await core.quiet.storing(() => core.backend.submit(job, `${core.job.id}/${key}`));
+    } catch (error) {
+      throw core.notWritten(error);
+    }
+  });
+}
+
+function once(core: Core, name: string, work: Work): Promise<unknown> {
   return core.call(name, async (call) => {
     const saved = core.savedBy(call);
     return saved === undefined ? await run(core, call, work) : replay(call, saved);
@@ -32,13 +50,13 @@ function replay(call: Call, saved: CallRecord): unknown {
   throw call.returns(failure, placesOf(saved), snooze);
 }
 
-async function run(core: Core, call: Call, work: (signal: AbortSignal) => unknown): Promise<unknown> {
+async function run(core: Core, call: Call, work: Work): Promise<unknown> {
   call.begin();
   core.options.onStep?.(call.key);
   let json: string | undefined;
   let failure: StoredFailure | undefined;
   try {
-    json = encode(await inBranch(core.order, Branch.within(call.key), () => work(core.controller.signal)));
+    json = encode(await inBranch(core.order, Branch.within(call.key), () => work(core.controller.signal, call.key)));
   } catch (error) {
     failure = failed(core, call, error);
   }
@@ -62,14 +80,14 @@ async function run(core: Core, call: Call, work: (signal: AbortSignal) => unknow
 /** The permanent failure to save; throws any other as the handler gets it. */
 function failed(core: Core, call: Call, error: unknown): StoredFailure {
   const chain = chainOf(error);
-  if (chain.some((one) => one instanceof LeaseLost)) throw error;
+  if (chain.some((one) => one instanceof LeaseLost || one instanceof StepsChanged)) throw error;
   if (error instanceof Unwritable) {
     const message = `the step's value cannot be written as JSON: ${error.message}`;
     return stored({ category: "permanent", code: "step_unwritable", message });
   }
   const failure = stored(failureOf(error, core.options.classify));
   const snooze = chain.find((one): one is Snooze => one instanceof Snooze);
-  if (snooze !== undefined) throw call.fail(failure, error, { error: snooze, ms: toMillis(snooze.delay) });
+  if (snooze !== undefined) throw call.fail(failure, error, { error: snooze, ms: snooze.delay });
   if (failure.category !== "permanent") throw call.fail(failure, error);
   return failure;
 }

@@ -1,7 +1,7 @@
 /** Sleeping and waiting for signals without a slot: the job parks, and a later attempt continues here. */
 
 import { toMillis } from "../duration.js";
-import { Permanent } from "../errors.js";
+import { Permanent, StepsChanged } from "../errors.js";
 import { messageOf } from "../failure.js";
 import { type StandardSchemaV1, validate } from "../schema.js";
 import type { Call } from "./call.js";
@@ -43,11 +43,10 @@ function isSameSleep(core: Core, ms: number, { until, lasts_ms }: CallRecord): b
   return Math.abs(core.backend.now() + ms - until) <= SLEEP_END_TOLERANCE_MS;
 }
 
-function changedSleep(key: string, ms: number, saved: CallRecord): Permanent {
-  return new Permanent(
+function changedSleep(key: string, ms: number, saved: CallRecord): StepsChanged {
+  return new StepsChanged(
     `the code was changed: sleep \`${key}\` lasts ${ms} ms, and lasted ${saved.lasts_ms} ms in an earlier attempt; give ` +
       "a sleep whose length varies a name",
-    { code: "steps_changed" },
   );
 }
 

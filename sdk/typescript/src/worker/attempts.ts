@@ -23,6 +23,10 @@ interface Running {
   readonly core: Core;
   /** Whether an outcome was reported, or there is none to report. */
   isReported: boolean;
+  /** Whether an outcome was reported: its lease is renewed until the server has it. */
+  hasOutcome: boolean;
+  /** Whether the handler was told to stop, and is abandoned after the grace period. */
+  isStopping: boolean;
   /** Whether the slot is free again. */
   hasLeft: boolean;
   timer: ReturnType<typeof setTimeout> | undefined;
@@ -45,6 +49,8 @@ export class Attempts {
     private readonly graceMs: number,
     private readonly logger: Logger,
     private readonly report: (report: Report) => void,
+    /** Ends the renewal of a lease whose attempt has no outcome. */
+    private readonly forget: (id: string, fence: number) => void,
   ) {}
 
   /** How many slots are used. */
@@ -63,8 +69,11 @@ export class Attempts {
     const checkpoints = job.checkpoints.map(({ step, value }) => [step, value] as const);
     const backend = new HttpBackend(this.http, workerId, job);
     const core = new Core(infoOf(job), backend, checkpoints, { ...registration.run, warn });
-    const running: Running = { workerId, job, core, isReported: false, hasLeft: false, timer: undefined };
+    const state = { isReported: false, hasOutcome: false, isStopping: false, hasLeft: false };
+    const running: Running = { workerId, job, core, ...state, timer: undefined };
     this.#running.add(running);
+    // A write may be the first to find that the lease is lost.
+    core.controller.signal.addEventListener("abort", () => this.#stop(running, core.reason ?? "lost"), { once: true });
     this.#watchDeadline(running);
     void this.#run(running, registration);
   }
@@ -93,6 +102,7 @@ export class Attempts {
     if (running.isReported) return;
     running.isReported = true;
     if (outcome === undefined) return;
+    running.hasOutcome = true;
     const { workerId, job, core } = running;
     if (core.reason === "released" && outcome.outcome === "released") this.released += 1;
     this.report({ workerId, id: job.id, fence: job.fence, outcome, costCents: core.costCents });
@@ -105,6 +115,7 @@ export class Attempts {
     clearTimeout(running.timer);
     running.core.end();
     this.#running.delete(running);
+    if (!running.hasOutcome) this.forget(running.job.id, running.job.fence);
     this.freed.ring();
     if (this.#running.size === 0) for (const resolve of this.#emptied.splice(0)) resolve();
   }
@@ -121,9 +132,11 @@ export class Attempts {
     }, Math.min(Math.max(ms, 0), TIMER_MS_MAX));
   }
 
-  /** Tells a handler to stop, and abandons it if it has not after the grace period. */
+  /** Tells a handler to stop, and abandons it if it has not after the grace period. One that lost its lease reports nothing. */
   #stop(running: Running, reason: CancelReason): void {
-    if (running.core.reason !== undefined) return;
+    if (reason === "lost") running.isReported = true;
+    if (running.isStopping || running.hasLeft) return;
+    running.isStopping = true;
     clearTimeout(running.timer);
     running.timer = setTimeout(() => {
       this.logger.warn(`job ${running.job.id} (${running.job.type}) did not stop (${reason}) and was abandoned`);
@@ -140,17 +153,13 @@ export class Attempts {
     for (const running of this.#running) {
       if (running.job.id !== id || running.job.fence !== fence) continue;
       this.logger.info(`job ${id} is told to stop: ${reason}`);
-      if (reason === "lost") running.isReported = true;
       this.#stop(running, reason);
     }
   }
 
   /** Tells all handlers to stop; those of lost leases report nothing. */
   stopAll(reason: CancelReason): void {
-    for (const running of this.#running) {
-      if (reason === "lost") running.isReported = true;
-      this.#stop(running, reason);
-    }
+    for (const running of this.#running) this.#stop(running, reason);
   }
 
   /** Gives back all jobs that still run. */

@@ -16,7 +16,8 @@ export interface BeatConfig {
 /** From the worker to the loop. */
 export type BeatOrder =
   | { readonly type: "worker"; readonly id: string }
-  | { readonly type: "add" | "remove"; readonly jobs: readonly (readonly [id: string, fence: number])[] }
+  | { readonly type: "add"; readonly jobs: readonly (readonly [id: string, fence: number, leaseMs: number | undefined])[] }
+  | { readonly type: "remove"; readonly jobs: readonly (readonly [id: string, fence: number])[] }
   | { readonly type: "stop" };
 
 /** From the loop to the worker. */
@@ -31,8 +32,10 @@ export type BeatNews =
 export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (order: BeatOrder) => void {
   /** A job must have run for this long before a waiting request is sent again because of it. */
   const SETTLED_MS = 100;
+  /** Leases last at least a second. */
+  const EVERY_MS_LEAST = 300;
   const JOBS_MAX = 1000;
-  const jobs = new Map<string, { id: string; fence: number; since: number }>();
+  const jobs = new Map<string, { id: string; fence: number; since: number; everyMs: number }>();
   let workerId: string | undefined;
   let isStopped = false;
   let request = new AbortController();
@@ -52,20 +55,28 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
       };
     });
 
+  /** The longest time until the next heartbeat: a third of the shortest lease, so that one that is lost ends none. */
+  const everyMs = () => {
+    let least = config.everyMs;
+    for (const job of jobs.values()) least = Math.min(least, job.everyMs);
+    return least;
+  };
+
   const beat = async () => {
     const now = performance.now();
     const all = [...jobs.entries()];
+    const waitMs = everyMs();
     for (let at = 0; at === 0 || at < all.length; at += JOBS_MAX) {
       const part = all.slice(at, at + JOBS_MAX);
       const isLast = at + JOBS_MAX >= all.length;
       request = new AbortController();
       sent = new Set(all.map(([key]) => key));
-      const timer = setTimeout(() => request.abort(), config.everyMs + 10_000);
+      const timer = setTimeout(() => request.abort(), waitMs + 10_000);
       try {
         const body = JSON.stringify({
           worker_id: workerId,
           jobs: part.map(([, { id, fence }]) => ({ id, fence })),
-          wait: isLast ? `${config.everyMs}ms` : undefined,
+          wait: isLast ? `${waitMs}ms` : undefined,
         });
         const headers: Record<string, string> = { "content-type": "application/json" };
         if (config.key !== undefined) headers["authorization"] = `Bearer ${config.key}`;
@@ -118,7 +129,7 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
         if (isStopped || request.signal.reason === "again") continue;
         const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
         tell({ type: "problem", message: cause instanceof Error ? cause.message : String(cause) });
-        await pause(pauseMs);
+        await pause(Math.min(pauseMs, everyMs()));
         pauseMs = Math.min(pauseMs * 2, 2000);
       }
     }
@@ -147,7 +158,10 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
         wake();
         break;
       case "add":
-        for (const [id, fence] of order.jobs) jobs.set(`${id} ${fence}`, { id, fence, since: performance.now() });
+        for (const [id, fence, leaseMs] of order.jobs) {
+          const ownMs = leaseMs === undefined ? config.everyMs : Math.max(EVERY_MS_LEAST, Math.floor(leaseMs / 3));
+          jobs.set(`${id} ${fence}`, { id, fence, since: performance.now(), everyMs: ownMs });
+        }
         break;
       case "remove":
         for (const [id, fence] of order.jobs) jobs.delete(`${id} ${fence}`);

@@ -23,6 +23,7 @@ export interface ClaimedJob {
   readonly traceparent?: string | null;
   readonly tags?: Readonly<Record<string, string>>;
   readonly deadline?: string | null;
+  readonly lease_expires_at?: string | null;
   readonly error?: JobError | null;
   readonly checkpoints: readonly { readonly step: string; readonly value: unknown }[];
 }
@@ -42,6 +43,11 @@ export interface OutcomeAnswer {
 export function payloadOf(job: ClaimedJob): unknown {
   const bytes = job.payload_base64;
   return bytes === undefined || bytes === null ? job.payload : fromBase64(bytes);
+}
+
+/** How long the lease of a job lasts that was claimed just now; `undefined` if the server does not say. */
+export function leaseMsOf(job: ClaimedJob, now: number): number | undefined {
+  return job.lease_expires_at ? Math.max(0, Date.parse(job.lease_expires_at) - now) : undefined;
 }
 
 /** What the handler is told of its job. */

@@ -11,7 +11,7 @@ import { type Heartbeats, startHeartbeats } from "./heartbeats.js";
 import { type Logger, standardError } from "./logger.js";
 import type { WorkerOptions } from "./options.js";
 import { Reporter } from "./outcomes.js";
-import type { ClaimAnswer } from "./protocol.js";
+import { type ClaimAnswer, leaseMsOf } from "./protocol.js";
 
 const CLAIM_JOBS_MAX = 1000;
 const CLAIM_WAIT_MS = 20_000;
@@ -57,7 +57,9 @@ export class Session {
     this.#reporter = new Reporter(http, this.#logger, (done) => {
       this.#heartbeats?.order({ type: "remove", jobs: done.map(({ id, fence }) => [id, fence]) });
     }, this.#closing.signal);
-    this.#attempts = new Attempts(http, registrations, this.#graceMs, this.#logger, (report) => this.#reporter.report(report));
+    this.#attempts = new Attempts(http, registrations, this.#graceMs, this.#logger, (report) => this.#reporter.report(report), (id, fence) => {
+      this.#heartbeats?.order({ type: "remove", jobs: [[id, fence]] });
+    });
   }
 
   get running(): number {
@@ -123,7 +125,7 @@ export class Session {
         for (const [id, fence, directive] of news.jobs) this.#attempts.direct(id, fence, directive);
         break;
       case "mode":
-        if (news.mode === "aggressive") this.#attempts.releaseAll();
+        if (news.mode === "aggressive") this.#attempts.stopAll("released");
         break;
       case "unknown":
         this.#registerAgain(news.id).catch((error: unknown) => this.#logger.warn(`failed to register again: ${messageOf(error)}`));
@@ -147,7 +149,8 @@ export class Session {
       try {
         const { jobs, paused } = await this.#claim(workerId, free);
         wait = FIRST_PAUSE_MS;
-        if (jobs.length > 0) this.#heartbeats?.order({ type: "add", jobs: jobs.map(({ id, fence }) => [id, fence]) });
+        const now = this.http.now();
+        if (jobs.length > 0) this.#heartbeats?.order({ type: "add", jobs: jobs.map((job) => [job.id, job.fence, leaseMsOf(job, now)]) });
         for (const job of jobs) this.#attempts.start(workerId, job);
         // What arrived while the worker was told to stop is given back.
         if (this.#stopping.signal.aborted) return;

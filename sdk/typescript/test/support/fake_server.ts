@@ -1,0 +1,83 @@
+/** A server that answers the worker protocol as a test tells it to, for what a real one does only in rare cases. */
+
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { TestContext } from "node:test";
+
+import { Windlass } from "../../src/index.js";
+
+/** A heartbeat as it was sent. */
+export interface SentBeat {
+  readonly jobs: readonly { readonly id: string }[];
+  readonly wait?: string;
+}
+
+/** An answer: a status and a body. */
+export type Answer = readonly [status: number, body: unknown];
+
+export class FakeServer {
+  readonly beats: SentBeat[] = [];
+  readonly outcomes: Record<string, unknown>[] = [];
+  requests = 0;
+  /** Jobs that the next claims get, one each. */
+  readonly toClaim: Record<string, unknown>[] = [];
+  heartbeatEvery = "1s";
+  /** How the worker is paused. */
+  mode: "graceful" | "aggressive" | undefined;
+  readonly client: Windlass;
+
+  private constructor(
+    readonly url: string,
+    private readonly others: (method: string, path: string) => Answer,
+  ) {
+    this.client = new Windlass({ url, patienceMs: 0 });
+  }
+
+  /** Starts one; `others` answers what is no part of a worker's own loops. */
+  static async start(t: TestContext, others: (method: string, path: string) => Answer = () => [404, {}]): Promise<FakeServer> {
+    let fake: FakeServer | undefined;
+    const program = createServer(async (request, response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      const path = request.url!.replace("/api/v1", "");
+      const [status, body] = await fake!.#answer(request.method!, path, Buffer.concat(chunks).toString());
+      response.writeHead(status, { "content-type": "application/json" });
+      response.end(JSON.stringify(body));
+    });
+    await new Promise<void>((resolve) => program.listen(0, "127.0.0.1", resolve));
+    t.after(() => {
+      program.closeAllConnections();
+      program.close();
+    });
+    fake = new FakeServer(`http://127.0.0.1:${(program.address() as AddressInfo).port}`, others);
+    return fake;
+  }
+
+  async #answer(method: string, path: string, text: string): Promise<Answer> {
+    this.requests += 1;
+    if (method === "POST" && path === "/workers") return [201, { worker_id: "w", heartbeat_every: this.heartbeatEvery }];
+    if (method === "POST" && path === "/claims") {
+      const jobs = this.toClaim.splice(0, 1);
+      if (jobs.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+      return [200, { jobs, paused: false }];
+    }
+    if (method === "POST" && path === "/heartbeats") {
+      const beat = JSON.parse(text) as SentBeat;
+      this.beats.push(beat);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      return [200, { jobs: beat.jobs.map(({ id }) => ({ id, directive: "continue" })), worker: { paused: this.mode !== undefined, mode: this.mode } }];
+    }
+    if (method === "POST" && path === "/outcomes") {
+      const { outcomes } = JSON.parse(text) as { outcomes: Record<string, unknown>[] };
+      this.outcomes.push(...outcomes);
+      return [200, { outcomes: outcomes.map(({ id }) => ({ id, status: "applied" })) }];
+    }
+    return this.others(method, path);
+  }
+}
+
+/** A job as a claim answers it. */
+export function claimed(id: string, type: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+  const counts = { fence: 1, attempt: 1, attempt_id: `${id}.1`, priority: 50, max_attempts: 3, failures: 0 };
+  return { id, type, tenant: "default", queue: "default", payload: id, checkpoints: [], ...counts, ...more };
+}
