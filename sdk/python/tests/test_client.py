@@ -242,7 +242,7 @@ def test_signatures() -> None:
     body, now = b'{"type":"job.completed"}', str(int(time.time()))
     headers = {"Webhook-Id": "m", "webhook-timestamp": now, "windlass-fence": "3", "content-type": "application/json"}
     signed = {**headers, "webhook-signature": "v1,AAAA " + sign(f"m.{now}.".encode() + body)}
-    verify_webhook(body, signed, ["whsec_" + base64.b64encode(b"old").decode(), SECRET])
+    verify_webhook(body, signed, ["whsec_" + base64.b64encode(b"an older secret.").decode(), SECRET])
     lines = sorted(f"{name.lower()}:{value}" for name, value in headers.items())
     lines.append(base64.b64encode(hashlib.sha256(body).digest()).decode())
     signed["windlass-signature"] = sign("\n".join(lines).encode())
@@ -254,3 +254,18 @@ def test_signatures() -> None:
             verify_headers(body, wrong, SECRET)
     with pytest.raises(InvalidSignature):
         verify_webhook(body + b" ", signed, SECRET)
+    for strange in (
+        {**signed, "webhook-timestamp": "²"}, {**signed, "webhook-timestamp": "9" * 5000},
+        {**signed, "webhook-signature": "v1,é"}, {**signed, "webhook-id": "\u2028"}, {**signed, "windlass-x": "\u2028"},
+    ):
+        with pytest.raises(InvalidSignature):
+            verify_headers(body, strange, SECRET)
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_" + base64.b64encode(b"15 bytes long..").decode(), "whsec_é", []])
+def test_a_secret_that_anybody_could_have_is_refused(secret: Any) -> None:
+    now = str(int(time.time()))
+    forged = "v1," + base64.b64encode(hmac.new(b"", f"m.{now}.{{}}".encode(), hashlib.sha256).digest()).decode()
+    headers = {"webhook-id": "m", "webhook-timestamp": now, "webhook-signature": forged}
+    with pytest.raises(ValueError, match="secret"):
+        verify_webhook(b"{}", headers, secret)

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from test_client import SECRET, sign
 
-from windlass_sdk import Cx, Permanent, RetryAfter, Windlass
+from windlass_sdk import Cx, Permanent, RetryAfter, Snooze, Windlass
 from windlass_sdk.fastapi import push_router
 from windlass_sdk.work.tracing import span
 
@@ -30,16 +30,33 @@ async def pushed(how: str, cx: Cx) -> dict[str, Any]:
         raise Permanent("never")
     if how == "later":
         raise RetryAfter("90s")
+    if how == "snooze":
+        raise Snooze("1500ms")
+    if how == "who":
+        return {
+            "who": [cx.id, cx.fence, cx.queue, cx.tenant, cx.submitted_key, cx.traceparent], "key": cx.idempotency_key("s"),
+        }
     if how == "sleep":
         await cx.sleep("1h")
     return {"how": how, "attempt": cx.attempt}
 
 
-def call(client: TestClient, payload: Any, type: str = "pushed", wrong: bool = False) -> Any:
-    body, now = json.dumps(payload).encode(), str(int(time.time()))
+@app.job("pushed.bytes")
+async def pushed_bytes(data: bytes) -> int:
+    return len(data)
+
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def call(
+    client: TestClient, payload: Any, type: str = "pushed", wrong: bool = False, more: dict[str, str] | None = None
+) -> Any:
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    now = str(int(time.time()))
     headers = {
         "content-type": "application/json", "webhook-id": "j", "webhook-timestamp": now, "windlass-attempt": "2",
-        "windlass-job-type": type,
+        "windlass-job-type": type, **(more or {}),
     }
     lines = sorted(f"{name}:{value}" for name, value in headers.items())
     lines.append(base64.b64encode(hashlib.sha256(body).digest()).decode())
@@ -62,8 +79,28 @@ def test_fastapi_runs_pushed_jobs() -> None:
         later = call(client, "later")
         assert (later.status_code, later.headers["retry-after"]) == (503, "90")
         assert call(client, "go", type="unknown").status_code == 503
-        assert call(client, "go", wrong=True).status_code == 401
-        assert client.post("/windlass", content=b"{}").status_code == 401
+        # A 4xx would fail the job for good.
+        assert call(client, "go", wrong=True).status_code == 500
+        assert client.post("/windlass", content=b"{}").status_code == 500
+        snoozed = call(client, "snooze")
+        assert (snoozed.status_code, snoozed.headers["retry-after"]) == (503, "2")
+        assert call(client, b"\xff\x00", "pushed.bytes", more={"content-type": "image/png"}).json() == 2
+        assert call(client, b"\xff\x00", more={"content-type": "image/png"}).status_code == 422
+    with pytest.raises(ValueError, match="secret"):
+        push_router(app, secret="whsec_")
+
+
+def test_a_pushed_job_is_known_by_its_headers() -> None:
+    api = FastAPI()
+    api.include_router(push_router(app, secret=SECRET))
+    with TestClient(api) as client:
+        for id, fence in (("job-1", 7), ("job-2", 8)):
+            more = {
+                "windlass-job-id": id, "windlass-fence": str(fence), "windlass-queue": "mail", "windlass-tenant": "acme",
+                "windlass-idempotency-key": "50%25%20off", "traceparent": TRACE,
+            }
+            found = call(client, "who", more=more).json()
+            assert found == {"who": [id, fence, "mail", "acme", "50% off", TRACE], "key": f"{id}/s"}
 
 
 def test_an_attempt_is_a_span_in_the_trace_of_its_submission() -> None:
@@ -71,7 +108,7 @@ def test_an_attempt_is_a_span_in_the_trace_of_its_submission() -> None:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
-    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    parent = TRACE
     job = {"id": "j", "type": "pushed", "queue": "default", "attempt": 1, "traceparent": parent}
     with pytest.raises(ValueError), span(job):
         raise ValueError("recorded")

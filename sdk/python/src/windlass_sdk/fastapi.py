@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 
 from .inline import run_inline_async
-from .webhooks import InvalidSignature, verify_headers
+from .webhooks import InvalidSignature, keys_of, verify_headers
 
 if TYPE_CHECKING:
     from .app import Windlass
 
 
 def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/windlass") -> APIRouter:
-    """A router that runs pushed jobs of the application. A call that is not signed with the secret is refused (401).
+    """A router that runs pushed jobs of the application. A call that is not signed with the secret is refused.
 
-    A push has no checkpoints: a handler that sleeps, waits or spawns fails for good.
+    A push has no checkpoints: a handler that sleeps, waits or spawns fails for good. Raises ``ValueError`` if the secret
+    is none.
     """
+    keys_of(secret)
     router = APIRouter()
 
     @router.post(path)
@@ -29,17 +33,25 @@ def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/win
         try:
             verify_headers(body, dict(request.headers), secret)
         except InvalidSignature as error:
-            return _answer(401, {"error": str(error)})
-        job = app.jobs.get(request.headers.get("windlass-job-type", ""))
+            # Not a 4xx, which would fail the job for good: a wrong secret is mended by the operator.
+            return _answer(500, {"error": str(error)})
+        fields = claimed_fields(request.headers)
+        job = app.jobs.get(fields["type"])
         if job is None:
             return _answer(503, {"error": "there is no handler for this type here"})
-        try:
-            payload = json.loads(body) if body else None
-        except ValueError:
-            return _answer(422, {"error": "the payload is not JSON"})
-        found = await run_inline_async(job, payload, attempt=int(request.headers.get("windlass-attempt", "1")))
+        payload = None
+        if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+            fields["payload_base64"] = base64.b64encode(body).decode()
+        else:
+            try:
+                payload = json.loads(body) if body else None
+            except ValueError:
+                return _answer(422, {"error": "the payload is not JSON"})
+        found = await run_inline_async(job, payload, attempt=fields["attempt"], claimed=fields)
         if found.outcome == "completed":
             return _answer(200, found.result)
+        if "for" in found.park:
+            return _later({"error": "snoozed"}, found.park["for"])
         if found.outcome != "failed":
             return _answer(422, {"error": "a pushed job cannot sleep, wait or spawn"})
         return _failure(found.error)
@@ -47,13 +59,28 @@ def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/win
     return router
 
 
+def claimed_fields(headers: Mapping[str, str]) -> dict[str, Any]:
+    """What the signed headers say of the job, as a claim says it; the server percent-encodes them."""
+    names = {"id": "job-id", "type": "job-type", "queue": "queue", "tenant": "tenant"}
+    fields: dict[str, Any] = {field: unquote(headers.get(f"windlass-{name}", "")) for field, name in names.items()}
+    fields["fence"] = int(headers.get("windlass-fence", "0"))
+    fields["attempt"] = int(headers.get("windlass-attempt", "1"))
+    if (key := headers.get("windlass-idempotency-key")) is not None:
+        fields["idempotency_key"] = unquote(key)
+    if (traceparent := headers.get("traceparent")) is not None:
+        fields["traceparent"] = unquote(traceparent)
+    return fields
+
+
 def _failure(error: Any) -> Response:
     if error["category"] == "permanent":
         return _answer(422, error)
-    response = _answer(503, error)
-    if "retry_after" in error:
-        seconds = math.ceil(int(error["retry_after"].removesuffix("ms")) / 1000)
-        response.headers["retry-after"] = str(seconds)
+    return _later(error, error["retry_after"]) if "retry_after" in error else _answer(503, error)
+
+
+def _later(value: Any, delay: str) -> Response:
+    response = _answer(503, value)
+    response.headers["retry-after"] = str(math.ceil(int(delay.removesuffix("ms")) / 1000))
     return response
 
 

@@ -80,18 +80,21 @@ class InlineBackend:
 async def run_inline_async(
     job: Any, payload: Any, *, saved: Mapping[str, Any] | None = None, attempt: int = 1,
     groups: Sequence[Mapping[str, Any]] = (), now_ms: int | None = None, lenient_steps: bool = False,
+    claimed: Mapping[str, Any] | None = None,
 ) -> Inline:
     """Runs one attempt. ``saved`` are checkpoints of earlier attempts: records of the worker protocol, or the plain
-    values of steps. ``groups`` are decided groups of children."""
+    values of steps. ``groups`` are decided groups of children. ``claimed`` are fields of the
+    job as a claim has them, such as ``id``, ``queue`` and ``tenant``."""
     records = {key: _record(key, value, place) for place, (key, value) in enumerate((saved or {}).items())}
     backend = InlineBackend(dict(records), groups, now_ms)
-    claimed = {
+    fields = {
         "id": "01900000-0000-4000-8000-000000000000", "fence": 1, "attempt": attempt, "failures": attempt - 1,
         "max_attempts": max(attempt, 3), "type": job.type, "queue": "default", "tenant": "default",
         "payload": plain(payload), "checkpoints": [{"step": key, "value": one} for key, one in records.items()],
+        **(claimed or {}),
     }
     settings = Settings(is_strict=not lenient_steps, errors=job.app.errors)
-    running = Attempt(claimed, job, backend, settings)
+    running = Attempt(fields, job, backend, settings)
     text = await running.run()
     outcome: dict[str, Any] = json.loads(text) if text else {"outcome": "spawned"}
     return Inline(
