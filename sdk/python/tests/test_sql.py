@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import psycopg.rows
 import pytest
 import sqlalchemy
 from conftest import binary, until
@@ -102,6 +103,14 @@ def test_psycopg(database: Database) -> None:
         connection.rollback()
         later = email.submit_in_tx(connection, "later")
     assert stored(database, later) and not shown(database, gone)
+    with psycopg.connect(database.dsn, row_factory=psycopg.rows.dict_row) as connection:
+        row = email.submit_in_tx(connection, "rows are dictionaries", schema="windlass")
+    assert stored(database, row)
+    with psycopg.connect(database.dsn) as connection:
+        with pytest.raises(psycopg.errors.InvalidSchemaName):
+            email.submit_in_tx(connection, "x", schema="another")
+        with pytest.raises(ValueError, match="schema"):
+            email.submit_in_tx(connection, "x", schema='a".b')
     with psycopg.connect(database.dsn) as connection, pytest.raises(psycopg.errors.InvalidParameterValue):
         email.submit_in_tx(connection, "x", priority=101)
 

@@ -197,6 +197,10 @@ def test_sigterm_gives_back_jobs_that_do_not_finish(server: Server, start: Start
     assert server.final(id)["result"] == "w"
 
 
+def test_a_worker_takes_jobs_from_all_queues(server: Server, worker: WorkerProcess) -> None:
+    assert server.final(submit(server, "double", 4, queue="another"))["result"] == 8
+
+
 def test_two_workers_run_each_job_once(server: Server, start: Start) -> None:
     first, _ = start("--concurrency", "3"), start("--concurrency", "3")
     answer = server.post("/jobs/batch", {"jobs": [{"type": "fails", "payload": f"job {n}"} for n in range(60)]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -60,21 +61,23 @@ class Handle(Generic[Out]):
         """
         until = _until(timeout)
         while True:
-            path, wait = self._waiting(until)
+            began, (path, wait) = time.monotonic(), self._waiting(until)
             job = await self._app.api().call("GET", path, timeout=wait + CALL_SECONDS, patience=_PATIENCE)
             if job["state"] in _FINAL:
                 return self._result(job)
             _check(until, self.id)
+            await asyncio.sleep(_rest(began, wait))
 
     def result_sync(self, timeout: Duration | None = None) -> Out:
         """As ``result``, for programs without an event loop."""
         until = _until(timeout)
         while True:
-            path, wait = self._waiting(until)
+            began, (path, wait) = time.monotonic(), self._waiting(until)
             job = self._app.http.call("GET", path, timeout=wait + CALL_SECONDS, patience=_PATIENCE)
             if job["state"] in _FINAL:
                 return self._result(job)
             _check(until, self.id)
+            time.sleep(_rest(began, wait))
 
     def _waiting(self, until: float | None) -> tuple[str, float]:
         left = _WAIT_SECONDS if until is None else min(_WAIT_SECONDS, max(0.0, until - time.monotonic()))
@@ -90,7 +93,7 @@ class Handle(Generic[Out]):
         """The job's progress, each time it changes, until the job is final."""
         last = None
         while True:
-            path = f"{self._path}?wait={_PROGRESS_MS}ms"
+            began, path = time.monotonic(), f"{self._path}?wait={_PROGRESS_MS}ms"
             job = await self._app.api().call("GET", path, patience=_PATIENCE)
             shown = job.get("progress")
             if shown is not None and shown != last:
@@ -98,10 +101,11 @@ class Handle(Generic[Out]):
                 yield Progress(shown["percent"], shown.get("message"))
             if job["state"] in _FINAL:
                 return
+            await asyncio.sleep(_rest(began, _PROGRESS_MS / 1000))
 
     async def signal(self, name: str, value: Any = None) -> None:
-        """Sends a signal; it is kept until the job waits for it."""
-        await self._app.api().call("POST", f"{self._path}/signals/{segment(name)}", {"value": value})
+        """Sends a signal; it is kept until the job waits for it. It is not repeated: the job would get it twice."""
+        await self._app.api().call("POST", f"{self._path}/signals/{segment(name)}", {"value": value}, may_repeat=False)
 
     async def cancel(self, reason: str | None = None) -> None:
         """Cancels the job."""
@@ -126,3 +130,8 @@ def _until(timeout: Duration | None) -> float | None:
 def _check(until: float | None, id: str) -> None:
     if until is not None and time.monotonic() >= until:
         raise TimeoutError(f"job {id} is not final yet")
+
+
+def _rest(began: float, wait: float) -> float:
+    """The pause after an answer that came before the time it was asked to wait: not every proxy lets a server wait."""
+    return max(0.0, min(wait, _PROGRESS_MS / 1000) - (time.monotonic() - began))

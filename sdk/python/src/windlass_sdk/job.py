@@ -162,12 +162,14 @@ class Job(Generic[In, Out]):
         body = self.submission(payload, options)
         return cast("Handle[Out]", self.app.submit_body_sync(body, self.result_kind))
 
-    def submit_in_tx(self, connection: Any, payload: In, **options: Unpack[Options]) -> Any:
-        """Submits a job in a transaction of your own on PostgreSQL; returns its id, or an awaitable of it. See
-        ``windlass_sdk.sql``."""
+    def submit_in_tx(
+        self, connection: Any, payload: In, *, schema: str = "windlass", **options: Unpack[Options]
+    ) -> Any:
+        """Submits a job in a transaction of your own on PostgreSQL; returns its id, or an awaitable of it. ``schema``
+        is the schema of the store. See ``windlass_sdk.sql``."""
         from .sql import submit_in_tx
 
-        return submit_in_tx(connection, self.submission(payload, options))
+        return submit_in_tx(connection, self.submission(payload, options), schema=schema)
 
     def child(self, payload: In, **options: Unpack[Options]) -> Child[Out]:
         """A child for ``cx.gather`` and ``cx.spawn``."""

@@ -7,51 +7,64 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from .codec import dumps
 
-_STATEMENT = "SELECT windlass.submit(%s::text, %s::text, %s::jsonb)"
-_NAMED = "SELECT windlass.submit(CAST(:type AS text), CAST(:payload AS text), CAST(:options AS jsonb))"
+_STATEMENT = 'SELECT "{}".submit(%s::text, %s::text, %s::jsonb)'
+_NAMED = 'SELECT "{}".submit(CAST(:type AS text), CAST(:payload AS text), CAST(:options AS jsonb))'
+_SCHEMA = re.compile(r"[^\W\d][\w$]*")
 
 
-def submit_in_tx(connection: Any, body: Mapping[str, Any]) -> Any:
+def submit_in_tx(connection: Any, body: Mapping[str, Any], *, schema: str = "windlass") -> Any:
     """Submits a job in the connection's transaction. Returns its id, or an awaitable of it if the connection is
-    asynchronous."""
+    asynchronous. ``schema`` is the schema of the store.
+
+    Raises ``ValueError`` if it cannot be the name of a schema.
+    """
+    if not _SCHEMA.fullmatch(schema):
+        raise ValueError("a schema is named with letters, digits, `_` and `$`")
     options = {name: value for name, value in body.items() if name not in ("type", "payload")}
     arguments = (str(body["type"]), dumps(body.get("payload")), dumps(options))
     if type(connection).__module__.split(".")[0] in ("sqlalchemy", "sqlmodel", "flask_sqlalchemy"):
-        return _sqlalchemy(connection, arguments)
+        return _sqlalchemy(connection, _NAMED.format(schema), arguments)
+    statement = _STATEMENT.format(schema)
     if hasattr(connection, "execute") and not _is_django(connection):
-        return _psycopg(connection, arguments)
+        return _psycopg(connection, statement, arguments)
     with connection.cursor() as cursor:
-        cursor.execute(_STATEMENT, arguments)
-        return str(cursor.fetchone()[0])
+        cursor.execute(statement, arguments)
+        return _id(cursor.fetchone())
 
 
 def _is_django(connection: Any) -> bool:
     return type(connection).__module__.startswith("django")
 
 
-def _psycopg(connection: Any, arguments: tuple[str, str, str]) -> Any:
-    executed = connection.execute(_STATEMENT, arguments)
+def _psycopg(connection: Any, statement: str, arguments: tuple[str, str, str]) -> Any:
+    executed = connection.execute(statement, arguments)
     if inspect.isawaitable(executed):
         return _psycopg_async(connection, executed)
     # A cursor of psycopg2 returns nothing; it has the rows itself.
-    return str((executed if executed is not None else connection).fetchone()[0])
+    return _id((executed if executed is not None else connection).fetchone())
 
 
 async def _psycopg_async(connection: Any, executed: Any) -> str:
     cursor = await executed
     row = await (cursor if cursor is not None else connection).fetchone()
-    return str(row[0])
+    return _id(row)
 
 
-def _sqlalchemy(connection: Any, arguments: tuple[str, str, str]) -> Any:
+def _id(row: Any) -> str:
+    """The only column of a row: some row factories make dictionaries."""
+    return str(next(iter(row.values())) if isinstance(row, Mapping) else next(iter(row)))
+
+
+def _sqlalchemy(connection: Any, statement: str, arguments: tuple[str, str, str]) -> Any:
     from sqlalchemy import text
 
-    found = connection.execute(text(_NAMED), dict(zip(("type", "payload", "options"), arguments)))
+    found = connection.execute(text(statement), dict(zip(("type", "payload", "options"), arguments)))
     return _sqlalchemy_async(found) if inspect.isawaitable(found) else str(found.scalar_one())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..codec import dumps
 from ..errors import Unreachable
 from .http_async import AsyncHttp
-from .wire import CALL_SECONDS, RETRIED, Address, StoreClock, pauses
+from .wire import CALL_SECONDS, NOT_DONE, RETRIED, Address, StoreClock, pauses
 
 
 class Api:
@@ -40,7 +40,7 @@ class Api:
                 await asyncio.sleep(next(waits))
                 continue
             self.clock.learn(answer.headers)
-            if answer.status not in RETRIED or time.monotonic() >= until:
+            if answer.status not in (RETRIED if may_repeat else NOT_DONE) or time.monotonic() >= until:
                 return answer.json()
             await asyncio.sleep(min(answer.retry_after() or next(waits), 5.0))
 

@@ -7,12 +7,10 @@ import time
 from collections.abc import Mapping
 
 from ..errors import Unreachable
-from .wire import CONNECT_SECONDS, Address, Answer
+from .wire import CONNECT_SECONDS, IDLE_SECONDS, Address, Answer
 
 #: Idle connections that are kept.
 IDLE_MAX = 32
-#: A connection that was idle for longer may have been closed by the server.
-IDLE_SECONDS = 20.0
 _LINE_MAX = 1 << 16
 
 

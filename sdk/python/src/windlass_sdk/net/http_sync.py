@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any
 
 from ..codec import dumps
 from ..errors import Unreachable
-from .wire import CALL_SECONDS, CONNECT_SECONDS, RETRIED, Address, Answer, StoreClock, pauses
+from .wire import CALL_SECONDS, CONNECT_SECONDS, IDLE_SECONDS, NOT_DONE, RETRIED, Address, Answer, StoreClock, pauses
 
 
 class SyncHttp:
@@ -41,7 +42,7 @@ class SyncHttp:
                 time.sleep(next(waits))
                 continue
             self.clock.learn(answer.headers)
-            if answer.status not in RETRIED or time.monotonic() >= until:
+            if answer.status not in (RETRIED if may_repeat else NOT_DONE) or time.monotonic() >= until:
                 return answer.json()
             time.sleep(min(answer.retry_after() or next(waits), 5.0))
 
@@ -50,10 +51,11 @@ class SyncHttp:
         may_repeat: bool = True,
     ) -> Answer:
         """Sends one request."""
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        connection = self._kept()
         is_used = connection is not None
         if connection is None:
             connection = self._local.connection = self._connect()
+            self._local.process = os.getpid()
         headers = {**self.address.headers(), **(more or {})}
         try:
             if connection.sock is not None:
@@ -63,7 +65,9 @@ class SyncHttp:
                 connection.sock.settimeout(timeout)
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, found, response.read())
+            answer = Answer(response.status, found, response.read())
+            self._local.idle_since = time.monotonic()
+            return answer
         except (OSError, http.client.HTTPException) as error:
             self.close()
             # A kept connection that the server closed: the request was not read.
@@ -71,6 +75,17 @@ class SyncHttp:
                 return self.send(method, path, body, timeout, more)
             was_sent = is_used or not isinstance(error, ConnectionRefusedError)
             raise Unreachable(f"{self.address!r} did not answer: {error}", was_sent) from error
+
+    def _kept(self) -> http.client.HTTPConnection | None:
+        """This thread's connection, unless the server may have closed it, or it is that of a parent process."""
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            return None
+        is_fresh = time.monotonic() - getattr(self._local, "idle_since", 0.0) < IDLE_SECONDS
+        if is_fresh and self._local.process == os.getpid():
+            return connection
+        self.close()
+        return None
 
     def _connect(self) -> http.client.HTTPConnection:
         address = self.address

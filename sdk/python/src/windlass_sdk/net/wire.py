@@ -24,8 +24,14 @@ except metadata.PackageNotFoundError:
 CALL_SECONDS = 35.0
 #: Longest time to connect; a slower network is down.
 CONNECT_SECONDS = 10.0
+#: A connection that was idle for longer may have been closed by the server.
+IDLE_SECONDS = 20.0
+#: The code of a refusal by something between this program and the server.
+NOT_THE_SERVER = "proxy_refused"
 #: Answers that a repeat may change.
 RETRIED = frozenset({408, 429, 502, 503, 504})
+#: Those of them that say that nothing was done; after the others it may have been.
+NOT_DONE = frozenset({429, 503})
 
 
 @dataclass(frozen=True)
@@ -79,12 +85,18 @@ class Answer:
         try:
             value = json.loads(self.body) if self.body else None
         except ValueError:
-            raise Unreachable(f"the answer {self.status} is not JSON: {self.body[:80]!r}") from None
+            if self.status < 400:
+                raise Unreachable(f"the answer {self.status} is not JSON: {self.body[:80]!r}") from None
+            value = None
         if self.status < 400:
             return value
         error = value.get("error") if isinstance(value, dict) else None
         if not isinstance(error, dict):
-            raise Unreachable(f"the answer {self.status} is not the server's: {self.body[:80]!r}")
+            message = f"the answer {self.status} is not the server's: {self.body[:80]!r}"
+            if self.status < 500 and self.status != 404:
+                # A proxy's refusal, such as of a body that is too large: a repeat does not change it.
+                raise ApiError(self.status, NOT_THE_SERVER, message)
+            raise Unreachable(message)
         raise ApiError(self.status, error.get("code", ""), error.get("message", ""), error.get("details"))
 
     def retry_after(self) -> float | None:
@@ -97,17 +109,18 @@ class StoreClock:
     """The store's time, from the answers' header and this process's monotonic clock between them."""
 
     def __init__(self) -> None:
-        self._base_ms = time.time_ns() // 1_000_000
-        self._read = time.monotonic()
+        # One value, which other threads read whole: the store's time, and when it was learnt.
+        self._learnt = (time.time_ns() // 1_000_000, time.monotonic())
 
     def learn(self, headers: Mapping[str, str]) -> None:
         """Takes the time of an answer."""
         if shown := headers.get("windlass-time"):
-            self._base_ms, self._read = moment_millis(shown), time.monotonic()
+            self._learnt = (moment_millis(shown), time.monotonic())
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 UTC."""
-        return self._base_ms + round((time.monotonic() - self._read) * 1000)
+        base_ms, learnt = self._learnt
+        return base_ms + round((time.monotonic() - learnt) * 1000)
 
 
 def pauses(first: float = 0.05, longest: float = 2.0) -> Iterator[float]:

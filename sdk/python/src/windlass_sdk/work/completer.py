@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,12 @@ log = logging.getLogger("windlass")
 OUTCOMES_MAX = 1_000
 #: Bytes of outcomes in one request, unless a single one is larger.
 BATCH_BYTES_MAX = 4 << 20
+#: Most outcomes that wait to be sent; jobs that end while there are more keep their slots, so that no more are claimed.
+BACKLOG_MAX = 10_000
+#: Answers that say something of the outcome. After others, such as of a key that is not valid, the same may be taken.
+UNSTORABLE = frozenset({400, 409, 413, 422})
+#: How long outcomes are repeated that the server refuses for other reasons, in seconds; leases have expired by then.
+REFUSED_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,8 @@ class Report:
     id: str
     fence: int
     outcome: str
+    #: Whether it takes the place of one that the server refused.
+    is_rejected: bool = False
 
 
 class Completer:
@@ -36,12 +45,19 @@ class Completer:
         self._api, self._worker_id = api, worker_id
         self._reports: list[Report] = []
         self._some = asyncio.Event()
+        self._taken = asyncio.Event()
         self._is_closing = False
 
     def add(self, report: Report) -> None:
         """Takes an outcome."""
         self._reports.append(report)
         self._some.set()
+
+    async def room(self) -> None:
+        """Waits until few enough outcomes wait to be sent."""
+        while len(self._reports) >= BACKLOG_MAX:
+            self._taken.clear()
+            await self._taken.wait()
 
     def close(self) -> None:
         """Ends ``run`` once everything is sent."""
@@ -71,11 +87,12 @@ class Completer:
                 break
             count += 1
         batch, self._reports = self._reports[:count], self._reports[count:]
+        self._taken.set()
         return batch
 
     async def send(self, batch: list[Report]) -> None:
         """Sends outcomes until the server takes or refuses them."""
-        waits = pauses()
+        waits, until = pauses(), time.monotonic() + REFUSED_SECONDS
         while True:
             worker = self._worker_id()
             body = f'{{"worker_id":"{worker}","outcomes":[{",".join(one.outcome for one in batch)}]}}'
@@ -89,12 +106,19 @@ class Completer:
                 if error.status in RETRIED or error.status >= 500:
                     await asyncio.sleep(next(waits))
                     continue
-                return await self._refused(batch, error)
+                if error.status in UNSTORABLE:
+                    return await self._refused(batch, error)
+                if time.monotonic() >= until:
+                    log.error("%d outcomes were refused; their leases will expire: %s", len(batch), error)
+                    return
+                log.warning("%d outcomes were refused, will retry: %s", len(batch), error)
+                await asyncio.sleep(next(waits))
+                continue
             return await self._answered(batch, answer["outcomes"])
 
     async def _refused(self, batch: list[Report], error: ApiError) -> None:
         """One outcome may be the reason, such as a result that is nested too deeply; the others must not wait for it."""
-        if error.status == 404 or is_rejected(batch[0]):
+        if batch[0].is_rejected:
             log.error("%d outcomes were refused; their leases will expire: %s", len(batch), error)
         elif len(batch) == 1:
             await self.send([rejected(batch[0], error.message)])
@@ -106,7 +130,7 @@ class Completer:
     async def _answered(self, batch: list[Report], answers: list[dict[str, object]]) -> None:
         again: list[Report] = []
         for report, answer in zip(batch, answers):
-            if answer["status"] == "rejected" and not is_rejected(report):
+            if answer["status"] == "rejected" and not report.is_rejected:
                 error = answer.get("error")
                 message = error.get("message", "") if isinstance(error, dict) else ""
                 again.append(rejected(report, message))
@@ -116,13 +140,8 @@ class Completer:
             await self.send(again)
 
 
-def is_rejected(report: Report) -> bool:
-    """Whether the outcome was refused before."""
-    return '"code":"outcome_rejected"' in report.outcome[:300] or '"code":"outcome_rejected"' in report.outcome[-300:]
-
-
 def rejected(report: Report, message: str) -> Report:
     """The failure that takes the place of an outcome that the server cannot store."""
     error = dumps(Failure("permanent", message, "outcome_rejected").body())
     outcome = f'{{"id":"{report.id}","fence":{report.fence},"outcome":"failed","error":{error}}}'
-    return Report(report.id, report.fence, outcome)
+    return Report(report.id, report.fence, outcome, is_rejected=True)

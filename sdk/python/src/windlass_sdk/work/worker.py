@@ -44,7 +44,7 @@ class Worker:
 
     It runs ``concurrency`` jobs at once and claims no more than it can start. ``drain`` is how long running jobs may go
     on after it was told to stop, ``grace`` how long a handler may clean up. With ``lenient_steps`` jobs continue though
-    the code does not match what they saved. ``processes`` is the number of processes for handlers that need one.
+    the code does not match what they saved. ``queues`` are all unless given. ``processes`` is the number of processes for handlers that need one.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class Worker:
         if concurrency < 1:
             raise ValueError("concurrency is at least 1")
         self.app, self.drain = app, millis(drain) / 1000
-        found = {str(job.options.get("queue", "default")) for job in app.jobs.values()}
-        self.queues = list(queues) if queues is not None else sorted(found)
+        #: Empty for all: jobs may be submitted with another queue than that of their type.
+        self.queues = list(queues or ())
         body: dict[str, Any] = {
             "name": name or f"{socket.gethostname()}:{os.getpid()}", "queues": self.queues,
             "types": sorted(app.jobs), "concurrency": concurrency,
@@ -104,7 +104,7 @@ class Worker:
         completing = asyncio.create_task(completer.run())
         self._heartbeats.start()
         types = ", ".join(sorted(self.app.jobs))
-        log.info("worker %s runs %s from %s", self._registration.id, types, ", ".join(self.queues))
+        log.info("worker %s runs %s from %s", self._registration.id, types, ", ".join(self.queues) or "all queues")
         try:
             await self._fetch(completer)
         finally:
@@ -229,6 +229,7 @@ class Worker:
             if is_ours and outcome is not None:
                 completer.add(Report(job["id"], job["fence"], outcome))
             await attempt.finished()
+            await completer.room()
         except Exception:
             log.exception("job %s: the worker failed; the job runs again when its lease has expired", job["id"])
         finally:
