@@ -263,6 +263,11 @@ def process_fails(how: str) -> Any:
     if how == "dies":
         die_once("dies", "dies")
         return "lives"
+    if how.startswith("waits "):
+        effect("waits")
+        while not os.path.exists(how.removeprefix("waits ")):
+            time.sleep(0.01)
+        return "waited"
     if how == "later" and not os.path.exists(os.environ["EFFECTS"]):
         effect("later")
         raise RetryAfter("10ms", "not yet")

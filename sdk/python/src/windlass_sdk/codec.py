@@ -17,18 +17,20 @@ from uuid import UUID
 from .duration import millis
 
 try:
-    from pydantic import BaseModel, PydanticUserError, TypeAdapter
+    from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 except ImportError:
     _PYDANTIC = False
 else:
     _PYDANTIC = True
 
 _adapters: dict[Any, Any] = {}
+#: Problems of one value that are named.
+_PROBLEMS_MAX = 5
 
 
 def _default(value: Any) -> Any:
     if _PYDANTIC and isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", by_alias=True)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
@@ -62,10 +64,33 @@ def plain(value: Any) -> Any:
     return json.loads(dumps(value))
 
 
+class Unreadable(ValueError):
+    """A value does not fit its type. The text has no part of the value: it is stored with the job, and shown."""
+
+
 def decode(value: Any, kind: Any) -> Any:
-    """Reads plain JSON as a type. Raises ``ValueError`` or ``TypeError`` if it does not fit."""
+    """Reads plain JSON as a type.
+
+    Raises ``Unreadable`` if it does not fit, whatever its class raised.
+    """
     if kind is None or kind is Any or kind is dataclasses.MISSING:
         return value
+    try:
+        return _decode(value, kind)
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(_problem(error)) from None
+
+
+def _problem(error: Exception) -> str:
+    if _PYDANTIC and isinstance(error, ValidationError):
+        shown = error.errors(include_url=False, include_context=False, include_input=False)[:_PROBLEMS_MAX]
+        return ", ".join(f"{'.'.join(map(str, one['loc'])) or 'the value'}: {one['type']}" for one in shown)
+    return f"{type(error).__name__} was raised"
+
+
+def _decode(value: Any, kind: Any) -> Any:
     if _PYDANTIC:
         adapter = _adapter(kind)
         if adapter is not None:
@@ -116,9 +141,9 @@ def _read_union(value: Any, kinds: tuple[Any, ...]) -> Any:
     for kind in kinds:
         try:
             return _read(value, kind)
-        except (TypeError, ValueError, KeyError):
+        except Exception:
             continue
-    raise ValueError(f"{value!r} is none of {kinds}")
+    raise Unreadable(f"a {type(value).__name__} is none of {kinds}")
 
 
 def _read_class(value: Any, kind: Any) -> Any:
@@ -155,11 +180,11 @@ def _read_dataclass(value: Any, kind: Any) -> Any:
     known = {field.name for field in dataclasses.fields(kind) if field.init}
     unknown = set(value) - known
     if unknown:
-        raise ValueError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
+        raise Unreadable(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
     return kind(**{name: _read(one, hints[name]) for name, one in value.items()})
 
 
 def _expect(value: Any, fits: bool, kind: Any) -> Any:
     if not fits:
-        raise ValueError(f"{value!r} is not a {getattr(kind, '__name__', kind)}")
+        raise Unreadable(f"a {type(value).__name__} is not a {getattr(kind, '__name__', kind)}")
     return value

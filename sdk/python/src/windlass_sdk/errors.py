@@ -69,9 +69,10 @@ class JobError(WindlassError):
     """An error with a category: raise it, or a subclass, to say how an attempt failed."""
 
     def __init__(
-        self, message: str = "", *, category: Category = "temporary", code: str | None = None,
+        self, message: str | BaseException = "", *, category: Category = "temporary", code: str | None = None,
         retry_after: Duration | None = None,
     ) -> None:
+        message = describe(message) if isinstance(message, BaseException) else message
         super().__init__(message)
         after = None if retry_after is None else millis(retry_after)
         self.failure = Failure(category, cut(message), code, after)
@@ -90,7 +91,7 @@ class JobError(WindlassError):
 class Permanent(JobError):
     """The job would fail the same way again: it is not retried."""
 
-    def __init__(self, message: str = "", code: str | None = None) -> None:
+    def __init__(self, message: str | BaseException = "", code: str | None = None) -> None:
         super().__init__(message, category="permanent", code=code)
 
 
@@ -184,24 +185,45 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or (None if hidden else current.__context__)
 
 
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and those that it was raised ``from``. An exception that was only being handled is none of them: the
+    handler may have decided against it."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__
+
+
+def snooze_of(error: BaseException) -> Snooze | None:
+    """The snooze that an exception stands for. A ``JobError`` says itself how the attempt failed."""
+    for one in causes(error):
+        if isinstance(one, Snooze):
+            return one
+        if isinstance(one, JobError):
+            return None
+    return None
+
+
 def failure_of(error: BaseException, mapping: Mapping[type[BaseException], Category] | None = None) -> Failure:
     """The failure that an exception stands for: that of the nearest ``JobError`` in its chain, or a temporary one, or
     the category that ``mapping`` has for its class. The code of other exceptions is the name of their class."""
     behind = list(chain(error))[1:]
-    causes = tuple(
+    shown = tuple(
         {"message": cut(describe(one), 1024), "code": type(one).__name__} for one in behind[:_CAUSES_MAX]
     )
     if isinstance(error, JobError):
         own = error.failure
-        return Failure(own.category, own.message, own.code, own.retry_after_ms, own.cause or causes)
+        return Failure(own.category, own.message, own.code, own.retry_after_ms, own.cause or shown)
     message = cut(describe(error))
     category = category_of(error, mapping or {})
     if category is None:
-        inner = next((one for one in behind if isinstance(one, StepFailed)), None)
+        inner = next((one for one in causes(error) if isinstance(one, StepFailed)), None)
         if inner is not None:
             found = inner.failure
-            return Failure(found.category, message, found.code, found.retry_after_ms, causes)
-    return Failure(category or "temporary", message, type(error).__name__, None, causes)
+            return Failure(found.category, message, found.code, found.retry_after_ms, shown)
+    return Failure(category or "temporary", message, type(error).__name__, None, shown)
 
 
 def category_of(error: BaseException, mapping: Mapping[type[BaseException], Category]) -> Category | None:

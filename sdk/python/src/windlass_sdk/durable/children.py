@@ -54,7 +54,9 @@ def results_of(group: Mapping[str, Any], kinds: Sequence[Any]) -> Children[Any]:
     """The results of a decided group, in input order."""
     by_index = {child["index"]: child for child in group["children"]}
     found: list[Any] = []
-    for index, kind in enumerate(kinds):
+    # A group that varies has as many children as were spawned, not as this attempt would spawn.
+    for index in range(group.get("total", len(kinds))):
+        kind = kinds[index] if index < len(kinds) else kinds[-1] if len(set(map(repr, kinds))) == 1 else None
         child = by_index.get(index)
         if child is None:
             found.append(ChildFailed(index, None, "deleted", None))
@@ -72,5 +74,5 @@ def _result(child: Mapping[str, Any], kind: Any) -> Any:
         raise Permanent(f"the result of child {child.get('id')} cannot be read with this key", "child_result_unreadable")
     try:
         return decode(child.get("result"), kind)
-    except (TypeError, ValueError, KeyError) as error:
+    except Exception as error:
         raise Permanent(f"the result of child {child.get('id')} cannot be read: {error}", "child_result_unreadable")

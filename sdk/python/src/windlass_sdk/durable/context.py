@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import threading
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 from .calls import Calls
 from ..codec import decode
-from ..errors import Permanent
+from ..errors import JobError, Permanent
 from .history import CHECKPOINT
 
 #: Why an attempt should stop.
@@ -32,7 +33,7 @@ class BaseContext:
         self._job, self._calls = job, calls
         self._stop = threading.Event()
         self._reason: Reason | None = None
-        self._cost_cents = 0
+        self._cost_cents: float = 0
 
     @property
     def id(self) -> str:
@@ -108,8 +109,10 @@ class BaseContext:
         """Why the attempt should stop; None if it should not."""
         return self._reason
 
-    def cost(self, cents: int) -> None:
-        """Adds costs; they are booked with the attempt's outcome."""
+    def cost(self, cents: float) -> None:
+        """Adds costs, also parts of a cent; the sum is booked with the attempt's outcome, in whole cents."""
+        if not 0 <= cents < math.inf:
+            raise ValueError("costs are not negative, and finite")
         self._cost_cents += cents
 
     def retry_later(self, error: BaseException) -> None:
@@ -134,7 +137,7 @@ def tell_to_stop(cx: BaseContext, reason: Reason) -> bool:
 
 def cost_of(cx: BaseContext) -> int:
     """The costs of the attempt."""
-    return cx._cost_cents
+    return math.floor(cx._cost_cents + 0.5)
 
 
 def reader(work: Callable[..., Any], kind: Any) -> Callable[[Any], Any]:
@@ -162,7 +165,7 @@ def read_signal(record: Mapping[str, Any], name: str, kind: Any) -> Any:
         return None
     try:
         return decode(record.get("signal"), kind)
-    except (TypeError, ValueError, KeyError) as error:
+    except Exception as error:
         message = f"the value of signal `{name}` cannot be read as the type the code expects: {error}"
         raise Permanent(message, "signal_unreadable") from error
 
@@ -181,6 +184,11 @@ def check_work(work: Any) -> None:
 def is_async(work: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine."""
     return inspect.iscoroutinefunction(getattr(work, "func", work))
+
+
+def panic_of(error: BaseException) -> JobError:
+    """The error of a step that tried to end the process."""
+    return JobError(f"the step ended with {error!r}", category="system", code="panic")
 
 
 def progress_item(percent: float, message: str) -> dict[str, Any]:

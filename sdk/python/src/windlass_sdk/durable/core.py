@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
@@ -16,6 +18,8 @@ log = logging.getLogger("windlass")
 
 #: How long a call that comes early waits for those before it while others run, in seconds.
 TURN_SECONDS = 1.0
+#: How long calls that come early wait if nothing but such calls is under way, in seconds: then the code was changed.
+TURN_BESIDE_SECONDS = 10.0
 #: How long a call that was dropped waits to be dropped again, besides twice the time it took, in seconds.
 DROPPED_SECONDS = 10.0
 
@@ -43,6 +47,37 @@ class Stopped(BaseException):
     """Ends the handler of an attempt that parked or lost its job. Handlers must not catch it."""
 
 
+class Counted:
+    """A backend whose requests are counted while they are under way."""
+
+    def __init__(self, backend: Backend, waiting: Waiting) -> None:
+        self._backend, self._waiting = backend, waiting
+
+    def now_ms(self) -> int:
+        """The store's time."""
+        return self._backend.now_ms()
+
+    async def save(self, records: Sequence[tuple[str, Any]]) -> None:
+        """Saves checkpoints, in this order."""
+        with self._waiting.storing():
+            await self._backend.save(records)
+
+    async def group(self, key: str) -> Mapping[str, Any] | None:
+        """A group of children."""
+        with self._waiting.storing():
+            return await self._backend.group(key)
+
+    async def spawn(self, key: str, strategy: Any, jobs: Sequence[Any], beside: Sequence[Any]) -> bool:
+        """Spawns a group and parks the job."""
+        with self._waiting.storing():
+            return await self._backend.spawn(key, strategy, jobs, beside)
+
+    async def note(self, item: Mapping[str, Any]) -> None:
+        """Sends progress or log lines."""
+        with self._waiting.storing():
+            await self._backend.note(item)
+
+
 class CallCore:
     """What all calls of one attempt have in common: their start, their turn, what is saved before them."""
 
@@ -53,15 +88,19 @@ class CallCore:
         #: Where blocking work runs; None for the loop's own threads.
         self.threads = threads
         self.saved = dict(saved)
-        self.backend, self.is_strict, self.mapping = backend, is_strict, mapping
+        self.is_strict, self.mapping = is_strict, mapping
         self.order = Order(saved)
         self.waiting = Waiting(self.order, backend.now_ms, self.park)
+        self.backend: Backend = Counted(backend, self.waiting)
         #: How the attempt ended before its handler: what it parks on; None if nothing is to be reported.
         self.exit: asyncio.Future[Mapping[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.changed: StepsChanged | None = None
         self._moved = asyncio.Event()
         #: Tasks of the handler that are in a call.
         self._tasks: dict[Call, asyncio.Task[Any]] = {}
+        #: Calls that wait for those before them.
+        self._early: set[Call] = set()
+        self._threads: set[concurrent.futures.Future[Any]] = set()
 
     def park(self, park: Mapping[str, Any]) -> None:
         """The job parks on this."""
@@ -78,6 +117,23 @@ class CallCore:
         self.leave()
         for task in set(self._tasks.values()):
             task.cancel()
+
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
+        """Runs blocking work of a step. A thread cannot be stopped: it may go on after its step was cancelled."""
+        if self.threads is None:
+            return await asyncio.get_running_loop().run_in_executor(None, work)
+        running = self.threads.submit(work)
+        self._threads.add(running)
+        running.add_done_callback(self._threads.discard)
+        return await asyncio.wrap_future(running)
+
+    def busy_threads(self) -> set[asyncio.Future[Any]]:
+        """Blocking work that still runs."""
+        found = {asyncio.wrap_future(one) for one in list(self._threads)}
+        for one in found:
+            # Nobody asks how it ended.
+            one.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return found
 
     async def begin(self, name: str, branch: str, is_main: bool) -> Call:
         """Starts a call when it may continue."""
@@ -97,7 +153,11 @@ class CallCore:
             if call.is_left_out:
                 await self._wait_dropped(call)
             if self.is_strict and not self.order.is_turn(call):
-                await self._wait_turn(call, is_main)
+                self._early.add(call)
+                try:
+                    await self._wait_turn(call, is_main)
+                finally:
+                    self._early.discard(call)
         except BaseException:
             call.has_ended = True
             self.end(call)
@@ -116,6 +176,7 @@ class CallCore:
                 self.order.known.require_nothing_after(first)
 
     async def _wait_turn(self, call: Call, is_main: bool) -> None:
+        until = time.monotonic() + TURN_BESIDE_SECONDS
         while not (is_main and len(self.order.active) == 1):
             if call.saved is not None:
                 return
@@ -123,10 +184,11 @@ class CallCore:
                 self._moved.clear()
                 await asyncio.wait_for(self._moved.wait(), TURN_SECONDS)
             except asyncio.TimeoutError:
-                if len(self.order.active) == 1:
+                if self.order.active - self._early:
+                    log.warning("the order of steps differs from earlier attempts; they run in the new order")
+                    self.order.is_unknown = True
+                elif len(self.order.active) == 1 or time.monotonic() >= until:
                     break
-                log.warning("the order of steps differs from earlier attempts; they run in the new order")
-                self.order.is_unknown = True
             if self.order.is_turn(call):
                 return
         missing = self.order.known.first_missing()

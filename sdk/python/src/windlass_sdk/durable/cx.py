@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from .calls import Calls, Stopped
 from .children import Child, Children, Strategy, results_of, strategy_body
-from .context import BRANCH, BaseContext, check_work, is_async, log_items, progress_item, read_signal, reader
+from .context import BRANCH, BaseContext, check_work, is_async, log_items, panic_of, progress_item, read_signal, reader
 from ..duration import Duration, millis
 
 P = ParamSpec("P")
@@ -60,10 +60,14 @@ class Cx(BaseContext):
                 value = await work(*args, **kwargs)
             else:
                 running = functools.partial(contextvars.copy_context().run, work, *args, **kwargs)
-                value = await asyncio.get_running_loop().run_in_executor(self._calls.threads, running)
+                value = await self._calls.in_thread(running)
                 if asyncio.iscoroutine(value) or isinstance(value, asyncio.Future):
                     value = await value
-        except (asyncio.CancelledError, Stopped, KeyboardInterrupt, SystemExit, GeneratorExit):
+        except (KeyboardInterrupt, SystemExit) as error:
+            # In a task of the handler it would end the event loop, and with it the worker.
+            BRANCH.reset(token)
+            raise await self._calls.step_failed(call, panic_of(error)) from error
+        except (asyncio.CancelledError, Stopped, GeneratorExit):
             BRANCH.reset(token)
             self._calls.end(call)
             raise

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from .calls import Calls, Stopped
 from .children import Child, Children, Strategy, results_of, strategy_body
-from .context import BRANCH, BaseContext, check_work, is_async, log_items, progress_item, read_signal, reader
+from .context import BRANCH, BaseContext, check_work, is_async, log_items, panic_of, progress_item, read_signal, reader
 from ..duration import Duration, millis
 
 P = ParamSpec("P")
@@ -62,6 +62,9 @@ class SyncCx(BaseContext):
         token = BRANCH.set(call.key + "#/")
         try:
             value = work(*args, **kwargs)
+        except (KeyboardInterrupt, SystemExit) as error:
+            BRANCH.reset(token)
+            raise self._ask(self._calls.step_failed(call, panic_of(error))) from error
         except Exception as error:
             BRANCH.reset(token)
             raise self._ask(self._calls.step_failed(call, error)) from error

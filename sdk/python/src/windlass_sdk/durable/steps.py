@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..codec import plain
-from ..errors import Failure, JobError, Permanent, Snooze, StepFailed, StepsChanged, StepSnoozed, chain, failure_of
+from ..errors import Failure, JobError, Permanent, StepFailed, StepsChanged, StepSnoozed, failure_of, snooze_of
 from .core import CallCore
 from .history import Places, Record, is_step_name
 from .order import Call
@@ -49,7 +49,7 @@ class StepCalls(CallCore):
         """A saved value as the code expects it."""
         try:
             return read(value)
-        except (TypeError, ValueError, KeyError) as error:
+        except Exception as error:
             self.changed = StepsChanged(
                 f"the saved value of step `{call.key}` cannot be read as the type the code expects: {error}"
             )
@@ -61,7 +61,7 @@ class StepCalls(CallCore):
             try:
                 json = plain(value)
                 found = read(json)
-            except (TypeError, ValueError, KeyError) as error:
+            except Exception as error:
                 message = f"the step's value cannot be read back from its JSON: {error}"
                 raise await self._save_failure(call, Failure("permanent", message, "step_unwritable")) from None
             await self._save_step(call, {"value": json})
@@ -72,7 +72,7 @@ class StepCalls(CallCore):
     async def step_failed(self, call: Call, error: BaseException) -> BaseException:
         """Ends a step with an exception. Returns the one that the handler gets."""
         try:
-            snooze = next((one for one in chain(error) if isinstance(one, Snooze)), None)
+            snooze = snooze_of(error)
             if snooze is not None:
                 found = StepSnoozed(snooze.delay_ms, call.key)
                 self.order.fail(call, found, error)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,19 @@ class Waiting:
         self._order, self._now_ms, self._park = order, now_ms, park
         self._waiters: list[Waiter] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._storing = 0
+
+    @contextlib.contextmanager
+    def storing(self) -> Iterator[None]:
+        """Around every request to the server: how long it takes must not decide what the job parks on."""
+        self._storing += 1
+        self.consider()
+        try:
+            yield
+        finally:
+            self._storing -= 1
+            if not self._storing:
+                self.consider()
 
     async def wait(
         self, call: Call, park: dict[str, Any] | None, until: int | None, is_main: bool
@@ -57,7 +71,7 @@ class Waiting:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._waiters or self._order.is_stopping:
+        if not self._waiters or self._order.is_stopping or self._storing:
             return
         loop = asyncio.get_running_loop()
         if any(not self._waits_in(key) for key in self._order.working):

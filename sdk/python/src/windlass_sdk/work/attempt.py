@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..durable.calls import Backend, Calls, Stopped, deadline_seconds, park_body
-from ..codec import decode, dumps
+from ..codec import dumps
 from ..durable.context import Reason, cost_of, tell_to_stop
 from ..durable.cx import Cx
 from ..durable.cx_sync import SyncCx
-from ..errors import Category, Failure, JobError, Permanent, Snooze, WindlassError, chain, failure_of
-from .processes import Ended, Processes
+from ..errors import Category, Failure, JobError, WindlassError, failure_of, snooze_of
+from .processes import Ended, Processes, read_payload
 
 if TYPE_CHECKING:
     from ..job import Job
@@ -68,6 +68,8 @@ class Attempt:
             await asyncio.wait({self._thread})
         elif self._task is not None and not self._task.done():
             await asyncio.wait({self._task}, timeout=self.settings.grace)
+        if threads := self.calls.busy_threads():
+            await asyncio.wait(threads)
 
     def _interrupted(self) -> None:
         if self._task is not None and self.job.is_async:
@@ -97,14 +99,17 @@ class Attempt:
         if self._given_up.done():
             log.warning("job %s: the handler did not stop in time and is abandoned", self.cx.id)
             task.cancel()
-            return None
+            # A thread that waits in a call, or makes one from now on, must not keep its slot.
+            self.calls.close()
+            return self._item("released") if self.cx.reason == "released" else None
         tell_to_stop(self.cx, "timeout")
         task.cancel()
+        self.calls.close()
         return self._report(Failure("timeout", f"ran longer than {limit:.3f}s"))
 
     async def _handle(self) -> Ended:
         try:
-            payload = self._payload()
+            payload = read_payload(self._raw(), self.job.payload_kind)
             if self.job.is_async:
                 return Ended(await self.job.call(payload, self.cx))
             return Ended(await self._blocking(payload))
@@ -116,9 +121,7 @@ class Attempt:
     async def _blocking(self, payload: Any) -> Any:
         if self.job.executor == "process":
             assert self.settings.processes is not None, "a handler for processes needs a worker"
-            self._thread = asyncio.ensure_future(
-                self.settings.processes.run(*self.job.location, self.claimed.get("payload"))
-            )
+            self._thread = asyncio.ensure_future(self.settings.processes.run(*self.job.location, self._raw()))
         else:
             running = contextvars.copy_context().run
             self._thread = self.loop.run_in_executor(self.settings.threads, running, self._in_thread, payload)
@@ -135,13 +138,10 @@ class Attempt:
         except BaseException as error:
             return Ended(error=error)
 
-    def _payload(self) -> Any:
-        try:
-            if "payload_base64" in self.claimed:
-                return base64.b64decode(self.claimed["payload_base64"])
-            return decode(self.claimed.get("payload"), self.job.payload_kind)
-        except (TypeError, ValueError, KeyError) as error:
-            raise Permanent(f"the payload cannot be read as this type: {error}", "payload_unreadable") from error
+    def _raw(self) -> Any:
+        """The payload: plain JSON, or bytes if it is none."""
+        encoded = self.claimed.get("payload_base64")
+        return self.claimed.get("payload") if encoded is None else base64.b64decode(encoded)
 
     async def _leave(self, task: asyncio.Task[Ended], park: Mapping[str, Any] | None) -> str | None:
         outcome = None
@@ -172,7 +172,7 @@ class Attempt:
         if self.cx.cancelled and isinstance(error, asyncio.CancelledError):
             return self._item("released") if self.cx.reason != "lost" else None
         await self._reopen(error)
-        snooze = next((one for one in chain(error) if isinstance(one, Snooze)), None)
+        snooze = snooze_of(error)
         if snooze is not None:
             return self._item("parked", f'"park":{{"for":"{snooze.delay_ms}ms"}}')
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
@@ -189,7 +189,7 @@ class Attempt:
     def _completed(self, value: Any) -> str:
         try:
             result = dumps(value)
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             message = f"the result cannot be written as JSON: {error}"
             return self._report(Failure("permanent", message, "result_unwritable"))
         return self._item("completed", "" if result == "null" else f'"result":{result}')

@@ -6,14 +6,16 @@ import asyncio
 import importlib
 import json
 import multiprocessing
+import os
 import signal
+import typing
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
 from ..codec import decode, dumps
-from ..errors import Failure, JobError, Permanent, Snooze, chain, failure_of
+from ..errors import Failure, JobError, Permanent, Snooze, failure_of, snooze_of
 
 
 @dataclass(frozen=True)
@@ -25,25 +27,30 @@ class Ended:
 
 
 class Processes:
-    """A pool of processes that is made again when one of them died."""
+    """Processes for one handler at a time each. One that died is made again. Each has an executor of its own: the
+    death of a process breaks all handlers of its executor."""
 
     def __init__(self, size: int | None) -> None:
-        self._size = size
-        self._pool: ProcessPoolExecutor | None = None
+        self._pools: set[ProcessPoolExecutor] = set()
+        #: Last in, first out: a process that was used before is taken before a new one is started.
+        self._free: asyncio.LifoQueue[ProcessPoolExecutor | None] = asyncio.LifoQueue()
+        for _ in range(size or os.cpu_count() or 1):
+            self._free.put_nowait(None)
 
     async def run(self, module: str, name: str, payload: Any) -> Ended:
         """Runs a handler by its name."""
-        if self._pool is None:
-            # Not forked: other threads may hold locks at that moment.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._size, mp_context=context, initializer=ignore_signals)
-        pool = self._pool
+        kept: ProcessPoolExecutor | None = await self._free.get()
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(pool, run_by_name, module, name, payload)
+            if kept is None:
+                kept = self._start()
+            answer = await asyncio.get_running_loop().run_in_executor(kept, run_by_name, module, name, payload)
         except BrokenProcessPool:
-            if self._pool is pool:
-                self._pool = None
-            return Ended(error=JobError("a process of the pool died", category="system", code="panic"))
+            if kept is not None:
+                self._pools.discard(kept)
+                kept = None
+            return Ended(error=JobError("the process of the handler died", category="system", code="panic"))
+        finally:
+            self._free.put_nowait(kept)
         if "snooze_ms" in answer:
             return Ended(error=Snooze(answer["snooze_ms"] / 1000))
         if "failure" in answer:
@@ -52,13 +59,35 @@ class Processes:
             return Ended(error=error)
         return Ended(answer["value"])
 
+    def _start(self) -> ProcessPoolExecutor:
+        # Not forked: other threads may hold locks at that moment.
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(1, mp_context=context, initializer=ignore_signals)
+        self._pools.add(pool)
+        return pool
+
     def kill(self) -> None:
         """Ends all processes at once."""
-        if self._pool is not None:
-            processes = list((self._pool._processes or {}).values())
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pools:
+            processes = list((pool._processes or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:
                 process.kill()
+
+
+def read_payload(raw: Any, kind: Any) -> Any:
+    """A payload as its handler takes it; one that is not JSON is handed over as bytes.
+
+    Raises ``Permanent``.
+    """
+    if isinstance(raw, bytes):
+        if kind in (None, Any, object, bytes) or bytes in typing.get_args(kind):
+            return raw
+        raise Permanent("the payload is not JSON; its handler takes no bytes", "payload_unreadable")
+    try:
+        return decode(raw, kind)
+    except Exception as error:
+        raise Permanent(f"the payload cannot be read as this type: {error}", "payload_unreadable") from error
 
 
 def ignore_signals() -> None:
@@ -74,17 +103,13 @@ def run_by_name(module: str, name: str, payload: Any) -> dict[str, Any]:
     for part in name.split("."):
         job = getattr(job, part)
     try:
-        try:
-            value = decode(payload, job.payload_kind)
-        except (TypeError, ValueError, KeyError) as error:
-            raise Permanent(f"the payload cannot be read as this type: {error}", "payload_unreadable") from None
-        result = job.call(value, None)
+        result = job.call(read_payload(payload, job.payload_kind), None)
         try:
             return {"value": json.loads(dumps(result))}
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             raise Permanent(f"the result cannot be written as JSON: {error}", "result_unwritable") from None
     except BaseException as error:
-        snooze = next((one for one in chain(error) if isinstance(one, Snooze)), None)
+        snooze = snooze_of(error)
         if snooze is not None:
             return {"snooze_ms": snooze.delay_ms}
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
