@@ -7,6 +7,7 @@ pub mod config;
 pub mod counters;
 pub mod key_counts;
 pub(in crate::store) mod key_holder;
+pub mod latency;
 pub(crate) mod liveness;
 pub mod minute_stats;
 pub mod schedules;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use windlass::job::QueueName;
 use windlass::store::caller::Caller;
-use windlass::store::documents::minute_stats::{Exemplar, LatencyHistogram, Minute};
+use windlass::store::documents::latency::{Exemplar, LatencyHistogram};
+use windlass::store::documents::minute_stats::Minute;
 use windlass::store::metrics::deliveries::{Deliveries, DeliveryKind, DeliveryOutcome};
 use windlass::store::metrics::{Fallback, HistogramReading, Metrics};
 

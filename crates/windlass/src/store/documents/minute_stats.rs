@@ -8,107 +8,9 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::latency::{Exemplar, Exemplars, LatencyHistogram};
 use crate::clock::Timestamp;
-use crate::job::{JobRecord, JobState, Lane, TraceId};
-
-/// Durations, counted in buckets whose upper edges are 1, 2, 5, 10, 20, 50 ms and so on, up to more than a day.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct LatencyHistogram(Vec<u64>);
-
-/// Decades that the edges of a [`LatencyHistogram`] cover, from 1 ms on.
-const DECADES: u32 = 8;
-
-/// The upper edges of the buckets of a [`LatencyHistogram`], in milliseconds; one more bucket takes everything above.
-fn edges() -> impl Iterator<Item = u64> {
-    let steps = (0..DECADES).flat_map(|decade| [1, 2, 5].map(|step| step * 10_u64.pow(decade)));
-    steps.chain(std::iter::once(10_u64.pow(DECADES)))
-}
-
-impl LatencyHistogram {
-    /// Counts a duration; returns the number of its bucket.
-    fn add(&mut self, time: Duration) -> usize {
-        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let bucket = edges().take_while(|edge| *edge < millis).count();
-        if self.0.len() <= bucket {
-            self.0.resize(bucket + 1, 0);
-        }
-        self.0[bucket] += 1;
-        bucket
-    }
-
-    fn merge(&mut self, other: &LatencyHistogram) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine += theirs;
-        }
-    }
-
-    /// How many durations were not above each edge, the edges in order.
-    pub fn up_to(&self) -> Vec<(Duration, u64)> {
-        let mut seen = 0;
-        let counts = edges().enumerate().map(|(bucket, edge)| {
-            seen += self.0.get(bucket).copied().unwrap_or(0);
-            (Duration::from_millis(edge), seen)
-        });
-        counts.collect()
-    }
-
-    /// How many durations were counted.
-    pub fn count(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// The upper edge of the bucket that contains the quantile `share` (0 to 1); `None` without durations.
-    pub fn percentile(&self, share: f64) -> Option<Duration> {
-        let total: u64 = self.0.iter().sum();
-        if total == 0 {
-            return None;
-        }
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let wanted = ((total as f64 * share).ceil() as u64).clamp(1, total);
-        let mut seen = 0;
-        let bucket = self.0.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        })?;
-        edges().nth(bucket).or_else(|| edges().last()).map(Duration::from_millis)
-    }
-}
-
-/// A run that shows where the durations of a bucket come from, by its trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exemplar {
-    /// The trace that the job belongs to.
-    pub trace: TraceId,
-    /// The measured duration.
-    pub duration: Duration,
-    /// When it was measured.
-    pub at: Timestamp,
-}
-
-/// The newest exemplar of each bucket of a [`LatencyHistogram`], the last for durations above all edges. Not stored.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Exemplars(pub Vec<Option<Exemplar>>);
-
-impl Exemplars {
-    fn set(&mut self, bucket: usize, exemplar: Exemplar) {
-        if self.0.len() <= bucket {
-            self.0.resize(bucket + 1, None);
-        }
-        self.0[bucket] = Some(exemplar);
-    }
-
-    fn merge(&mut self, newer: &Exemplars) {
-        for (bucket, exemplar) in newer.0.iter().enumerate() {
-            if let Some(exemplar) = exemplar {
-                self.set(bucket, *exemplar);
-            }
-        }
-    }
-}
+use crate::job::{JobRecord, JobState, Lane};
 
 /// Statistics of one lane in one minute.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -131,8 +33,10 @@ pub struct Minute {
     /// Leases that expired or whose worker fell silent.
     pub reaped: u64,
     /// From claimable to claimed.
+    #[serde(rename = "waits")]
     pub waited: LatencyHistogram,
     /// From claimed to the end of the attempt.
+    #[serde(rename = "runs")]
     pub ran: LatencyHistogram,
     /// Sum of all waiting times, in milliseconds.
     pub waited_ms: u64,
@@ -172,9 +76,9 @@ impl Minute {
         }
         if before.state == JobState::Running {
             let ran = now.since(before.started_at.unwrap_or(now));
-            let bucket = self.ran.add(ran);
+            self.ran.add(ran);
             if let Some(trace) = before.trace {
-                self.ran_exemplars.set(bucket, Exemplar { trace, duration: ran, at: now });
+                self.ran_exemplars.set(Exemplar { trace, duration: ran, at: now });
             }
             self.ran_ms += u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         }
@@ -400,29 +304,5 @@ mod tests {
         }
         assert_eq!(counts(&commit(&mut rates, &[], 61_000)), [(1, 2, 1)]);
         assert_eq!(counts(&commit(&mut rates, &lane, 120_000)), [(2, 1, 1)]);
-    }
-
-    #[test]
-    fn a_time_on_an_edge_counts_below_it_and_percentiles_are_edges() {
-        let mut spread = LatencyHistogram::default();
-        for millis in [0, 1, 2, 3, 100, 101, 400_000_000] {
-            spread.add(Duration::from_millis(millis));
-        }
-        let below = |millis| {
-            let edge = Duration::from_millis(millis);
-            spread.up_to().into_iter().find(|(at, _)| *at == edge).map(|(_, count)| count)
-        };
-        assert_eq!(
-            (below(1), below(2), below(5), below(100), below(200)),
-            (Some(2), Some(3), Some(4), Some(5), Some(6))
-        );
-        assert_eq!(spread.count(), 7);
-        assert_eq!(spread.percentile(0.5), Some(Duration::from_millis(5)));
-        assert_eq!(
-            spread.percentile(1.0),
-            Some(Duration::from_secs(100_000)),
-            "the last edge stands for all above"
-        );
-        assert_eq!(LatencyHistogram::default().percentile(0.5), None);
     }
 }

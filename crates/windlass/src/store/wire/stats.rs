@@ -9,7 +9,8 @@ use windlass_api::time::Span;
 
 use crate::clock::Timestamp;
 use crate::job::{JobType, Tenant};
-use crate::store::documents::minute_stats::{LatencyHistogram, Minute, minute_of};
+use crate::store::documents::latency::LatencyHistogram;
+use crate::store::documents::minute_stats::{Minute, minute_of};
 use crate::store::query::stats::{ByState, Omitted, Stats};
 
 /// Counts by state.
