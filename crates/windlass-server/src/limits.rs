@@ -123,6 +123,8 @@ pub const CALL_CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 pub const CALL_ADDRESSES_MAX: usize = 4;
 /// Bytes of the head of a receiver's response.
 pub const CALL_HEAD_BYTES_MAX: usize = 64 << 10;
+/// Longest `tracestate` or `baggage` that a push carries, in bytes: half of the shortest line limit in use (8 KB).
+pub const PUSH_HEADER_BYTES_MAX: usize = 4096;
 /// Header lines of a receiver's response.
 pub const CALL_HEAD_LINES_MAX: usize = 100;
 /// Time for a receiver to respond to a callback: it only has to acknowledge it.

@@ -141,6 +141,9 @@ impl PushContext {
         let mut headers = signature::sign(message, facts(cx), &keys);
         // Not signed, because intermediaries may add to them.
         for (name, value) in [("tracestate", cx.tracestate()), ("baggage", cx.baggage())] {
+            // Many servers refuse longer lines, which would fail the job.
+            let value =
+                value.filter(|value| value.len() <= limits::PUSH_HEADER_BYTES_MAX && value.is_ascii());
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
                 headers.insert(HeaderName::from_static(name), value);
             }

@@ -110,7 +110,7 @@ async fn run(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     let queue = &cx.claimed().job.lane.queue;
     let (parent, link) =
         if follows_up(&cx.claimed().job) { (None, cx.traceparent()) } else { (cx.traceparent(), None) };
-    let span = tracing::info_span!(
+    let span = tracing::debug_span!(
         parent: None,
         "handler",
         otel.name = format!("process {queue}"),

@@ -91,7 +91,7 @@ fn in_trace_of<'a>(
     parent: &JobRecord,
     jobs: &'a [NewJob],
 ) -> Result<Cow<'a, [NewJob]>, StoreError> {
-    if parent.trace.is_none() || jobs.iter().all(|job| job.traceparent.is_some()) {
+    if jobs.iter().all(|job| job.traceparent.is_some()) {
         return Ok(Cow::Borrowed(jobs));
     }
     let Some(spec) = tx.spec(parent.seq)? else { return Ok(Cow::Borrowed(jobs)) };

@@ -86,9 +86,6 @@ fn storable(tx: &WriteTx<'_>, given: &NewJob) -> [NewJob; 3] {
         priority: given.priority,
         metadata: JobMetadata { callback_url: None, ..given.metadata.clone() },
         tenant: given.tenant.clone(),
-        traceparent: given.traceparent.clone(),
-        tracestate: given.tracestate.clone(),
-        baggage: given.baggage.clone(),
         ..NewJob::new(given.job_type.clone(), payload)
     };
     let policy = NewJob {
@@ -98,6 +95,9 @@ fn storable(tx: &WriteTx<'_>, given: &NewJob) -> [NewJob; 3] {
         lifetime: given.lifetime,
         start_timeout: given.start_timeout,
         concurrency_key: given.concurrency_key.clone(),
+        traceparent: given.traceparent.clone(),
+        tracestate: given.tracestate.clone(),
+        baggage: given.baggage.clone(),
         ..least.clone()
     };
     [NewJob { unique_key: given.unique_key.clone(), ..policy.clone() }, policy, least]

@@ -359,7 +359,14 @@ fn open_end(end: &End, must_exist: bool, clock: &Arc<dyn Clock>) -> Result<Store
     let mut environment = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
     environment.is_moving = true;
     let place = end.shown.clone();
-    Store::open_in(&end.address, environment).map_err(|error| MoveError::Open { place, error })
+    Store::open_in(&end.address, environment).map_err(|error| {
+        // A build without this database does not know the address, which may have a password.
+        let error = match error {
+            OpenError::UnknownAddress(_) => OpenError::UnknownAddress(place.clone()),
+            error => error,
+        };
+        MoveError::Open { place, error }
+    })
 }
 
 /// Refuses a store that other processes have open, after waiting for them to close it.

@@ -183,7 +183,9 @@ async fn sql_and_the_library_make_the_same_jobs() {
 }
 
 /// Options that are refused, the field that is to blame, and the same asked of the library, if it can be.
-const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 28] = [
+const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 30] = [
+    (r#"{"traceparent": "a\tb"}"#, "traceparent", Some(|job| job.traceparent = Some("a\tb".into()))),
+    (r#"{"baggage": "a\u0085b"}"#, "baggage", Some(|job| job.baggage = Some("a\u{85}b".into()))),
     (r#"{"priority": 101}"#, "priority", None),
     (r#"{"priority": "50"}"#, "priority", None),
     (r#"{"priority": 1.5}"#, "priority", None),

@@ -164,9 +164,9 @@ impl Batch<'_> {
             concurrency_key: new.concurrency_key.clone(),
             metadata: new.metadata.clone(),
             owner: self.caller.id.clone(),
-            traceparent: new.traceparent.clone(),
-            tracestate: new.tracestate.clone(),
-            baggage: new.baggage.clone(),
+            traceparent: not_empty(new.traceparent.as_ref()),
+            tracestate: not_empty(new.tracestate.as_ref()),
+            baggage: not_empty(new.baggage.as_ref()),
             after: ids(Need::After),
             after_any: ids(Need::AfterAny),
         }
@@ -285,4 +285,9 @@ fn mark_dependency(tx: &mut WriteTx<'_>, need: &StoredNeed) -> Result<(), Submit
         tx.put(job);
     }
     Ok(())
+}
+
+/// An empty header says nothing.
+fn not_empty(header: Option<&String>) -> Option<String> {
+    header.filter(|text| !text.is_empty()).cloned()
 }

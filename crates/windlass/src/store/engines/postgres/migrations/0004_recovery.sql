@@ -224,6 +224,18 @@ BEGIN
     RETURN retry;
 END $$;
 
+-- A text that is passed on in a header line.
+CREATE FUNCTION @.door_header(field text, given jsonb, length_max int) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    value text := @.door_text(field, given, length_max);
+BEGIN
+    IF value ~ '[\u0001-\u001f\u007f-\u009f]' THEN
+        PERFORM @.door_refuse(field, 'contains a control character');
+    END IF;
+    RETURN value;
+END $$;
+
 CREATE OR REPLACE FUNCTION @.door_body(options jsonb, of_tenant text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -266,9 +278,9 @@ BEGIN
         'tags', @.door_tags(options -> 'tags'),
         'correlation_id', @.door_text('correlation_id', options -> 'correlation_id', 256),
         'callback_url', @.door_text('callback_url', options -> 'callback_url', 2048),
-        'traceparent', @.door_text('traceparent', options -> 'traceparent', 256),
-        'tracestate', @.door_text('tracestate', options -> 'tracestate', 512),
-        'baggage', @.door_text('baggage', options -> 'baggage', 8192)));
+        'traceparent', @.door_header('traceparent', options -> 'traceparent', 256),
+        'tracestate', @.door_header('tracestate', options -> 'tracestate', 512),
+        'baggage', @.door_header('baggage', options -> 'baggage', 8192)));
     IF body ? 'delay' AND body ? 'run_at' THEN
         PERFORM @.door_refuse('run_at', 'contradicts `delay`: give one of them');
     END IF;
