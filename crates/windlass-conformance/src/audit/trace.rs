@@ -21,6 +21,7 @@ tests!(
     a_triggered_run_carries_the_trace_of_the_request,
     a_call_without_any_trace_has_one_made_for_it,
     children_and_redrives_stay_in_the_trace,
+    children_get_baggage_without_a_trace,
 );
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -190,4 +191,15 @@ async fn children_and_redrives_stay_in_the_trace(t: &Fixture) {
     t.fail(worker, &claimed, Failure::permanent("no", "no")).await;
     let again = t.store.redrive(&t.me, claimed.job.id, Redrive::default()).await.unwrap();
     assert_eq!((again.state, again.trace), (JobState::Scheduled, claimed.job.trace));
+}
+
+/// An empty header is none, and baggage needs no trace.
+async fn children_get_baggage_without_a_trace(t: &Fixture) {
+    let (traceparent, baggage) = (Some(String::new()), Some("user=7".to_owned()));
+    let (_, parent) = t.running(NewJob { traceparent, baggage, ..new_job("parent") }).await;
+    assert_eq!((parent.job.trace, parent.spec.traceparent.as_deref()), (None, None));
+    let strategy = GroupStrategy::CollectAll;
+    let group = NewGroup { name: "children".into(), strategy, jobs: vec![new_job("child")] };
+    let spawned = t.store.spawn(&t.me, lease_ref(&parent), group).await.unwrap();
+    assert_eq!(t.get(spawned.children[0].id).await.spec.baggage.as_deref(), Some("user=7"));
 }
