@@ -119,24 +119,24 @@ pub const PAGE_RECORDS_MAX: usize = 1_000;
 pub const AUDIT_SCAN_MAX: u64 = 100_000;
 /// Jobs changed by one commit of a bulk action, so that other requests run in between.
 pub const BULK_JOBS_PER_COMMIT: usize = 500;
-/// Positions of due jobs that a claim compares if more are due than [`TICK_JOBS_PER_COMMIT`]: they are numbers, not
-/// jobs.
+/// Positions of due jobs, not jobs, that a claim compares if more are due than [`TICK_JOBS_PER_COMMIT`].
 pub const DUE_POSITIONS_MAX: usize = 50_000;
-/// First jobs of a priority that a claim compares when jobs age, beside the first job of every lane: it looks up
-/// their positions in an index, about a microsecond each. The order is exact up to this many pairs of a lane and a
-/// priority below the lane's highest: 40 lanes that use all 101 priorities, or 4,096 that use two. If there are more,
-/// lanes take turns, and each is compared in full once in `pairs / (4,096 - 100)` claims, rounded up.
+/// Positions that a claim reads in aging lanes it does not know yet, about a microsecond each, beside the first job of
+/// each; if there are more, lanes take turns.
 pub const AGING_HEADS_PER_CLAIM: usize = 4_096;
+/// Positions of aging lanes that a connection remembers, some 12 MB; if there are more, all are cleared.
+pub const AGING_HEADS_REMEMBERED: usize = 500_000;
 /// Lanes whose turn to be compared is remembered; if there are more, all are cleared.
 pub const AGING_LANES_REMEMBERED: usize = 200_000;
-/// Jobs changed by one maintenance commit, so that claims never wait long for it.
-pub const TICK_JOBS_PER_COMMIT: usize = 1_000;
+/// Jobs changed by one maintenance commit, so that others never wait long for it: some 30 ms on SQLite, 100 on PostgreSQL.
+pub const TICK_JOBS_PER_COMMIT: usize = 500;
+/// Of these, how many each duty may change even if the others have much to do, so that none waits for their end.
+pub const TICK_SHARE_MIN: usize = 100;
 /// Jobs that one commit changes as a consequence of its request: dependents, inherited priorities, cancelled children,
 /// expired leases of lost workers, suspended jobs of a paused queue. The rest is stored as a cursor and continued by
 /// maintenance with the same limit per commit, so that other requests never wait long.
-pub const CASCADE_JOBS_PER_COMMIT: usize = 1_000;
-/// Consequences per outcome in a commit with many outcomes: jobs of workflows that finish together have one or two
-/// dependents each.
+pub const CASCADE_JOBS_PER_COMMIT: usize = 500;
+/// Consequences per outcome in a commit with many: jobs of workflows that finish together have one or two dependents.
 pub const CASCADE_JOBS_PER_OUTCOME: usize = 2;
 /// Rows such a commit reads for each job that it may change: dependents whose inherited priority is computed, running
 /// jobs searched for those of a lost worker.
@@ -150,7 +150,7 @@ pub const CASCADE_INHERITING_AT_ONCE: usize = 20;
 /// Unfinished cascades that are counted for statistics: beyond that, "more" is enough.
 pub const CASCADES_COUNTED_MAX: usize = 1_000;
 /// Workers that one commit marks as lost or removes: each is a configuration document.
-pub const SILENT_WORKERS_PER_COMMIT: usize = 200;
+pub const SILENT_WORKERS_PER_COMMIT: usize = 100;
 /// Dependents of a final job that are checked for whether they still need it, and whose edges are deleted with it. A
 /// job with more stored dependents is kept until some of them have been removed; a commit that removes many jobs stops
 /// here too.

@@ -28,6 +28,7 @@ tests!(
     only_the_queue_that_says_so_ages,
     aging_compares_every_priority_of_every_lane,
     aging_and_turns_go_together,
+    claims_of_a_few_give_the_order_of_one_claim_of_all,
     where_too_many_age_none_is_lost_and_lanes_keep_their_order,
     where_too_many_age_the_oldest_is_claimed_in_its_lanes_turn,
 );
@@ -282,6 +283,37 @@ async fn aging_and_turns_go_together(t: &Fixture) {
     t.submit(NewJob { tenant: Some(tenant("c")), ..at(100) }).await;
     assert_eq!(order(t, worker, 1).await, "a");
     assert_eq!(order(t, worker, 9).await, "bcabc");
+}
+
+/// Model: claim-order, fairness, aging. What a claim finds does not depend on what earlier ones have seen and taken.
+async fn claims_of_a_few_give_the_order_of_one_claim_of_all(t: &Fixture) {
+    let fair_by = [Some(FairBy::Tenant), None];
+    let mut orders = Vec::new();
+    for sizes in [&[1_000][..], &[1], &[1, 3, 2, 17, 1]] {
+        let t = t.another(StoreOptions::default());
+        for (name, (fair_by, seconds)) in
+            [("one", (fair_by[0], 7)), ("two", (fair_by[0], 20)), ("three", (fair_by[1], 11))]
+        {
+            t.set_queue(name, QueueSettings { fair_by, ..aging(seconds) }).await;
+        }
+        for n in 0..400_i64 {
+            let name = ["one", "two", "three", "plain"][usize::try_from(n * n % 7 % 4).unwrap()];
+            t.submit(NewJob { queue: queue(name), ..of_lane(n * 13 % 5, n * 37 % 11 * 10) }).await;
+            t.advance(Duration::from_millis(700));
+        }
+        let (worker, mut claimed) = (t.worker().await, Vec::new());
+        for limit in sizes.iter().cycle() {
+            let some = t.claim(worker, *limit).await;
+            if some.is_empty() {
+                break;
+            }
+            claimed.extend(some.into_iter().map(|claimed| claimed.job.seq));
+        }
+        assert_eq!(claimed.len(), 400);
+        orders.push(claimed);
+    }
+    assert_eq!(orders[0], orders[1]);
+    assert_eq!(orders[0], orders[2]);
 }
 
 /// Model: claim-order, aging. Every job is claimed once, and within a lane and a priority the order is kept.

@@ -38,8 +38,9 @@ impl ClaimOrder {
     /// of one rank does not change: the longest waiting job has risen most.
     #[must_use]
     pub fn aged(self, every: Duration, now: Timestamp) -> ClaimOrder {
-        let waited = now.since(self.eligible_at).as_millis();
-        let points = waited / every.as_millis().max(1);
+        // 64 bits hold any difference of two timestamps; a claim compares very many positions.
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let points = millis(now.since(self.eligible_at)) / millis(every).max(1);
         ClaimOrder { rank: self.rank.saturating_sub(u8::try_from(points).unwrap_or(u8::MAX)), ..self }
     }
 }

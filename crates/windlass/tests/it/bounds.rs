@@ -125,7 +125,7 @@ async fn lost_workers_stop_nobody(t: &Fixture) {
         let has_more = t.store.tick().await.unwrap().has_more;
         longest = longest.max(watch.elapsed());
         let now = running().await;
-        assert!(before - now <= 2 * limits::CASCADE_JOBS_PER_COMMIT, "{now} of {before}");
+        assert!(before - now <= limits::TICK_JOBS_PER_COMMIT + limits::TICK_SHARE_MIN, "{now} of {before}");
         before = now;
         let probe = t.submit(NewJob { queue: queue("probe"), ..new_job("probe") }).await.id;
         let claimed = t.claim_one(live).await;

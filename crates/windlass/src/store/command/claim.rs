@@ -24,7 +24,7 @@ use crate::store::notify::wakeup::WorkFilter;
 use crate::store::query::job_details::all_there;
 use crate::store::tx::write_tx::WriteTx;
 use crate::ticket::Ticket;
-pub(in crate::store) use aging::AgingTurns;
+pub(in crate::store) use aging::{AgingHeads, AgingTurns};
 use candidates::Search;
 
 /// A worker's claim request.

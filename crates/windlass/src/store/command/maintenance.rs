@@ -37,6 +37,34 @@ pub struct TickReport {
     pub next_at: Option<Timestamp>,
 }
 
+/// What the duties of one round may change together; each at least a minimum.
+#[derive(Default)]
+struct Share {
+    used: usize,
+    /// Whether a duty had more to do than it was allowed.
+    is_full: bool,
+}
+
+impl Share {
+    fn used(&mut self, jobs: usize) {
+        self.used += jobs;
+    }
+
+    /// How many jobs the next duty may change.
+    fn left(&self) -> usize {
+        limits::TICK_JOBS_PER_COMMIT.saturating_sub(self.used).max(limits::TICK_SHARE_MIN)
+    }
+
+    /// Does a duty that changes up to so many jobs and returns how many it changed.
+    fn of(&mut self, duty: impl FnOnce(usize) -> Result<usize, StoreError>) -> Result<usize, StoreError> {
+        let left = self.left();
+        let jobs = duty(left)?;
+        self.used(jobs);
+        self.is_full |= jobs >= left;
+        Ok(jobs)
+    }
+}
+
 /// Applies due timers: one bounded round.
 pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
     tx.learn_accepted_clock()?;
@@ -44,14 +72,15 @@ pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
     // Before those leases are ended as lost.
     let swept = tx.sweep_leases()?;
     let (leases, has_silent) = tx.reap_silent_workers()?;
-    let jobs = tx.promote(limits::TICK_JOBS_PER_COMMIT)?;
+    let mut share = Share::default();
+    share.used(swept.released + leases);
+    let jobs = share.of(|left| tx.promote(left))?;
     let pauses = tx.end_expired_pauses(limits::EXPIRED_PAUSES_PER_COMMIT)?;
-    let throttled = tx.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
+    share.of(|left| tx.wake_throttled(left))?;
     tx.drop_old_rates()?;
-    let has_cascades = tx.continue_cascades()?;
+    let has_cascades = tx.continue_cascades(share.left())?;
     let next_at = tx.next_at()?;
-    let is_full =
-        jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT || pauses >= limits::EXPIRED_PAUSES_PER_COMMIT;
+    let is_full = share.is_full || pauses >= limits::EXPIRED_PAUSES_PER_COMMIT;
     let has_more = is_full || has_silent || has_cascades || swept.has_more;
     let now = tx.now;
     let has_due_schedules = tx.config()?.schedules.values().any(|schedule| schedule.is_due(now));

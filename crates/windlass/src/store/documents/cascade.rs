@@ -203,6 +203,12 @@ impl Budget {
         Budget { jobs, rows: jobs.saturating_mul(limits::CASCADE_ROWS_PER_JOB) }
     }
 
+    /// Lowers the budget to this many jobs.
+    pub(crate) fn limit(&mut self, jobs: usize) {
+        let Budget { jobs, rows } = Budget::new(jobs);
+        (self.jobs, self.rows) = (self.jobs.min(jobs), self.rows.min(rows));
+    }
+
     /// How many jobs may still be changed.
     pub(crate) fn left(self) -> usize {
         if self.rows == 0 { 0 } else { self.jobs }

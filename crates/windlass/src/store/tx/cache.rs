@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Tenant, acts_at};
-use crate::store::command::claim::AgingTurns;
+use crate::store::command::claim::{AgingHeads, AgingTurns};
 use crate::store::command::generation::LeaseSweep;
 use crate::store::documents::config::Config;
 use crate::store::documents::liveness::Liveness;
@@ -37,6 +37,8 @@ pub struct ConnectionCache {
     pub(in crate::store) lease_sweep: LeaseSweep,
     /// When each lane's aging was last compared.
     pub(in crate::store) aging_turns: AgingTurns,
+    /// Where the priorities of lanes whose jobs age begin.
+    pub(in crate::store) aging_heads: AgingHeads,
     /// Statistics of the current minute.
     pub rates: Rates,
 }
@@ -144,6 +146,7 @@ impl ConnectionCache {
             self.running = Running { generation, ..Running::default() };
             self.tallies = UsageCache::default();
             self.liveness.outdate();
+            self.aging_heads.clear();
             self.quiet_until = None;
         }
     }
@@ -170,8 +173,9 @@ impl ConnectionCache {
         self.running.jobs.get(self.running.seqs.get(&id)?)
     }
 
-    /// Caches a job as it was just stored, if it runs.
+    /// Caches a job as it was just stored, if it runs or may be claimed.
     pub fn stored(&mut self, job: &JobRecord) {
+        self.aging_heads.stored(job);
         let running = &mut self.running;
         if job.state == JobState::Running {
             if running.jobs.len() >= RUNNING_REMEMBERED_MAX {

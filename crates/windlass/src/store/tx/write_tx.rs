@@ -21,7 +21,7 @@ use crate::audit::Record;
 use crate::clock::{Grace, Timestamp};
 use crate::error::StoreError;
 use crate::job::{JobId, JobMetadata, JobRecord, JobState, Lane, Seq, Spec, Tenant};
-use crate::store::command::claim::AgingTurns;
+use crate::store::command::claim::{AgingHeads, AgingTurns};
 use crate::store::command::generation::LeaseSweep;
 use crate::store::documents::cascade::{self, Budget};
 use crate::store::documents::config::Config;
@@ -295,6 +295,11 @@ impl<'a> WriteTx<'a> {
         &mut self.cache.aging_turns
     }
 
+    /// Where the priorities of lanes whose jobs age begin, as far as changes are flushed.
+    pub(in crate::store) fn aging_heads(&mut self) -> &mut AgingHeads {
+        &mut self.cache.aging_heads
+    }
+
     /// The first of `count` new sequence numbers.
     pub fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
         self.raw(|db| db.allocate(count))
@@ -382,6 +387,9 @@ impl<'a> WriteTx<'a> {
                 rows.push(NewRow { job: entry.job.clone(), spec: new.spec, keys: new.keys });
             }
             self.db.insert(&rows)?;
+            for row in &rows {
+                self.cache.aging_heads.stored(&row.job);
+            }
         }
         if !self.dirty.is_empty() {
             let mut changed = Vec::with_capacity(self.dirty.len());

@@ -1,5 +1,6 @@
 //! What a claim may give and what it must not leave: pauses, limits, order.
 
+use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
@@ -38,11 +39,11 @@ async fn gave(store: &Store, config: &Config, answer: &ClaimAnswer) -> Result<()
         }
         within_limits(config, &running, job)?;
     }
-    if has_an_order_of_its_own(config) {
+    if has_turns(config) {
         return Ok(());
     }
     let is_ordered =
-        answer.jobs.windows(2).all(|two| ClaimOrder::of(&two[0].job) < ClaimOrder::of(&two[1].job));
+        answer.jobs.windows(2).all(|two| place(config, &two[0].job, now) < place(config, &two[1].job, now));
     if is_ordered { Ok(()) } else { Err("the claimed jobs are not in order".to_owned()) }
 }
 
@@ -56,7 +57,7 @@ async fn left(
 ) -> Result<(), String> {
     let Some(worker) = config.workers.get(&request.worker) else { return Ok(()) };
     let is_full = answer.jobs.len() >= request.limit;
-    let last = answer.jobs.last().map(|claimed| ClaimOrder::of(&claimed.job));
+    let last = answer.jobs.last().map(|claimed| &claimed.job);
     for job in jobs(store, JobState::Scheduled).await? {
         let is_wanted = request.queues.as_ref().is_none_or(|queues| queues.contains(&job.lane.queue))
             && request.types.as_ref().is_none_or(|types| types.contains(&job.lane.job_type));
@@ -64,8 +65,11 @@ async fn left(
         if job.is_blocked || is_held || !is_wanted || !worker.takes(&job.lane) || has_limits(config, &job) {
             continue;
         }
-        let is_before_last =
-            !has_an_order_of_its_own(config) && last.is_some_and(|last| ClaimOrder::of(&job) < last);
+        let is_before = |last: &JobRecord| {
+            let now = last.updated_at;
+            place(config, &job, now) < place(config, last, now)
+        };
+        let is_before_last = !has_turns(config) && last.is_some_and(is_before);
         if !is_full || is_before_last {
             return Err(format!("job {} was left", job.id));
         }
@@ -81,9 +85,15 @@ fn has_limits(config: &Config, job: &JobRecord) -> bool {
         || tenant.is_some_and(|tenant| tenant.budget_cents.is_some())
 }
 
-/// Whether any queue ages its jobs or lets tenants take turns.
-fn has_an_order_of_its_own(config: &Config) -> bool {
-    config.queues.values().any(|settings| settings.aging.is_some() || settings.fair_by.is_some())
+/// A job's position among all others, as it has aged (Model: aging).
+fn place(config: &Config, job: &JobRecord, now: Timestamp) -> ClaimOrder {
+    let place = ClaimOrder::of(job);
+    config.aging(&job.lane).map_or(place, |every| place.aged(every, now))
+}
+
+/// Whether tenants take turns in any queue.
+fn has_turns(config: &Config) -> bool {
+    config.queues.values().any(|settings| settings.fair_by.is_some())
 }
 
 fn within_limits(config: &Config, running: &[&JobRecord], job: &JobRecord) -> Result<(), String> {

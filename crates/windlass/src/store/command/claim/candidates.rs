@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ClaimRequest;
+use super::aging::AgingLane;
 use super::capacity::Capacity;
 use super::concurrency::{KeyDecision, Keys};
 use super::fairness::FairQueue;
@@ -34,8 +35,6 @@ pub(super) struct LaneScan {
     pub(super) rank: Option<u8>,
     pub(super) aging: Option<Duration>,
     pub(super) jobs: std::vec::IntoIter<JobRecord>,
-    /// The position of its first job, while only that is known.
-    pub(super) unread: Option<ClaimOrder>,
     pub(super) last: Option<ClaimOrder>,
     pub(super) is_drained: bool,
     /// The capacity slots it needs.
@@ -44,23 +43,35 @@ pub(super) struct LaneScan {
     pub(super) fair: Option<usize>,
 }
 
+/// Where a head comes from: a scan, or the ranks of an aging lane that are not read yet. The position of the latter is a
+/// lower bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Scan(usize),
+    Lane(usize),
+}
+
 /// The source of the next head.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Candidate {
-    Scan(usize),
+    Own(Source),
     Fair(usize),
 }
 
 /// The state of the walk.
 pub(super) struct Search {
     pub(super) scans: Vec<LaneScan>,
+    pub(super) aging: Vec<AgingLane>,
     fair: Vec<FairQueue>,
     heads: BinaryHeap<Reverse<(ClaimOrder, Candidate)>>,
     capacity: Capacity,
     keys: Keys,
     config: Arc<Config>,
-    now: Timestamp,
+    pub(super) now: Timestamp,
     set_aside: usize,
+    /// Jobs and positions that the engine returned.
+    #[cfg(test)]
+    pub(super) reads: usize,
 }
 
 impl Search {
@@ -84,6 +95,7 @@ impl Search {
             .collect();
         let mut search = Search {
             scans: Vec::with_capacity(open.len()),
+            aging: Vec::new(),
             fair: Vec::new(),
             heads: BinaryHeap::new(),
             capacity: Capacity::default(),
@@ -91,6 +103,8 @@ impl Search {
             config: config.clone(),
             now: tx.now,
             set_aside: 0,
+            #[cfg(test)]
+            reads: 0,
         };
         search.open(tx, open)?;
         if has_more_due {
@@ -98,14 +112,15 @@ impl Search {
         }
         // Of many lanes only the first jobs are read, and more only where jobs are taken. Of a single lane, all wanted
         // jobs and one more are read, because a lane is read further as soon as its last job is taken.
-        let share = 2 * request.limit.div_ceil(search.scans.len().max(1));
-        let each = if search.scans.len() == 1 { request.limit + 1 } else { share.max(READ_AHEAD_MIN) };
-        let plain: Vec<usize> =
-            (0..search.scans.len()).filter(|at| search.scans[*at].aging.is_none()).collect();
+        let lanes = search.scans.len() + search.aging.len();
+        let share = 2 * request.limit.div_ceil(lanes.max(1));
+        let each = if lanes == 1 { request.limit + 1 } else { share.max(READ_AHEAD_MIN) };
+        let plain: Vec<usize> = (0..search.scans.len()).collect();
         search.read_ahead(tx, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
-        search.split_aging(tx, request.limit.clamp(1, limits::CLAIM_JOBS_MAX))?;
-        for at in 0..search.scans.len() {
-            search.push_head(at);
+        search.compare_aging(tx, request.limit.clamp(1, limits::CLAIM_JOBS_MAX))?;
+        let scans = (0..search.scans.len()).map(Source::Scan);
+        for source in scans.chain((0..search.aging.len()).map(Source::Lane)) {
+            search.push_head(source);
         }
         for at in 0..search.fair.len() {
             search.push_fair_head(at);
@@ -133,10 +148,13 @@ impl Search {
                 fair = Some(at);
             }
             let aging = if config.queues.is_empty() { None } else { config.aging(&lane) };
+            if let Some(every) = aging {
+                self.aging.push(AgingLane::new(lane, every, slots, fair));
+                continue;
+            }
             let jobs = Vec::new().into_iter();
-            let is_drained = false;
-            let (rank, unread, last) = (None, None, None);
-            self.scans.push(LaneScan { lane, rank, aging, jobs, unread, last, is_drained, slots, fair });
+            let (rank, last, is_drained) = (None, None, false);
+            self.scans.push(LaneScan { lane, rank, aging, jobs, last, is_drained, slots, fair });
         }
         Ok(())
     }
@@ -144,7 +162,8 @@ impl Search {
     /// Called when more jobs are due than one commit moves, after the earliest were moved: also moves the most urgent
     /// ones of the open lanes, so that this claim chooses among all due jobs.
     fn promote_most_urgent(&self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
-        let lanes: Vec<Arc<Lane>> = self.scans.iter().map(|scan| scan.lane.clone()).collect();
+        let plain = self.scans.iter().map(|scan| &scan.lane);
+        let lanes: Vec<Arc<Lane>> = plain.chain(self.aging.iter().map(|lane| &lane.lane)).cloned().collect();
         if lanes.is_empty() {
             return Ok(());
         }
@@ -178,6 +197,7 @@ impl Search {
             .map(|at| LaneCursor { lane: self.scans[*at].lane.clone(), after: self.scans[*at].last })
             .collect();
         let found = tx.db()?.ready(&cursors, each)?;
+        self.count_reads(found.iter().map(Vec::len).sum());
         for (at, mut jobs) in which.iter().zip(found) {
             let scan = &mut self.scans[*at];
             scan.is_drained = jobs.len() < each;
@@ -188,9 +208,17 @@ impl Search {
             }
             scan.last = jobs.last().map(ClaimOrder::of).or(scan.last);
             scan.jobs = jobs.into_iter();
-            scan.unread = None;
         }
         Ok(())
+    }
+
+    /// Counts jobs and positions that the engine returned; only tests ask for the number.
+    #[cfg_attr(not(test), allow(unused_variables, clippy::unused_self, clippy::needless_pass_by_ref_mut))]
+    pub(super) fn count_reads(&mut self, found: usize) {
+        #[cfg(test)]
+        {
+            self.reads += found;
+        }
     }
 
     /// How many jobs to read of each lane scan when `wanted` are needed in all: at least one more than will be taken,
@@ -202,7 +230,7 @@ impl Search {
     /// The position of a scan's head, with aging applied; `None` if it has no job left.
     pub(super) fn place(&self, at: usize) -> Option<ClaimOrder> {
         let scan = &self.scans[at];
-        let place = scan.jobs.as_slice().first().map(ClaimOrder::of).or(scan.unread)?;
+        let place = scan.jobs.as_slice().first().map(ClaimOrder::of)?;
         Some(scan.aging.map_or(place, |every| place.aged(every, self.now)))
     }
 
@@ -220,13 +248,16 @@ impl Search {
         places.into_iter().map(|place| place.seq).collect()
     }
 
-    /// Inserts a scan's head into the order.
-    fn push_head(&mut self, at: usize) {
-        let Some(place) = self.place(at) else { return };
-        let scan = &self.scans[at];
-        match scan.fair {
-            Some(fair) => self.fair[fair].push(&scan.lane.tenant, place, at),
-            None => self.heads.push(Reverse((place, Candidate::Scan(at)))),
+    /// Inserts the head of a source into the order.
+    pub(super) fn push_head(&mut self, source: Source) {
+        let (place, lane, fair) = match source {
+            Source::Scan(at) => (self.place(at), &self.scans[at].lane, self.scans[at].fair),
+            Source::Lane(at) => (self.aging[at].place(), &self.aging[at].lane, self.aging[at].fair),
+        };
+        let Some(place) = place else { return };
+        match fair {
+            Some(fair) => self.fair[fair].push(&lane.tenant, place, source),
+            None => self.heads.push(Reverse((place, Candidate::Own(source)))),
         }
     }
 
@@ -238,18 +269,27 @@ impl Search {
 
     /// The next job that may run now.
     pub(super) fn next(&mut self, tx: &mut WriteTx<'_>, wanted: usize) -> Result<Option<Seq>, StoreError> {
-        while let Some(Reverse((_, push_head))) = self.heads.pop() {
+        while let Some(Reverse((_, candidate))) = self.heads.pop() {
             let config = self.config.clone();
-            let (at, turn) = match push_head {
-                Candidate::Scan(at) => (at, None),
-                Candidate::Fair(fair) => match self.fair[fair].pop(&config) {
-                    Some((at, rank)) => (at, Some((fair, rank))),
+            let (source, turn) = match candidate {
+                Candidate::Own(source) => (source, None),
+                Candidate::Fair(fair) => match self.pop_fair(fair, &config) {
+                    Some((source, rank)) => (source, Some((fair, rank))),
                     None => continue,
                 },
             };
-            let found = self.next_of(tx, at, wanted)?;
+            let found = match source {
+                Source::Scan(at) => self.next_of(tx, at, wanted)?,
+                Source::Lane(at) => {
+                    // Its first job may be behind the bound, or gone: it takes its place once it is read.
+                    if self.capacity.has_capacity(&self.aging[at].slots) {
+                        self.read_next_rank(tx, at, wanted)?;
+                    }
+                    None
+                }
+            };
             if let Some((fair, rank)) = turn {
-                if found.is_some() {
+                if let (Some(_), Source::Scan(at)) = (found, source) {
                     let tenant = self.scans[at].lane.tenant.clone();
                     self.fair[fair].started(&config, rank, &tenant);
                 }
@@ -266,14 +306,23 @@ impl Search {
         Ok(None)
     }
 
+    /// Removes the head of a fair queue whose turn it is; or its first one, if that is only a lower bound, because the
+    /// queue's position among others follows from it.
+    fn pop_fair(&mut self, fair: usize, config: &Config) -> Option<(Source, u8)> {
+        match self.fair[fair].first() {
+            Some((place, source @ Source::Lane(at))) => {
+                self.fair[fair].remove(&self.aging[at].lane.tenant, place, source);
+                Some((source, place.rank))
+            }
+            _ => self.fair[fair].pop(config),
+        }
+    }
+
     /// The head of a scan, if it may run now.
     fn next_of(&mut self, tx: &mut WriteTx<'_>, at: usize, wanted: usize) -> Result<Option<Seq>, StoreError> {
         // A lane at its limit is skipped for the rest of this claim.
         if !self.capacity.has_capacity(&self.scans[at].slots) {
             return Ok(None);
-        }
-        if self.scans[at].unread.is_some() {
-            self.read_ahead(tx, &[at], Search::share(wanted, 1))?;
         }
         let scan = &mut self.scans[at];
         let job = scan.jobs.next().expect("a queued scan has a job");
@@ -282,7 +331,7 @@ impl Search {
             let share = READ_AHEAD.max(2 * wanted / self.scans.len());
             self.read_ahead(tx, &[at], share.min(limits::CLAIM_JOBS_MAX))?;
         }
-        self.push_head(at);
+        self.push_head(Source::Scan(at));
         let lane = self.scans[at].lane.clone();
         let (key, seq) = (job.concurrency, tx.cache_job(job));
         if let Some(key) = key

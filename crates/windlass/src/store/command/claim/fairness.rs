@@ -6,6 +6,7 @@ use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
+use super::candidates::Source;
 use crate::error::StoreError;
 use crate::job::{QueueName, Tenant};
 use crate::store::documents::config::Config;
@@ -22,8 +23,8 @@ struct Turn {
 /// The last turn of each priority, by rank.
 type Turns = BTreeMap<u8, Turn>;
 
-/// The jobs of one tenant that could be next, by position; the second value is the lane scan that each is the head of.
-type LaneHeads = BTreeSet<(ClaimOrder, usize)>;
+/// The jobs of one tenant that could be next, by position, and where each comes from.
+type LaneHeads = BTreeSet<(ClaimOrder, Source)>;
 
 /// A queue in which tenants take turns.
 pub(super) struct FairQueue {
@@ -45,21 +46,41 @@ impl FairQueue {
         Ok(FairQueue { queue, turns, is_changed: false, heads: BTreeMap::new(), all: LaneHeads::new() })
     }
 
-    /// Adds the head of a lane scan.
-    pub(super) fn push(&mut self, tenant: &Tenant, place: ClaimOrder, scan: usize) {
+    /// Adds a head.
+    pub(super) fn push(&mut self, tenant: &Tenant, place: ClaimOrder, source: Source) {
         let tenants = self.heads.entry(place.rank).or_default();
-        tenants.entry(tenant.clone()).or_default().insert((place, scan));
-        self.all.insert((place, scan));
+        tenants.entry(tenant.clone()).or_default().insert((place, source));
+        self.all.insert((place, source));
+    }
+
+    /// The head that would be next without fairness.
+    pub(super) fn first(&self) -> Option<(ClaimOrder, Source)> {
+        self.all.first().copied()
+    }
+
+    /// Removes a head.
+    pub(super) fn remove(&mut self, tenant: &Tenant, place: ClaimOrder, source: Source) {
+        self.all.remove(&(place, source));
+        let Some(tenants) = self.heads.get_mut(&place.rank) else { return };
+        if let Some(heads) = tenants.get_mut(tenant) {
+            heads.remove(&(place, source));
+            if heads.is_empty() {
+                tenants.remove(tenant);
+            }
+        }
+        if tenants.is_empty() {
+            self.heads.remove(&place.rank);
+        }
     }
 
     /// The queue's position among others: that of the job that would be next without fairness.
     pub(super) fn place(&self) -> Option<ClaimOrder> {
-        self.all.first().map(|(place, _)| *place)
+        self.first().map(|(place, _)| place)
     }
 
-    /// Removes the head whose turn it is; returns the lane scan and the rank.
-    pub(super) fn pop(&mut self, config: &Config) -> Option<(usize, u8)> {
-        let (rank, tenants) = self.heads.iter_mut().next()?;
+    /// Removes the head whose turn it is; returns its source and the rank.
+    pub(super) fn pop(&mut self, config: &Config) -> Option<(Source, u8)> {
+        let (rank, tenants) = self.heads.iter().next()?;
         let rank = *rank;
         let last = self.turns.get(&rank);
         let goes_on = last
@@ -73,16 +94,9 @@ impl FairQueue {
             }
             (None, None) => tenants.keys().next()?.clone(),
         };
-        let heads = tenants.get_mut(&tenant)?;
-        let (place, scan) = heads.pop_first()?;
-        self.all.remove(&(place, scan));
-        if heads.is_empty() {
-            tenants.remove(&tenant);
-        }
-        if tenants.is_empty() {
-            self.heads.remove(&rank);
-        }
-        Some((scan, rank))
+        let (place, source) = tenants.get(&tenant)?.first().copied()?;
+        self.remove(&tenant, place, source);
+        Some((source, rank))
     }
 
     /// Records that a job of this tenant and rank was started.

@@ -254,8 +254,9 @@ impl WriteTx<'_> {
         Ok(self.drain(todo)?.changed)
     }
 
-    /// Continues the cascades that earlier commits left; returns whether there is more.
-    pub(crate) fn continue_cascades(&mut self) -> EngineResult<bool> {
+    /// Continues the cascades that earlier commits left, with up to so many jobs; returns whether there is more.
+    pub(crate) fn continue_cascades(&mut self, jobs: usize) -> EngineResult<bool> {
+        self.budgets[Source::EarlierCommits as usize].limit(jobs);
         if self.knows_no_cascades() {
             return Ok(false);
         }
