@@ -270,6 +270,8 @@ pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
 pub const SCHEDULE_MISSED_MAX: usize = 100;
 /// Largest result included in a callback; a larger one must be fetched.
 pub const CALLBACK_RESULT_BYTES_MAX: usize = 64 << 10;
+/// Schedules, push targets or metrics of names that a tenant may have even if others have taken all of them.
+pub const SHARE_GUARANTEED: usize = 20;
 /// Schedules in one store: all of them are held in memory.
 pub const SCHEDULES_MAX: usize = 10_000;
 /// Largest payload of a schedule's job: it is held in memory; larger data should be fetched by the handler.
@@ -326,13 +328,11 @@ pub const READERS: usize = 3;
 pub const CANCEL_MAX: Duration = Duration::from_secs(1);
 /// Results read at once for a list: memory used in addition to a page's own limit.
 pub const RESULTS_AT_ONCE: usize = 50;
-/// Additional readers reserved for short reads that other requests wait for: keys, settings, readiness. However many
-/// long reads there are, health probes and API keys are read at once.
+/// Additional readers for short reads that other requests wait for (keys, settings, readiness), beside any long reads.
 pub const READERS_RESERVED: usize = 1;
 /// Lanes whose first jobs are read in one query.
 pub const LANES_ASKED_AT_ONCE: usize = 1_000;
-/// Queues with jobs that a tenant may have, unless `max_queues` is set: every claim and every list of queues scans
-/// them.
+/// Queues with jobs, or with settings or pauses, that a tenant may have unless `max_queues` is set: lists scan them.
 pub const QUEUES_PER_TENANT_MAX: u64 = 10_000;
 /// Job types that a tenant may have, unless `max_types` is set.
 pub const TYPES_PER_TENANT_MAX: u64 = 10_000;

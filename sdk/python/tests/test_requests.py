@@ -16,7 +16,7 @@ from windlass_sdk import ApiError, Windlass
 from windlass_sdk.errors import Unreachable
 from windlass_sdk.net import http_sync
 from windlass_sdk.net.api import Api
-from windlass_sdk.net.wire import Address
+from windlass_sdk.net.wire import Address, Answer as HttpAnswer
 from windlass_sdk.work import completer
 from windlass_sdk.work.completer import Completer, Report
 
@@ -204,3 +204,12 @@ def test_a_handle_pauses_if_the_server_does_not_wait(monkeypatch: pytest.MonkeyP
 
     asyncio.run(wait())
     assert asked <= 3
+
+
+def test_an_integer_of_too_many_digits_does_not_make_an_answer_unreadable() -> None:
+    body = b'{"jobs": [{"payload": ' + b"9" * 5000 + b'}, {"payload": 12345678901234567890}]}'
+    first, second = HttpAnswer(200, {}, body).json()["jobs"]
+    assert first["payload"] == float("inf")
+    assert second["payload"] == 12345678901234567890
+    with pytest.raises(Unreachable):
+        HttpAnswer(200, {}, b"\xff{").json()

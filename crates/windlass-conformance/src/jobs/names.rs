@@ -1,12 +1,15 @@
 //! How many queues, types and lanes a tenant may have, lists of queues page by page, and numbers about all of them.
 
-use windlass::error::{FieldProblem, SubmitError};
+use windlass::error::{ActError, FieldProblem, Invalid, SubmitError};
 use windlass::job::{JobState, NewJob};
 use windlass::limits::STATS_NAMES_MAX;
-use windlass::store::documents::config::TenantSettings;
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::command::settings::Settings;
+use windlass::store::documents::config::{QueueSettings, TenantSettings};
 use windlass::store::query::stats::Omitted;
 
-use crate::fixture::{Fixture, new_job, queue, tenant};
+use crate::fixture::{Fixture, caller, job_type, new_job, queue, tenant};
 
 tests!(
     jobs_names, jobs::names:
@@ -14,6 +17,7 @@ tests!(
     a_tenant_has_as_many_queues_and_types_as_it_may,
     queues_are_listed_page_by_page,
     numbers_about_everything_name_a_bounded_number,
+    a_tenant_names_as_many_queues_and_types_in_settings_and_pauses_as_it_may,
 );
 
 fn job(who: &str, name: &str, kind: &str) -> NewJob {
@@ -103,4 +107,42 @@ async fn numbers_about_everything_name_a_bounded_number(t: &Fixture) {
     assert!(stats.queues.contains_key(&queue("q00000")) && !stats.queues.contains_key(&queue("q01004")));
     let totals = t.store.totals(&t.me).await.unwrap();
     assert_eq!((totals.queues.len(), totals.left_out), (count, Omitted::default()));
+}
+
+/// Model: number-of-names. What an operator configures or pauses needs no job, and is in memory all the same.
+async fn a_tenant_names_as_many_queues_and_types_in_settings_and_pauses_as_it_may(t: &Fixture) {
+    let limits = TenantSettings { max_queues: Some(2), max_types: Some(1), ..TenantSettings::default() };
+    t.set_tenant("acme", limits).await;
+    let operator = caller("ops", Role::Operator, "acme");
+    let configure = async |who: &Caller, name: &str, max_depth: u64| {
+        let settings = QueueSettings { max_depth: Some(max_depth), ..QueueSettings::default() };
+        t.store.configure(who, Settings::Queue(queue(name), settings)).await.map(drop)
+    };
+    let pause = async |who: &Caller, what: PauseTarget| t.store.pause(who, what, Pause::default()).await;
+    let refused = |error: ActError, setting: &str| {
+        let ActError::Invalid(Invalid { problem: FieldProblem::LimitReached { name, .. }, .. }) = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!(name, setting);
+    };
+    configure(&operator, "a", 1).await.unwrap();
+    // A queue that was paused once is remembered.
+    let second = PauseTarget::Queue(queue("b"));
+    assert!(pause(&operator, second.clone()).await.unwrap());
+    t.store.resume(&operator, second.clone(), None).await.unwrap();
+    refused(configure(&operator, "c", 1).await.unwrap_err(), "max_queues");
+    refused(pause(&operator, PauseTarget::Queue(queue("c"))).await.unwrap_err(), "max_queues");
+    // What is named already can be changed and paused again.
+    configure(&operator, "a", 2).await.unwrap();
+    configure(&operator, "b", 2).await.unwrap();
+    assert!(pause(&operator, second).await.unwrap());
+    assert!(pause(&operator, PauseTarget::Type(job_type("x"))).await.unwrap());
+    refused(pause(&operator, PauseTarget::Type(job_type("y"))).await.unwrap_err(), "max_types");
+    // Others, and admins, are not concerned.
+    for who in [caller("ops", Role::Operator, "other"), t.me.clone()] {
+        configure(&who, "c", 1).await.unwrap();
+        configure(&who, "d", 1).await.unwrap();
+        configure(&who, "e", 1).await.unwrap();
+    }
 }

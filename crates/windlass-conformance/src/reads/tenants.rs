@@ -33,6 +33,7 @@ tests!(
     another_tenants_worker_cannot_be_paused,
     nobody_submits_for_another_tenant,
     a_tenants_settings_are_in_its_own_trail,
+    a_pause_of_a_tenants_worker_is_in_its_own_trail,
 );
 
 fn blue() -> NewJob {
@@ -191,6 +192,22 @@ async fn a_tenants_settings_are_in_its_own_trail(t: &Fixture) {
     for (name, records) in [("blue", 1), ("default", 0), ("red", 0)] {
         let query = RecordQuery { limit: 10, ..RecordQuery::default() };
         let found = t.store.audit(&caller("ann", Role::Operator, name), query).await.unwrap();
+        assert_eq!(found.len(), records, "{name}");
+    }
+}
+
+/// Model: tenant-isolation
+async fn a_pause_of_a_tenants_worker_is_in_its_own_trail(t: &Fixture) {
+    let operator = caller("ann", Role::Operator, "blue");
+    let worker = t.store.register(&operator, NewWorker::default()).await.unwrap().id;
+    let short = Pause::default().reason("confidential").expires_in(secs(60));
+    t.store.pause(&operator, PauseTarget::Worker(worker), short).await.unwrap();
+    t.store.resume(&operator, PauseTarget::Worker(worker), Some("confidential".to_owned())).await.unwrap();
+    // An admin's pause of the same worker concerns the same tenant.
+    t.store.pause(&t.me, PauseTarget::Worker(worker), Pause::default()).await.unwrap();
+    for (name, records) in [("blue", 3), ("default", 0), ("red", 0)] {
+        let query = RecordQuery { limit: 10, ..RecordQuery::default() };
+        let found = t.store.audit(&caller("vic", Role::Viewer, name), query).await.unwrap();
         assert_eq!(found.len(), records, "{name}");
     }
 }

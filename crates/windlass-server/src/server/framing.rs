@@ -20,7 +20,7 @@ enum Part {
     },
     ChunkSize,
     Trailer,
-    /// The request is rejected, here or by hyper: the rest is not inspected.
+    /// The request is rejected: nothing that follows on the connection is readable.
     Refused,
 }
 
@@ -44,7 +44,7 @@ impl Framing {
         let mut at = 0;
         while at < bytes.len() {
             match self.part {
-                Part::Refused => return,
+                Part::Refused => return bytes[at..].fill(UNREADABLE),
                 Part::Data { left, is_chunk } => {
                     let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
                     at += skipped;
@@ -78,7 +78,10 @@ impl Framing {
         }
         self.previous = *byte;
         if !is_ended || self.line_ended(&line, is_whole).is_none() {
-            *byte = UNREADABLE;
+            // hyper skips any other byte of a chunk's extension.
+            if is_ended || self.part != Part::ChunkSize {
+                *byte = UNREADABLE;
+            }
             self.part = Part::Refused;
         }
         line.clear();
@@ -153,11 +156,14 @@ mod tests {
 
     /// Whether the bytes are rejected, read in pieces of this size.
     fn is_refused(text: &str, piece: usize) -> bool {
-        let (mut framing, mut bytes) = (Framing::new(), text.as_bytes().to_vec());
+        let (mut framing, mut bytes) = (Framing::new(), format!("{text}{GET}").into_bytes());
         bytes.chunks_mut(piece).for_each(|piece| framing.check(piece));
-        let is_changed = bytes != text.as_bytes();
-        assert_eq!(is_changed, framing.part == Part::Refused, "{text:?}");
-        is_changed
+        let is_refused = framing.part == Part::Refused;
+        let (first, next) = bytes.split_at(text.len());
+        assert!(is_refused || first == text.as_bytes(), "{text:?}");
+        let expected = if is_refused { vec![UNREADABLE; GET.len()] } else { GET.as_bytes().to_vec() };
+        assert_eq!(next, expected, "nothing follows a rejected request: {text:?}");
+        is_refused
     }
 
     const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -204,6 +210,8 @@ mod tests {
             "POST / HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0x5\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n5\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1;a=\n\r\nx\r\n0\r\n\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\na: b\nc: d\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n",
             &format!("POST / HTTP/1.1\r\n{many}\r\n\r\n"),
         ];

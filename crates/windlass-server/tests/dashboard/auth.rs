@@ -53,6 +53,20 @@ async fn a_session_ends_with_its_key() {
     window.until("location.pathname === '/sign-in'").await;
 }
 
+/// A browser replaces its cookie, so nobody could sign out of the old session.
+#[tokio::test]
+async fn signing_in_again_ends_the_browsers_old_session() {
+    let site = Site::start().await;
+    let secret = site.key("ada", Role::Operator).await;
+    let (elsewhere, old) = (cookie(&site, &secret).await, cookie(&site, &secret).await);
+    let form = format!("key={secret}&next=/");
+    let answer = site.ask("POST", "/sign-in", &[OWN, ("cookie", &old)], &form).await;
+    let new = answer.header("set-cookie").unwrap().split(';').next().unwrap();
+    for (session, status) in [(old.as_str(), 303), (new, 200), (&elsewhere, 200)] {
+        assert_eq!(site.ask("GET", "/jobs", &[OWN, ("cookie", session)], "").await.status, status);
+    }
+}
+
 pub(super) async fn sign_in(site: &Site, window: &Window<'_>, secret: &str) {
     window.open(&site.at("/sign-in")).await;
     window.fill("#key", secret).await;

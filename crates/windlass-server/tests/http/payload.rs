@@ -1,9 +1,8 @@
-//! No route and no page shows a job's data to a key without `payload:read`. Routes are taken from the OpenAPI document, so
-//! that new ones are covered.
-
-use std::time::Duration;
+//! No route shows a job's data to a key without `payload:read`, and none tells another tenant anything. Routes are taken from
+//! the OpenAPI document, so that new ones are covered.
 
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 use windlass::store::caller::Role;
 use windlass_testkit::client::{Request, TestResponse};
 
@@ -13,15 +12,21 @@ use crate::fixture::{Fixture, assert_refused};
 
 /// In every payload, result, checkpoint, log line, signal and URL query.
 const MARK: &str = "confidential";
+/// In what everybody in the tenant may read: reasons, tags, messages and names.
+const INTERNAL: &str = "internal-to-acme";
+/// The trace of every job.
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 struct Scene {
     t: Fixture,
     owner: String,
     operator: String,
     worker: String,
-    /// A completed job, a job that the worker runs, and that job's child.
+    /// A completed job, and a job that the worker runs.
     done: String,
     running: String,
+    /// The worker's id.
+    worker_id: String,
 }
 
 fn url(name: &str) -> String {
@@ -36,7 +41,9 @@ impl Scene {
         let worker = key(&t, "worker", Role::Worker, Some("acme")).await;
         let mut ids = Vec::new();
         for name in ["done", "running"] {
-            let job = json!({"type": name, "payload": {"mark": MARK}, "callback_url": url("job"), "idempotency_key": name});
+            let job = json!({"type": name, "payload": {"mark": MARK}, "callback_url": url("job"), "idempotency_key": name,
+                "baggage": format!("mark={MARK}"), "traceparent": format!("00-{TRACE}-00f067aa0ba902b7-01"),
+                "tags": {"about": INTERNAL}, "correlation_id": INTERNAL, "concurrency_key": INTERNAL});
             ids.push(ok(&ask(&t, &owner, "POST", "/jobs", job).await)["id"].as_str().unwrap().to_owned());
         }
         let schedule = json!({"cron": "0 0 * * *", "job": {"type": "s", "payload": {"mark": MARK}, "callback_url": url("s")}});
@@ -62,7 +69,15 @@ impl Scene {
             }
         }
         let [done, running] = <[String; 2]>::try_from(ids).unwrap();
-        Scene { t, owner, operator, worker, done, running }
+        let worker_id = id.as_str().unwrap().to_owned();
+        let reason = json!({"reason": INTERNAL});
+        for path in
+            [&format!("/workers/{worker_id}/pause"), "/queues/pushed/pause", "/schedules/nightly/pause"]
+        {
+            ok(&ask(&t, &operator, "POST", path, reason.clone()).await);
+        }
+        ok(&ask(&t, &operator, "POST", "/gate/offline", json!({"type": INTERNAL, "reason": INTERNAL})).await);
+        Scene { t, owner, operator, worker, done, running, worker_id }
     }
 
     /// Every `GET` route of the description with every parameter that may show more, about both jobs.
@@ -99,8 +114,24 @@ fn shows(answer: &TestResponse) -> bool {
 }
 
 async fn look(t: &Fixture, secret: &str, path: &str) -> TestResponse {
-    let request = Request::new(t.address, "GET", path);
+    // With trace ids in metrics; other routes do not mind.
+    let request =
+        Request::new(t.address, "GET", path).header("Accept", "application/openmetrics-text, */*;q=0.1");
     request.header("Authorization", &format!("Bearer {secret}")).send().await
+}
+
+/// What a stream of all events sends within the time that it takes to read the last of them.
+async fn streamed(t: &Fixture, secret: &str, last: u64) -> String {
+    let request = Request::new(t.address, "GET", "/api/v1/events?last_event_id=0");
+    let mut stream = request.header("Authorization", &format!("Bearer {secret}")).start().await;
+    let (mut bytes, end) = (Vec::new(), format!("id: {last}\n"));
+    loop {
+        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "the stream goes on");
+        let text = String::from_utf8_lossy(&bytes);
+        if text.split_once(&end).is_some_and(|(_, event)| event.contains("\n\n")) {
+            return text.into_owned();
+        }
+    }
 }
 
 #[tokio::test]
@@ -157,9 +188,38 @@ async fn a_duplicate_submission_shows_another_owner_no_result() {
 #[tokio::test]
 async fn no_event_carries_a_payload() {
     let scene = Scene::new().await;
-    let path = "/api/v1/audit?limit=1000";
-    let records = look(&scene.t, &scene.operator, path).await;
+    let records = look(&scene.t, &scene.operator, "/api/v1/audit?limit=1000").await;
     assert!(!shows(&records), "not even an operator finds it in the trail");
-    assert!(records.json()["records"].as_array().unwrap().len() > 5);
-    scene.t.advance(Duration::from_secs(1)).await;
+    let records = records.json()["records"].as_array().unwrap().clone();
+    assert!(records.len() > 5);
+    let last = records.last().unwrap()["seq"].as_u64().unwrap();
+    let text = streamed(&scene.t, &scene.operator, last).await;
+    assert!(text.contains(INTERNAL) && !text.contains(MARK), "{text}");
+}
+
+/// Model: tenant-isolation. Whatever a route lists or counts, it names nothing of another tenant: no id, no text, no trace.
+#[tokio::test]
+async fn no_route_tells_another_tenant_anything() {
+    let scene = Scene::new().await;
+    let t = &scene.t;
+    let names = [MARK, INTERNAL, TRACE, &scene.done, &scene.running, &scene.worker_id, "nightly", "pushed"];
+    let (mut own, paths) = (0, scene.paths().await);
+    for tenant in ["other", "default"] {
+        for role in [Role::Operator, Role::Submitter, Role::Worker, Role::App, Role::Viewer] {
+            let secret = key(t, &format!("{tenant}-{}", role.as_str()), role, Some(tenant)).await;
+            for path in &paths {
+                let answer = look(t, &secret, path).await;
+                let text = String::from_utf8_lossy(&answer.body);
+                // What the caller names itself may be repeated.
+                let told = names.iter().find(|name| text.contains(**name) && !path.contains(**name));
+                assert_eq!(told, None, "{path} as {} of {tenant}: {text}", role.as_str());
+            }
+        }
+    }
+    for path in &paths {
+        let answer = look(t, &scene.operator, path).await;
+        let text = String::from_utf8_lossy(&answer.body);
+        own += usize::from(names.iter().any(|name| text.contains(*name) && !path.contains(*name)));
+    }
+    assert!(own >= 20, "the tenant itself is told: {own}");
 }

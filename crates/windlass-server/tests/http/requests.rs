@@ -104,6 +104,25 @@ async fn requests_that_leave_open_whom_they_are_for_or_how_long_they_are_are_ref
     assert!(text.starts_with("HTTP/1.0 200"), "before HTTP/1.1 there was no Host: {text}");
 }
 
+/// A bare line end in a chunk's extension, which some proxies take for the end of the line, must not let the rest of the
+/// connection pass as requests.
+#[tokio::test]
+async fn nothing_follows_a_request_with_two_meanings() {
+    let t = Fixture::new().await;
+    for body in ["2;a=\n\r\n{}\r\n0\r\n\r\n", "2\r\n{}\r\n0\r\na: b\nc: d\r\n\r\n", "2\n{}\r\n0\r\n\r\n"] {
+        let mut stream = TcpStream::connect(t.address).await.unwrap();
+        let head = "Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
+        let next =
+            "GET /healthz HTTP/1.1\nHost: localhost\n\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let sent = format!("POST /api/v1/jobs HTTP/1.1\r\n{head}\r\n{body}{next}");
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes).await;
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.starts_with("HTTP/1.1 400") && !text.contains("HTTP/1.1 200"), "{body:?}: {text}");
+    }
+}
+
 #[tokio::test]
 async fn every_answer_carries_a_request_id() {
     let t = Fixture::new().await;
@@ -176,6 +195,12 @@ async fn pages_of_other_sites_are_refused() {
     assert_refused(&ask("Origin", "null").await, 403, "cross_site", None);
     assert_eq!(ask("Sec-Fetch-Site", "same-origin").await.status, 201);
     assert_eq!(ask("Origin", &format!("http://{}", t.address)).await.status, 201);
+    // A link from another site leads here; a frame of its page does not.
+    for (shown, status) in [("document", 200), ("iframe", 403), ("object", 403), ("embed", 403)] {
+        let visit = t.request("GET", "/jobs").header("Sec-Fetch-Site", "cross-site");
+        let visit = visit.header("Sec-Fetch-Mode", "navigate").header("Sec-Fetch-Dest", shown);
+        assert_eq!(visit.send().await.status, status, "{shown}");
+    }
     // A host name that an attacker points at this machine.
     assert_refused(&ask("Host", "evil.example").await, 403, "foreign_host", None);
     assert_refused(&ask("Host", "127.0.0.1.evil.example:80").await, 403, "foreign_host", None);

@@ -11,5 +11,6 @@ pub mod latency;
 pub(crate) mod liveness;
 pub mod minute_stats;
 pub mod schedules;
+pub(crate) mod shares;
 pub(in crate::store) mod stats_cache;
 pub mod webhook;

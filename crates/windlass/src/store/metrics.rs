@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use self::deliveries::Deliveries;
 use super::documents::minute_stats::Minute;
+use super::documents::shares::has_room;
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
 
@@ -67,9 +68,22 @@ impl Histogram {
 }
 
 /// What happened to the jobs of queues or types since the start, by tenant and name, up to a maximum number of names.
-type Totals<Name> = Mutex<BTreeMap<(Tenant, Name), Minute>>;
+#[derive(Debug)]
+struct Named<Name> {
+    by_name: BTreeMap<(Tenant, Name), Minute>,
+    /// How many of the names are of each tenant.
+    tenants: BTreeMap<Tenant, usize>,
+}
 
-fn locked<Name>(totals: &Totals<Name>) -> MutexGuard<'_, BTreeMap<(Tenant, Name), Minute>> {
+type Totals<Name> = Mutex<Named<Name>>;
+
+impl<Name> Default for Named<Name> {
+    fn default() -> Named<Name> {
+        Named { by_name: BTreeMap::new(), tenants: BTreeMap::new() }
+    }
+}
+
+fn locked<Name>(totals: &Totals<Name>) -> MutexGuard<'_, Named<Name>> {
     // Every step leaves the value consistent.
     totals.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -82,12 +96,17 @@ fn add<Name: Ord + Clone>(
     most: usize,
 ) {
     let mut totals = locked(totals);
+    let Named { by_name, tenants } = &mut *totals;
     for (lane, counts) in rates {
         let key = (lane.tenant.clone(), name(lane).clone());
-        if let Some(total) = totals.get_mut(&key) {
+        if let Some(total) = by_name.get_mut(&key) {
             total.merge(counts);
-        } else if totals.len() < most {
-            totals.insert(key, counts.clone());
+            continue;
+        }
+        let own = tenants.get(&key.0).copied().unwrap_or_default();
+        if has_room(by_name.len(), own, most) {
+            tenants.insert(key.0.clone(), own + 1);
+            by_name.insert(key, counts.clone());
         }
     }
 }
@@ -194,12 +213,12 @@ impl Metrics {
 
     /// What happened to jobs since the start, by tenant and queue; at most a second old.
     pub fn totals_by_queue(&self) -> BTreeMap<(Tenant, QueueName), Minute> {
-        locked(&self.queues).clone()
+        locked(&self.queues).by_name.clone()
     }
 
     /// The same by tenant and type, for the first [`limits::METERED_TYPE_TOTALS_MAX`] of them.
     pub fn totals_by_type(&self) -> BTreeMap<(Tenant, JobType), Minute> {
-        locked(&self.types).clone()
+        locked(&self.types).by_name.clone()
     }
 }
 
@@ -234,6 +253,18 @@ mod tests {
         assert_eq!(metrics.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX);
         let total: u64 = metrics.totals_by_queue().values().map(|total| total.submitted).sum();
         assert_eq!(total, 5_000);
+    }
+
+    #[test]
+    fn a_tenant_with_many_names_leaves_others_theirs() {
+        let metrics = Metrics::default();
+        let rates: Vec<_> = (0..1_000).map(|number| submitted(&format!("t{number}"), 1)).collect();
+        metrics.counted(&rates);
+        let other = Lane { tenant: Tenant::new("other").unwrap(), ..(*submitted("x", 1).0).clone() };
+        metrics.counted(&[(Arc::new(other), Minute::default())]);
+        assert_eq!(metrics.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX + 1);
+        metrics.counted(&[submitted("late", 1)]);
+        assert_eq!(metrics.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX + 1);
     }
 
     #[test]

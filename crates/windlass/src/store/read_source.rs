@@ -4,6 +4,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
+
 use super::caller::Caller;
 use crate::job::Tenant;
 
@@ -34,6 +36,14 @@ impl ReadSource {
         ASKER.scope(self, request).await
     }
 
+    /// Starts a task of the request that this task processes: its reads are counted for the same source.
+    pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        match ReadSource::current() {
+            Some(source) => tokio::spawn(source.scope(work)),
+            None => tokio::spawn(work),
+        }
+    }
+
     /// The source of this task's reads; `None` for internal work and for embedded use.
     pub(crate) fn current() -> Option<ReadSource> {
         ASKER.try_with(ReadSource::clone).ok()
@@ -47,5 +57,20 @@ impl ReadSource {
     /// The tenant whose keys share limits; `None` for a caller of all tenants.
     pub fn tenant(&self) -> Option<&Tenant> {
         self.0.tenant.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::caller::Role;
+
+    #[tokio::test]
+    async fn a_task_of_a_request_reads_on_behalf_of_its_caller() {
+        let holder = || ReadSource::current().map(|source| source.holder().to_owned());
+        assert_eq!(ReadSource::spawn(async move { holder() }).await.unwrap(), None);
+        let source = ReadSource::of(&Caller::new("ada", Role::Viewer, None));
+        let started = source.scope(async { ReadSource::spawn(async move { holder() }).await }).await;
+        assert_eq!(started.unwrap().as_deref(), Some("ada"));
     }
 }

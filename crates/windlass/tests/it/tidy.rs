@@ -83,6 +83,11 @@ fn only_the_clock_reads_the_time() {
 }
 
 #[test]
+fn tasks_of_requests_read_on_behalf_of_their_caller() {
+    none_of(&placement::tasks_of_nobody(&TREE));
+}
+
+#[test]
 fn every_path_named_for_contributors_exists() {
     none_of(&documents::missing_paths(&TREE));
 }

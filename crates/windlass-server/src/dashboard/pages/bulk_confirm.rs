@@ -14,6 +14,7 @@ use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::filter::Filter;
+use windlass::store::read_source::ReadSource;
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::parts::components::Pill;
@@ -157,7 +158,7 @@ async fn perform(
             }
             Ok::<BulkReport, ActError>(bulk)
         };
-        return Ok(tokio::spawn(work).await.expect("acting on jobs does not panic")?);
+        return Ok(ReadSource::spawn(work).await.expect("acting on jobs does not panic")?);
     };
     let Some(filter) = choice.narrowed(&asked.filter()?) else { return Ok(BulkReport::default()) };
     let filter = as_confirmed(filter, form)?;
@@ -168,7 +169,7 @@ async fn perform(
         return Ok(BulkReport::default());
     }
     let work = async move { store.bulk_some(&caller, &filter, action, None, most).await };
-    let (bulk, _) = tokio::spawn(work).await.expect("acting on jobs does not panic")?;
+    let (bulk, _) = ReadSource::spawn(work).await.expect("acting on jobs does not panic")?;
     Ok(bulk)
 }
 

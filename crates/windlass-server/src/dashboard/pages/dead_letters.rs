@@ -11,6 +11,7 @@ use windlass::store::caller::{Caller, Permission};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{Cursor, ListRequest};
+use windlass::store::read_source::ReadSource;
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::parts::failure::{self, Group};
@@ -152,7 +153,7 @@ pub(in crate::dashboard) async fn redrive(
     let (store, caller) = (board.store().clone(), visitor.caller.clone());
     // Runs in its own task, so that the action completes even if the browser disconnects.
     let work = async move { redrive_group(&store, &caller, &shown).await };
-    let number = tokio::spawn(work).await.expect("redriving jobs does not panic")?;
+    let number = ReadSource::spawn(work).await.expect("redriving jobs does not panic")?;
     Ok(Redirect::to(&format!("/dead?done=redriven&n={number}")).into_response())
 }
 

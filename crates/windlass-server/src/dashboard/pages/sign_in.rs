@@ -47,6 +47,7 @@ pub(in crate::dashboard) async fn page(visitor: Visitor, Query(query): Query) ->
 pub(in crate::dashboard) async fn sign_in(
     AxumState(board): AxumState<Dashboard>,
     Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
     OpenForm(form): OpenForm,
 ) -> Result<Response, PageError> {
     let next = within(form.get("next"));
@@ -59,6 +60,10 @@ pub(in crate::dashboard) async fn sign_in(
             .append_pair("next", &next)
             .finish();
         return Ok(Redirect::to(&format!("/sign-in?{query}")).into_response());
+    }
+    // The browser forgets the session it had, so nobody could end it.
+    if let Some(old) = session::read_cookie(&headers, session::cookie_name(board.0.is_secure)) {
+        board.0.sessions.end(old);
     }
     let token = board.0.sessions.begin(secret, &board.store().environment().entropy, board.now());
     let cookie = session::cookie(&token, board.0.is_secure);

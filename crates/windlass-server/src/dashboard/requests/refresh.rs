@@ -19,6 +19,7 @@ use windlass::Store;
 use windlass::clock::Stopwatch;
 use windlass::job::JobId;
 use windlass::store::notify::feed::Change;
+use windlass::store::read_source::ReadSource;
 
 use crate::dashboard::parts::latest_records::Tail;
 use crate::dashboard::requests::form::Query;
@@ -114,7 +115,7 @@ pub(in crate::dashboard) async fn stream(
     let job: Option<JobId> = query.get("job").and_then(|text| text.parse().ok());
     let seen: Option<u64> = query.get("seen").and_then(|text| text.parse().ok());
     let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(async move {
+    ReadSource::spawn(async move {
         let _slot = slot;
         tokio::select! {
             () = send_event(&board, &visitor, &headers, (job, seen), &sender) => {}

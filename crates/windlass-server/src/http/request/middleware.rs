@@ -321,10 +321,12 @@ fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), ApiErr
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let refused =
         || ApiError::new(StatusCode::FORBIDDEN, "cross_site", "pages of other sites may not use this server");
-    let is_visit = *method == Method::GET && text("sec-fetch-mode") == Some("navigate");
+    let is_visit = *method == Method::GET
+        && text("sec-fetch-mode") == Some("navigate")
+        && text("sec-fetch-dest").is_none_or(|shown| shown == "document");
     match text("sec-fetch-site") {
         Some("same-origin" | "none") => Ok(()),
-        // Following a link to a page is allowed; that page then sends its own requests.
+        // Following a link is allowed, in a window but not in a frame.
         Some(_) if is_visit => Ok(()),
         Some(_) => Err(refused()),
         None => {

@@ -20,6 +20,7 @@ use windlass::job::{JobId, JobType, QueueName, Tenant};
 use windlass::limits::KEY_CACHE_TTL;
 use windlass::store::caller::Caller;
 use windlass::store::notify::events::EventFeed;
+use windlass::store::read_source::ReadSource;
 use windlass_api::text::Text;
 
 use crate::http::app::App;
@@ -109,7 +110,7 @@ pub(crate) async fn stream(
     let (events, arriving) = mpsc::channel(limits::STREAM_EVENTS_BUFFERED);
     let end = Arc::new(OnceLock::new());
     let reader = Reader { app, pass, feed, wanted, events, end: end.clone(), _places: places };
-    tokio::spawn(reader.run());
+    ReadSource::spawn(reader.run());
     Ok(EventBody { arriving, end, has_ended: false })
 }
 

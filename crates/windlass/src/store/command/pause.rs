@@ -113,9 +113,16 @@ pub(crate) fn pause(
     let now = tx.now;
     // An expired pause has ended, even if maintenance has not removed it yet.
     tx.end_if_expired(&scope)?;
-    if tx.config()?.pauses.contains_key(&scope) {
+    let config = tx.config()?;
+    if config.pauses.contains_key(&scope) {
         return Ok(false);
     }
+    match target {
+        PauseTarget::Queue(queue) => config.check_queue_named(caller, queue)?,
+        PauseTarget::Type(job_type) => config.check_type_named(caller, job_type)?,
+        PauseTarget::Gate | PauseTarget::Tenant(_) | PauseTarget::Worker(_) => {}
+    }
+    drop(config);
     let hold = PauseRecord {
         scope: scope.clone(),
         mode: pause.mode,
@@ -128,7 +135,7 @@ pub(crate) fn pause(
     tx.put_document(DocumentKind::Hold, &key, Some(&encode(&hold)), |config| {
         config.pauses.insert(scope.clone(), hold.clone());
     })?;
-    record(tx, caller, &hold, true, pause.reason.as_deref());
+    record(tx, caller, &hold, true, pause.reason.as_deref())?;
     tx.interrupt();
     if pause.mode == PauseMode::Aggressive {
         interrupt(tx, &hold)?;
@@ -149,7 +156,7 @@ pub(crate) fn resume(
     let Some(hold) = tx.config()?.pauses.get(&scope).cloned() else { return Ok(false) };
     tx.drop_hold(&scope)?;
     tx.keep_resumption(caller, &scope, reason)?;
-    record(tx, caller, &hold, false, reason);
+    record(tx, caller, &hold, false, reason)?;
     tx.wake();
     tx.interrupt();
     Ok(true)
@@ -194,8 +201,15 @@ fn hold_key(scope: &PauseScope) -> String {
     serde_json::to_string(scope).expect("a scope is plain data")
 }
 
-/// Records the start or end of a pause; both records name its mode.
-fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: bool, reason: Option<&str>) {
+/// Records the start or end of a pause under the tenant it concerns: other tenants must not see it. Both records name its
+/// mode.
+fn record(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    hold: &PauseRecord,
+    is_paused: bool,
+    reason: Option<&str>,
+) -> Result<(), StoreError> {
     let scope = &hold.scope;
     let event = match (scope, is_paused) {
         (PauseScope::Queue { .. }, true) => AuditEvent::QueuePaused,
@@ -210,7 +224,11 @@ fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: 
         PauseScope::Type { tenant, .. } | PauseScope::Queue { tenant, .. } => {
             tenant.clone().unwrap_or_default()
         }
-        PauseScope::Gate | PauseScope::Worker(_) => Tenant::default(),
+        PauseScope::Worker(worker) => {
+            let worker = tx.config()?.workers.get(worker).and_then(|worker| worker.tenant.clone());
+            worker.unwrap_or_default()
+        }
+        PauseScope::Gate => Tenant::default(),
     };
     let (queue, job_type) = match scope {
         PauseScope::Queue { queue, .. } => (Some(queue.clone()), None),
@@ -223,6 +241,7 @@ fn record(tx: &mut WriteTx<'_>, caller: &Caller, hold: &PauseRecord, is_paused: 
         context["reason"] = json!(reason);
     }
     tx.record_operation(event, subject, &RecordActor::caller(caller, reason), &context);
+    Ok(())
 }
 
 /// Applies an aggressive pause: a queue's running jobs are suspended, a worker's are released, as many as
@@ -297,7 +316,7 @@ impl WriteTx<'_> {
     fn end_expired(&mut self, hold: &PauseRecord) -> Result<(), StoreError> {
         self.drop_hold(&hold.scope)?;
         self.keep_resumption(&Caller::system(), &hold.scope, Some("it expired"))?;
-        record(self, &Caller::system(), hold, false, Some("it expired"));
+        record(self, &Caller::system(), hold, false, Some("it expired"))?;
         self.wake();
         self.interrupt();
         Ok(())

@@ -17,6 +17,7 @@ use crate::store::documents::config::encode;
 use crate::store::documents::schedules::{
     NewSchedule, PauseSchedule, PutSchedule, Schedule, SchedulePause, ScheduleRef,
 };
+use crate::store::documents::shares::has_room;
 use crate::store::engine::DocumentKind;
 use crate::store::query::schedules::find;
 use crate::store::tx::write_tx::WriteTx;
@@ -64,7 +65,8 @@ pub(crate) fn put(
     let job = NewJob { tenant: Some(tenant.clone()), ..new.job.clone() };
     let config = tx.config()?;
     let before = config.schedules.get(&(tenant.clone(), name.clone())).cloned();
-    if before.is_none() && config.schedules.len() >= limits::SCHEDULES_MAX {
+    let own = || config.schedules.keys().filter(|(other, _)| *other == tenant).count();
+    if before.is_none() && !has_room(config.schedules.len(), own(), limits::SCHEDULES_MAX) {
         let problem =
             FieldProblem::TooLong { length: config.schedules.len() + 1, limit: limits::SCHEDULES_MAX };
         return Err(Invalid::new("schedules", problem).into());

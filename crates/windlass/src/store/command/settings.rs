@@ -14,6 +14,7 @@ use crate::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, Type
 use crate::settings::{Push, QueueSettings, TenantSettings, TypeSettings};
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::{encode, queue_key};
+use crate::store::documents::shares::has_room;
 use crate::store::engine::DocumentKind;
 use crate::store::query::payload::without_query;
 use crate::store::tx::write_tx::WriteTx;
@@ -122,9 +123,11 @@ fn configure_queue(
 ) -> Result<(QueueSettings, bool), ActError> {
     caller.require(Permission::Configure)?;
     let key = (queue.clone(), caller.tenant.clone());
-    let before = tx.config()?.queues.get(&key).cloned();
+    let config = tx.config()?;
+    let before = config.queues.get(&key).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
     settings.check()?;
+    config.check_queue_named(caller, queue)?;
     if let Field::Set(push) = &patch.push {
         check_push(tx, &key, push)?;
     }
@@ -158,8 +161,9 @@ fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Pu
     push.check_target(&tx.env.options.targets)?;
     let config = tx.config()?;
     let others = config.queues.iter().filter(|(other, settings)| *other != key && settings.push.is_some());
+    let own = others.clone().filter(|((_, tenant), _)| *tenant == key.1);
     let limit = limits::PUSH_TARGETS_MAX;
-    if others.count() >= limit {
+    if !has_room(others.clone().count(), own.count(), limit) {
         let problem = FieldProblem::Contradiction(format!("{limit} queues already have a push target"));
         return Err(Invalid::new("push", problem).into());
     }

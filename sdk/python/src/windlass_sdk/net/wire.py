@@ -69,6 +69,26 @@ class Address:
         return found
 
 
+def read_json(text: bytes) -> Any:
+    """Any JSON, also with integers of more digits than Python converts: they are floats, as in other readers of JSON.
+
+    One such payload must not make the answer with all other jobs unreadable.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return json.loads(text, parse_int=_number)
+
+
+def _number(digits: str) -> float:
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
 @dataclass(frozen=True)
 class Answer:
     """An HTTP answer, read completely."""
@@ -83,7 +103,7 @@ class Answer:
         Raises ``ApiError`` for a refusal and ``Unreachable`` for an answer that is not the server's.
         """
         try:
-            value = json.loads(self.body) if self.body else None
+            value = read_json(self.body) if self.body else None
         except ValueError:
             if self.status < 400:
                 raise Unreachable(f"the answer {self.status} is not JSON: {self.body[:80]!r}") from None

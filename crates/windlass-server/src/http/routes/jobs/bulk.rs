@@ -7,6 +7,7 @@ use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::filter::Filter;
+use windlass::store::read_source::ReadSource;
 use windlass_api::actions::{BulkAnswer, BulkBody};
 
 use crate::http::app::App;
@@ -72,7 +73,8 @@ pub(crate) async fn bulk(
     }
     // Runs in its own task, so that the action completes even if the client disconnects.
     let store = app.store().clone();
-    let done = tokio::spawn(async move { store.bulk_some(&caller, &filter, act, from, most).await }).await;
+    let done =
+        ReadSource::spawn(async move { store.bulk_some(&caller, &filter, act, from, most).await }).await;
     let (done, next) = done.expect("a bulk action does not panic")?;
     let next_cursor = next.map(|cursor| cursor.to_string());
     let BulkReport { matched, changed, skipped } = done;

@@ -18,6 +18,7 @@ use windlass::job::{Fence, JobId, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
 use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::read_source::ReadSource;
 use windlass_api::claim::{ClaimView, ClaimedView};
 
 use crate::http::app::App;
@@ -68,7 +69,7 @@ impl ClaimResponse {
             // If the request is gone, the response is dropped here.
             let _ = responses.send(response);
         };
-        tokio::spawn(claiming.in_current_span());
+        ReadSource::spawn(claiming.in_current_span());
         arrival.await.expect("a claim does not panic")
     }
 }
@@ -105,7 +106,7 @@ impl Drop for ClaimResponse {
             return;
         }
         let (store, caller, worker) = (self.store.clone(), self.caller.clone(), self.worker);
-        tokio::spawn(async move {
+        ReadSource::spawn(async move {
             let released = leases.into_iter().map(|(job, fence)| Report::new(job, fence, Outcome::Released));
             if let Err(error) = store.finish(&caller, worker, released.collect()).await {
                 tracing::warn!(%error, "jobs of a disconnected client stay leased until their leases expire");

@@ -1,0 +1,75 @@
+//! What one tenant may take of what all tenants share: names in settings and pauses, schedules, push targets, series of
+//! metrics. Every one of them is in the memory of every process.
+
+use std::collections::BTreeSet;
+
+use crate::error::{FieldProblem, Invalid};
+use crate::job::{JobType, QueueName};
+use crate::limits;
+use crate::store::caller::Caller;
+use crate::store::documents::config::{Config, PauseScope};
+
+/// Whether there may be one more of something that all tenants share, of which there are `all`, and `own` of the tenant that
+/// wants one: up to `most`, and beyond for tenants that have few, so that one tenant cannot take what is left for the others.
+pub(crate) fn has_room(all: usize, own: usize, most: usize) -> bool {
+    all < most || (own < limits::SHARE_GUARANTEED && all < most.saturating_mul(2))
+}
+
+impl Config {
+    /// Refuses settings or a pause of one more queue than the caller's tenant may name. Callers of all tenants are
+    /// admins, who are not limited.
+    pub(crate) fn check_queue_named(&self, caller: &Caller, queue: &QueueName) -> Result<(), Invalid> {
+        let settings = self.queues.keys().map(|(queue, tenant)| (queue, tenant));
+        let scopes = self.pauses.keys().chain(self.resumed.keys());
+        let paused = scopes.filter_map(|scope| match scope {
+            PauseScope::Queue { queue, tenant } => Some((queue, tenant)),
+            PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Type { .. } | PauseScope::Worker(_) => {
+                None
+            }
+        });
+        let named = settings.chain(paused).filter(|(_, tenant)| **tenant == caller.tenant);
+        let named: BTreeSet<&QueueName> = named.map(|(queue, _)| queue).collect();
+        self.check_named(caller, ("queue", "max_queues"), queue, &named)
+    }
+
+    /// Refuses a pause of one more type than the caller's tenant may name.
+    pub(crate) fn check_type_named(&self, caller: &Caller, job_type: &JobType) -> Result<(), Invalid> {
+        let named = self.pauses.keys().filter_map(|scope| match scope {
+            PauseScope::Type { job_type, tenant } if *tenant == caller.tenant => Some(job_type),
+            _ => None,
+        });
+        self.check_named(caller, ("type", "max_types"), job_type, &named.collect())
+    }
+
+    fn check_named<N: Ord + ToString>(
+        &self,
+        caller: &Caller,
+        (field, name): (&str, &'static str),
+        wanted: &N,
+        named: &BTreeSet<&N>,
+    ) -> Result<(), Invalid> {
+        let Some(tenant) = &caller.tenant else { return Ok(()) };
+        let most = self.names_max(tenant);
+        let limit = if field == "queue" { most.queues } else { most.types };
+        if named.contains(wanted) || (named.len() as u64) < limit {
+            return Ok(());
+        }
+        let (value, tenant) = (wanted.to_string(), tenant.to_string());
+        Err(Invalid::new(field, FieldProblem::LimitReached { name, value, limit, tenant }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_with_few_gets_more_when_others_have_taken_all() {
+        let few = limits::SHARE_GUARANTEED;
+        assert!(has_room(99, 99, 100), "alone it may have all");
+        assert!(!has_room(100, 100, 100));
+        assert!(has_room(100, 0, 100) && has_room(199, few - 1, 100));
+        assert!(!has_room(100, few, 100));
+        assert!(!has_room(200, 0, 100), "in all there is a bound");
+    }
+}
