@@ -171,7 +171,7 @@ async fn run_document(document: &Path) {
 
 /// A server as a document starts it, but on a port of its own.
 async fn serve(arguments: &str, folder: &Path) -> ServerProcess {
-    let mut words: Vec<&str> = arguments.split_whitespace().collect();
+    let mut words: Vec<&str> = arguments.trim_end_matches('&').split_whitespace().collect();
     if let Some(at) = words.iter().position(|word| *word == "--listen") {
         words.drain(at..at + 2);
     }
