@@ -4,6 +4,7 @@
 mod gap;
 mod jump;
 mod locked;
+mod moved;
 mod nodes;
 mod processes;
 mod start;

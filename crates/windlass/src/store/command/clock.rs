@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
-use crate::clock::{ClockReport, Timestamp};
+use crate::clock::{ClockReport, SharedGrace, Timestamp};
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::limits;
@@ -63,11 +63,24 @@ impl WriteTx<'_> {
         let known = self.config()?.grace;
         let shared;
         (self.grace, shared) = self.env.clock.learn_grace(known);
-        if shared != known {
-            let body = encode(&shared);
-            self.put_document(DocumentKind::Grace, GRACE_KEY, Some(&body), |config| config.grace = shared)?;
+        // A move must not change what it copies.
+        if shared != known && !self.env.is_moving {
+            self.put_grace(shared)?;
         }
         Ok(())
+    }
+
+    /// Records that the store is served from now on: no worker could report to it while it was being moved.
+    pub(crate) fn begin_service(&mut self) -> EngineResult<()> {
+        let grace = SharedGrace { served_since: self.now, ..SharedGrace::default() };
+        let shared = self.config()?.grace.with(grace);
+        self.put_grace(shared)
+    }
+
+    fn put_grace(&mut self, shared: SharedGrace) -> EngineResult<()> {
+        self.put_document(DocumentKind::Grace, GRACE_KEY, Some(&encode(&shared)), |config| {
+            config.grace = shared;
+        })
     }
 
     /// Commits periodically even if nothing happens, while there are workers with heartbeats. A process that reads the

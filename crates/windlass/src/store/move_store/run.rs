@@ -400,9 +400,13 @@ async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
 /// Marks a store, and pauses or resumes its SQL inbox.
 async fn set(store: &Store, mark: Option<Mark>) -> Result<(), StoreError> {
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
+        let is_shut = mark.as_ref().is_some_and(Mark::is_shut);
+        if !is_shut {
+            tx.begin_service()?;
+        }
         let db = tx.db()?;
         if let Some(inbox) = db.inbox_mut() {
-            inbox.set_inbox_paused(mark.as_ref().is_some_and(Mark::is_shut))?;
+            inbox.set_inbox_paused(is_shut)?;
         }
         Mark::write(db, mark.as_ref())
     };

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::clock::SystemClock;
+use windlass::clock::{SharedGrace, SystemClock};
 use windlass::job::{Dependency, Failure, GroupStrategy, JobId, NewJob, Payload, ScheduleName, WorkerId};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::Store;
@@ -189,8 +189,11 @@ async fn answers(address: &str) -> Vec<String> {
     let (store, me) = (open(address), Caller::local());
     let request = ListRequest { limit: 500, ..ListRequest::default() };
     let jobs = store.list(&me, request).await.unwrap().jobs;
+    let mut config = store.config(&me).await.unwrap();
+    // Each store has its own.
+    config.grace = SharedGrace::default();
     let mut answers = vec![
-        text(store.config(&me).await),
+        text(config),
         text(store.queues(&me).await),
         text(store.job_types(&me).await),
         text(store.keys(&me).await),
