@@ -20,6 +20,9 @@ use crate::random::rng::Dice;
 use crate::worker::harness::outcomes;
 use crate::worker::job_types::{Greet, greet};
 
+/// Random programs, unless `WINDLASS_PROGRAM_SEEDS` says how many.
+const SEEDS: u64 = 32;
+
 /// What happens to the first workers.
 #[derive(Debug, Clone)]
 enum Fault {
@@ -106,7 +109,8 @@ fn faults(t: &TestClient, id: JobId) -> Vec<Fault> {
 /// Model: crashes-and-poison, child-groups, steps, step-identity, sleeps-and-signals, checkpoints
 #[tokio::test(start_paused = true)]
 async fn a_fault_at_any_point_changes_nothing_that_a_handler_received() {
-    for seed in 0..24 {
+    let asked = std::env::var("WINDLASS_PROGRAM_SEEDS").ok();
+    for seed in 0..asked.map_or(SEEDS, |seeds| seeds.parse().expect("a number")) {
         let mut dice = Dice::new(seed);
         let program: Vec<Call> = (0..3 + dice.below(6)).map(|_| next(&mut dice)).collect();
         let t = TestClient::new();

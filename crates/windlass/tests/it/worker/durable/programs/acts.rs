@@ -65,6 +65,22 @@ pub(super) enum Call {
     Checkpoint,
     /// The attempt fails here the first time.
     Fail,
+    /// The attempt snoozes here the first time.
+    Snooze,
+    /// A step that snoozes, and the handler goes on.
+    SkipSnooze,
+    /// Two steps whose errors are collected, reported by a third, and to be run again.
+    Collect(How),
+    /// Two steps with room for one at a time, which begin in another order in every attempt.
+    Gate,
+    /// A group that its second child fails.
+    FailFast,
+    /// A sleep beside a longer wait.
+    SelectWaits,
+    /// A wait for a signal whose name looks like the key of another wait.
+    HearLookalike,
+    /// A step with a value that not every way of writing it keeps.
+    Float(f64),
 }
 
 fn how(dice: &mut Dice) -> How {
@@ -78,7 +94,7 @@ fn flaky(dice: &mut Dice) -> How {
 
 pub(super) fn next(dice: &mut Dice) -> Call {
     let name = ["a", "b"][dice.below(2)];
-    match dice.below(27) {
+    match dice.below(36) {
         0 | 1 => Call::Step(name, flaky(dice)),
         2 | 3 => Call::Skip(name, how(dice)),
         4 | 5 => Call::Fallback(how(dice)),
@@ -101,6 +117,14 @@ pub(super) fn next(dice: &mut Dice) -> Call {
         23 => Call::HearEither,
         24 => [Call::Children(dice.below(3)), Call::GiveUpOnChildren][dice.below(2)],
         25 => Call::Checkpoint,
-        _ => Call::Fail,
+        26 => Call::Fail,
+        27 => Call::Snooze,
+        28 => Call::SkipSnooze,
+        29 | 30 => Call::Collect(flaky(dice)),
+        31 => Call::Gate,
+        32 => Call::FailFast,
+        33 => Call::SelectWaits,
+        34 => Call::HearLookalike,
+        _ => Call::Float(f64::from(u32::try_from(dice.below(1 << 31)).unwrap_or(0)) / 3e8),
     }
 }

@@ -1,16 +1,22 @@
 //! The handler that follows a random program.
 
+mod further;
+
 use std::sync::Mutex;
 
 use tokio::sync::Notify;
 use windlass::context::{Cx, First};
 use windlass::handler::State;
-use windlass::job::GroupStrategy;
+use windlass::job::{Failure, GroupStrategy};
 
 use super::acts::{Call, How, Undo, WELL};
 use super::world::{World, said};
 use crate::fixture::secs;
 use crate::worker::job_types::{Fill, Greet};
+
+/// A child that fails for good, and one that takes an hour.
+const BAD: usize = 999;
+const SLOW: usize = 1000;
 
 /// What a handler that follows a program needs.
 struct Run<'a> {
@@ -90,7 +96,7 @@ impl Run<'_> {
             }
             Call::Nested(how) => self.nested(how).await?,
             Call::Long => self.long().await?,
-            _ => unreachable!("it is not a step"),
+            further => self.further(further).await?,
         }
         Ok(())
     }
@@ -227,7 +233,7 @@ impl Run<'_> {
                 let heard = self.cx.wait_any::<u32>(&["nothing", "word"], Some(secs(3600))).await?;
                 self.world.tell(self.cx, format!("{heard:?}"), true);
             }
-            Call::Children(_) | Call::GiveUpOnChildren => self.children(act).await?,
+            Call::Children(_) | Call::GiveUpOnChildren | Call::FailFast => self.children(act).await?,
             Call::Checkpoint => self.cx.checkpoint(&self.place).await?,
             Call::Fail => {
                 let how = How { fails: 1, is_bad: false };
@@ -246,7 +252,10 @@ impl Run<'_> {
             self.world.tell(self.cx, results.join(" "), true);
             return Ok(());
         }
-        let never = self.cx.spawn_all([Fill { bytes: 1000 }], GroupStrategy::CollectAll);
+        if matches!(act, Call::FailFast) {
+            return self.fail_fast().await;
+        }
+        let never = self.cx.spawn_all([Fill { bytes: SLOW }], GroupStrategy::CollectAll);
         match self.cx.race(never, self.cx.sleep(secs(3))).await {
             First::Left(_) => anyhow::bail!("children that take an hour were quick"),
             First::Right(slept) => slept?,
@@ -270,8 +279,11 @@ pub(super) async fn follow(_: Greet, cx: Cx, State(world): State<World>) -> anyh
 }
 
 pub(super) async fn child(job: Fill, cx: Cx) -> anyhow::Result<String> {
-    if job.bytes >= 1000 {
+    if job.bytes == SLOW {
         cx.sleep(secs(3600)).await?;
+    }
+    if job.bytes == BAD {
+        return Err(Failure::permanent("bad", "the child is bad").into());
     }
     Ok(format!("child {}", job.bytes))
 }
