@@ -296,7 +296,7 @@ async fn claims_of_a_few_give_the_order_of_one_claim_of_all(t: &Fixture) {
         {
             t.set_queue(name, QueueSettings { fair_by, ..aging(seconds) }).await;
         }
-        for n in 0..400_i64 {
+        for n in 0..160_i64 {
             let name = ["one", "two", "three", "plain"][usize::try_from(n * n % 7 % 4).unwrap()];
             t.submit(NewJob { queue: queue(name), ..of_lane(n * 13 % 5, n * 37 % 11 * 10) }).await;
             t.advance(Duration::from_millis(700));
@@ -309,7 +309,7 @@ async fn claims_of_a_few_give_the_order_of_one_claim_of_all(t: &Fixture) {
             }
             claimed.extend(some.into_iter().map(|claimed| claimed.job.seq));
         }
-        assert_eq!(claimed.len(), 400);
+        assert_eq!(claimed.len(), 160);
         orders.push(claimed);
     }
     assert_eq!(orders[0], orders[1]);

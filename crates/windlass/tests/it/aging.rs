@@ -53,12 +53,12 @@ async fn lanes_that_were_compared_once_are_exact_ever_after(t: &Fixture) {
     let t = t.another(options);
     t.set_queue("default", QueueSettings { aging: Some(EVERY), ..QueueSettings::default() }).await;
     let worker = t.steady_worker().await;
-    submit_mixed(&t, 0..3 * LANES * PRIORITIES).await;
+    submit_mixed(&t, 0..2 * LANES * PRIORITIES).await;
     for _ in 0..LANES {
         t.claim_one(worker).await;
     }
     let mut suspended: Option<JobId> = None;
-    for round in 0..25_i64 {
+    for round in 0..12_i64 {
         submit_mixed(&t, 11 * round..11 * round + 9).await;
         let jobs = claimable(&t).await;
         t.cancel(jobs[0]).await;

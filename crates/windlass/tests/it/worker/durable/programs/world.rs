@@ -18,6 +18,8 @@ pub(super) struct Facts {
     /// How many attempts failed that called the work of a place.
     failed: BTreeMap<String, usize>,
     pub(super) attempts: BTreeMap<u32, AttemptLog>,
+    /// Places of steps that were dropped.
+    pub(super) dropped: BTreeSet<usize>,
     /// Long work does not end: the worker is about to be stopped.
     pub(super) is_long: bool,
 }

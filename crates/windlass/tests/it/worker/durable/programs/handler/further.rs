@@ -8,7 +8,7 @@ use windlass::job::{GroupStrategy, JobState};
 
 use super::super::acts::{Call, How, WELL};
 use super::super::world::said;
-use super::{BAD, Run, SLOW};
+use super::{BAD, CAME, DROPPED, Run, SLOW, turns};
 use crate::fixture::secs;
 use crate::worker::job_types::Fill;
 
@@ -46,6 +46,24 @@ impl Run<'_> {
             }
             other => unreachable!("{other:?} is done elsewhere"),
         }
+        Ok(())
+    }
+
+    /// A step that would come in a later attempt, which must not notice if the handler went on without it.
+    pub(super) async fn dropped(&self, name: &str) -> anyhow::Result<()> {
+        let is_first = self.world.facts(|facts| facts.dropped.insert(self.place));
+        let work = async {
+            if is_first {
+                std::future::pending::<()>().await;
+            }
+            anyhow::Ok(())
+        };
+        let line = tokio::select! {
+            biased;
+            came = self.cx.step(name, work) => came.map(|()| CAME)?,
+            () = turns(if is_first { 3 } else { 1_000 }) => DROPPED,
+        };
+        self.world.tell(self.cx, line.to_owned(), line == CAME);
         Ok(())
     }
 
