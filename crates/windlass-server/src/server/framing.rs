@@ -6,6 +6,8 @@
 const LINE_KEPT_MAX: usize = 128;
 /// A byte that is not allowed in a request's head.
 const UNREADABLE: u8 = 0;
+/// A byte that ends nothing when it is repeated: neither a line, nor a head, nor trailers.
+const ENDLESS: u8 = b'\r';
 
 /// What is read now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl Framing {
         let mut at = 0;
         while at < bytes.len() {
             match self.part {
-                Part::Refused => return bytes[at..].fill(UNREADABLE),
+                Part::Refused => return bytes[at..].fill(ENDLESS),
                 Part::Data { left, is_chunk } => {
                     let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
                     at += skipped;
@@ -161,7 +163,7 @@ mod tests {
         let is_refused = framing.part == Part::Refused;
         let (first, next) = bytes.split_at(text.len());
         assert!(is_refused || first == text.as_bytes(), "{text:?}");
-        let expected = if is_refused { vec![UNREADABLE; GET.len()] } else { GET.as_bytes().to_vec() };
+        let expected = if is_refused { vec![ENDLESS; GET.len()] } else { GET.as_bytes().to_vec() };
         assert_eq!(next, expected, "nothing follows a rejected request: {text:?}");
         is_refused
     }

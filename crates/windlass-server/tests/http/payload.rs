@@ -43,7 +43,7 @@ impl Scene {
         for name in ["done", "running"] {
             let job = json!({"type": name, "payload": {"mark": MARK}, "callback_url": url("job"), "idempotency_key": name,
                 "baggage": format!("mark={MARK}"), "traceparent": format!("00-{TRACE}-00f067aa0ba902b7-01"),
-                "tags": {"about": INTERNAL}, "correlation_id": INTERNAL, "concurrency_key": INTERNAL});
+                "tags": {"about": INTERNAL}, "correlation_id": INTERNAL, "concurrency_key": format!("{INTERNAL}-{name}")});
             ids.push(ok(&ask(&t, &owner, "POST", "/jobs", job).await)["id"].as_str().unwrap().to_owned());
         }
         let schedule = json!({"cron": "0 0 * * *", "job": {"type": "s", "payload": {"mark": MARK}, "callback_url": url("s")}});
