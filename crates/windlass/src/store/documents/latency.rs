@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::job::TraceId;
 
 /// Durations, counted in buckets that are at most a twentieth wider than where they begin: by the millisecond up to
-/// 100 ms, and in [`STEPS`] of 75 per decade above that, up to more than a day. 1, 2 and 5 of every decade are edges.
+/// 100 ms, and in 75 steps per decade above that, up to more than a day. 1, 2 and 5 of every decade are edges.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LatencyHistogram(BTreeMap<u16, u64>);
