@@ -14,5 +14,7 @@ mod move_store;
 mod postgres;
 mod random;
 mod restore;
+mod simulation;
 mod tidy;
 mod worker;
+mod worlds;

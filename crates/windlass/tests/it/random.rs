@@ -6,7 +6,7 @@ mod coverage;
 mod determinism;
 mod engines;
 mod findings;
-mod invariants;
+pub(crate) mod invariants;
 mod model;
 mod operation;
 mod operations;

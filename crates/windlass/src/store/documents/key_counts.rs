@@ -44,7 +44,7 @@ impl KeyChanges {
 }
 
 /// The counts themselves: those of the memory engine, and a recount of stored jobs.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeyCounts {
     jobs: BTreeMap<Tenant, BTreeMap<ConcurrencyKey, u64>>,
 }

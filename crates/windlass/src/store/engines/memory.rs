@@ -46,6 +46,20 @@ impl MemoryEngine {
         MemoryEngine { env, inner: Mutex::new(inner) }
     }
 
+    /// A database with the same content, which changes separately from now on: for tests that try every continuation
+    /// of a state. It has cached nothing yet, like a process that has just started.
+    #[must_use]
+    pub fn fork(&self, env: Arc<Environment>) -> MemoryEngine {
+        let inner = self.lock();
+        let forked = Inner {
+            tables: inner.tables.clone(),
+            cache: ConnectionCache::default(),
+            last: inner.last,
+            is_closed: inner.is_closed,
+        };
+        MemoryEngine { env, inner: Mutex::new(forked) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic inside a task is caught before it reaches the lock, and its changes have been undone.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)

@@ -204,7 +204,8 @@ impl Steps {
     }
 }
 
-fn grew(before: &JobRecord, now: &JobRecord) -> Result<(), String> {
+/// What counts has not fallen, and what was final is as it was.
+pub(crate) fn grew(before: &JobRecord, now: &JobRecord) -> Result<(), String> {
     let counts = |job: &JobRecord| {
         [u64::from(job.attempt), u64::from(job.failures), u64::from(job.crashes), job.fence.0]
     };

@@ -15,6 +15,7 @@ use crate::store::engine::{
 };
 
 /// A job, its spec, and the keys it holds.
+#[derive(Clone)]
 pub(super) struct Row {
     pub(super) job: JobRecord,
     pub(super) spec: Spec,
@@ -25,7 +26,7 @@ pub(super) struct Row {
 pub(super) type JobDataKey = (Seq, JobDataKind, String, u64);
 
 /// Everything that is stored.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Tables {
     pub(super) rows: BTreeMap<Seq, Row>,
     pub(super) ids: BTreeMap<JobId, Seq>,
@@ -55,6 +56,7 @@ pub(super) struct Tables {
 }
 
 /// What a change replaced.
+#[derive(Clone)]
 enum Undo {
     Row(Seq, Option<Box<Row>>),
     Job(Box<JobRecord>),

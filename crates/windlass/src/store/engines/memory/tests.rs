@@ -313,3 +313,18 @@ fn audit_numbers_have_no_gap() {
     tables.roll_back();
     assert_eq!(append(&mut tables), [3, 4]);
 }
+
+#[test]
+fn a_fork_has_the_same_content_and_goes_on_separately() {
+    let (engine, _) = engine();
+    write(&engine, add).unwrap();
+    let before = contents(&engine);
+    let fork = engine.fork(engine.env.clone());
+    assert_eq!(contents(&fork), before);
+    write(&fork, add).unwrap();
+    assert_ne!(contents(&fork), before);
+    assert_eq!(contents(&engine), before, "what happens to the fork is not seen here");
+    // A sequence number that was given away is not used twice in either of them.
+    write(&engine, add).unwrap();
+    assert_eq!(contents(&engine), contents(&fork));
+}
