@@ -6,6 +6,7 @@ mod layers;
 mod lexer;
 mod model;
 mod placement;
+mod planted;
 mod size;
 mod tree;
 mod words;
@@ -85,6 +86,11 @@ fn only_the_clock_reads_the_time() {
 #[test]
 fn tasks_of_requests_read_on_behalf_of_their_caller() {
     none_of(&placement::tasks_of_nobody(&TREE));
+}
+
+#[test]
+fn every_planted_fault_still_fits_the_code() {
+    none_of(&planted::outdated_faults(&TREE));
 }
 
 #[test]
