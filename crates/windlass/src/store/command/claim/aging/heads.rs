@@ -65,12 +65,11 @@ impl AgingHeads {
     pub(super) fn found(&mut self, lane: &Lane, rank: u8, first: Option<ClaimOrder>) {
         let Some(heads) = self.lanes.get_mut(lane) else { return };
         let Ok(at) = heads.binary_search_by_key(&rank, |head| head.rank) else { return };
-        match first {
-            Some(first) => heads[at] = first,
-            None => {
-                heads.remove(at);
-                self.size -= 1;
-            }
+        if let Some(first) = first {
+            heads[at] = first;
+        } else {
+            heads.remove(at);
+            self.size -= 1;
         }
     }
 }
