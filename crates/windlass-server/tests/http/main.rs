@@ -6,6 +6,7 @@ mod description;
 mod events;
 mod fixture;
 mod jobs;
+mod metrics;
 mod operations;
 mod payload;
 mod permission_matrix;

@@ -9,6 +9,8 @@ mod events;
 mod fixture;
 #[path = "../http/jobs.rs"]
 mod jobs;
+#[path = "../http/metrics.rs"]
+mod metrics;
 #[path = "../http/operations.rs"]
 mod operations;
 #[path = "../http/schedules.rs"]

@@ -8,6 +8,7 @@ use windlass::callback;
 use windlass::job::{Category, JobId, JobMetadata, JobRecord, JobState, NewJob, Tenant};
 use windlass::store::command::actions::ActionRequest;
 use windlass::store::filter::Filter;
+use windlass::store::metrics::deliveries::{DeliveryKind, DeliveryOutcome};
 use windlass::store::query::list::ListRequest;
 use windlass::webhook_url::TargetPolicy;
 use windlass_server::webhooks::signature::Purpose;
@@ -85,6 +86,10 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     assert_eq!(first.body, second.body);
     verify(&second, &office.secret("default", Purpose::Callback, &receiver.url()).await);
     assert_eq!(office.outcome(callback.id).await, (JobState::Completed, None));
+    let measured = &office.store.environment().metrics.deliveries;
+    let calls = DeliveryOutcome::ALL.map(|outcome| measured.count(DeliveryKind::Callback, outcome));
+    assert_eq!(calls, [1, 1, 0, 0, 0], "one was accepted, one deferred");
+    assert_eq!(measured.micros(DeliveryKind::Callback).read().count, 2);
 }
 
 /// Model: callbacks. A caller who may choose callback addresses gets nothing signed that another receiver accepts.

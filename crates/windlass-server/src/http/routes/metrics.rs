@@ -10,9 +10,12 @@ use crate::http::routes::metrics_text::{Buckets, MetricsText};
 /// Upper bounds of the duration buckets, in milliseconds.
 const EDGES_MS: [u64; 15] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
-/// The statuses that are counted separately; any other is counted as the last.
-const STATUSES: [u16; 17] =
-    [200, 201, 202, 204, 400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503, 599];
+/// The statuses that are counted separately. Any other is counted as the last of its class, so that an alert on 5xx is
+/// about nothing else.
+const STATUSES: [u16; 25] = [
+    199, 200, 201, 202, 204, 299, 303, 304, 399, 400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 429,
+    499, 500, 503, 599,
+];
 
 /// The requests of one route.
 pub(crate) struct RouteCounter {
@@ -53,8 +56,7 @@ impl RouteCounter {
 
     /// Counts a request.
     pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
-        let at = STATUSES.iter().position(|known| *known == status.as_u16()).unwrap_or(STATUSES.len() - 1);
-        self.statuses[at].fetch_add(1, Ordering::Relaxed);
+        self.statuses[counted_as(status)].fetch_add(1, Ordering::Relaxed);
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let bucket = EDGES_MS.iter().position(|edge| millis < *edge).unwrap_or(EDGES_MS.len());
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
@@ -93,6 +95,16 @@ impl RouteCounter {
     }
 }
 
+/// Where in [`STATUSES`] a status is counted.
+fn counted_as(status: StatusCode) -> usize {
+    let status = status.as_u16();
+    let known = STATUSES.binary_search(&status);
+    known.unwrap_or_else(|_| {
+        let last_of_class = status / 100 * 100 + 99;
+        STATUSES.binary_search(&last_of_class).unwrap_or(STATUSES.len() - 1)
+    })
+}
+
 /// Writes all counters.
 pub(crate) fn write_requests<'a>(
     into: &mut MetricsText,
@@ -105,4 +117,22 @@ pub(crate) fn write_requests<'a>(
     into.heading("windlass_http_requests_in_flight", "gauge", "Requests being answered, with long polls.");
     let in_flight = counters.map(|counter| counter.in_flight.load(Ordering::Relaxed)).sum::<u64>();
     into.line("windlass_http_requests_in_flight", "", in_flight);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_counted_as_itself_or_within_its_class() {
+        for status in 100..600 {
+            let counted = STATUSES[counted_as(StatusCode::from_u16(status).unwrap())];
+            assert_eq!(counted / 100, status / 100, "{status} is counted as {counted}");
+            assert!(counted == status || counted % 100 == 99, "{status} is counted as {counted}");
+        }
+        for common in [200, 304, 404, 412, 500, 503] {
+            assert_eq!(STATUSES[counted_as(StatusCode::from_u16(common).unwrap())], common);
+        }
+        assert_eq!(STATUSES[counted_as(StatusCode::from_u16(999).unwrap())], 599);
+    }
 }
