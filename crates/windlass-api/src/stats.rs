@@ -148,9 +148,23 @@ pub struct Stats {
     pub costs: Vec<Cost>,
     /// Changes whose effects are not applied to all jobs yet, at most 1000; 0 for callers of one tenant.
     pub cascades: u64,
+    /// Jobs that failed and were not redriven.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unresolved: Option<Unresolved>,
     /// How many of each are left out, if there are more than 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
+}
+
+/// Jobs that failed and were not redriven, which somebody should look at. The counts by state include those that were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unresolved {
+    /// Jobs in `failed`.
+    pub failed: u64,
+    /// Dead letters.
+    pub dead_letter: u64,
+    /// False if there are more than were counted: each up to 499.
+    pub complete: bool,
 }
 
 /// How many queues, types, tenants and costs are left out.

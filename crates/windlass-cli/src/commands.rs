@@ -7,6 +7,7 @@ mod manage;
 mod run;
 mod store_args;
 mod stores;
+mod watch;
 
 use std::ffi::OsString;
 use std::pin::Pin;
@@ -49,6 +50,11 @@ enum Command {
     ///
     /// For the health checks of containers and load balancers. Requires no API key.
     Health(connection::connect::ConnectArgs),
+    /// Show whether a server works well; exits with 1 if something needs attention
+    #[command(visible_alias = "doctor")]
+    Status(connection::connect::ConnectArgs),
+    /// Open the dashboard in a browser
+    Open(run::open::OpenArgs),
     /// Monitor a server in the terminal, with keys to pause, cancel and redrive
     #[cfg(feature = "top")]
     Top(top::TopArgs),
@@ -56,6 +62,7 @@ enum Command {
     /// Submit a job; prints its id, or with --wait its result
     Submit(Box<jobs::submit::SubmitArgs>),
     /// Submit many jobs from a file of JSON lines
+    #[command(visible_alias = "import")]
     Batch(jobs::batch::BatchArgs),
     /// List jobs
     List(Box<jobs::list::ListArgs>),
@@ -82,6 +89,8 @@ enum Command {
     /// Retry final jobs as new jobs
     #[command(visible_alias = "retry")]
     Redrive(Box<jobs::actions::RedriveArgs>),
+    /// Print jobs as JSON lines that `import` submits again
+    Export(Box<jobs::export::ExportArgs>),
     /// Delete final jobs
     Delete(Box<jobs::actions::ActArgs>),
 
@@ -150,6 +159,11 @@ enum Command {
     #[command(subcommand)]
     Tickets(manage::tickets::TicketsCommand),
 
+    /// List the servers that profiles name, and choose one
+    #[command(args_conflicts_with_subcommands = true)]
+    Context(Box<manage::context::ContextArgs>),
+    /// Print the version of this program
+    Version(connection::connect::ConnectArgs),
     /// Print shell completions
     Completions(help::CompletionsArgs),
     /// Print or write man pages
@@ -169,11 +183,23 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn attempt(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    let Invocation { cli, settings } = Invocation::read(arguments)?;
+    if arguments.len() <= 1 {
+        output::text(help::FIRST_STEPS)?;
+        return Ok(exit_code::Exit::Usage.into());
+    }
+    let Invocation { cli, settings, watch } = Invocation::read(arguments.clone())?;
+    if let Some(every) = watch {
+        return watch::repeat(arguments, every);
+    }
+    start(cli, &settings)
+}
+
+/// Runs a command to its end.
+fn start(cli: Cli, settings: &[Setting]) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Boxed, so that the future of every command is compiled once and not again for each scheduler and caller.
     let work: Pin<Box<dyn Future<Output = anyhow::Result<ExitCode>> + '_>> =
-        Box::pin(perform(cli.command, &settings));
+        Box::pin(perform(cli.command, settings));
     runtime.block_on(work)
 }
 
@@ -185,6 +211,8 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Work(args) => run::work::work(&args).await,
         Command::WorkGuard(args) => run::work::guard(&args).await,
         Command::Health(args) => run::health::health(&args).await,
+        Command::Status(connect) => manage::status::status(&connect).await,
+        Command::Open(args) => run::open::open(&args).await,
         #[cfg(feature = "top")]
         Command::Top(args) => top::top(&args).await,
         Command::Submit(args) => jobs::submit::submit(&args).await,
@@ -200,6 +228,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Cancel(args) => jobs::actions::cancel(&args).await,
         Command::Priority(args) => jobs::actions::priority(&args).await,
         Command::Redrive(args) => jobs::actions::redrive(&args).await,
+        Command::Export(args) => jobs::export::export(&args).await,
         Command::Delete(args) => jobs::actions::delete(&args).await,
         Command::Queues(args) => manage::named::run(&args).await,
         Command::Pause(args) => manage::pause::pause(&args).await,
@@ -226,6 +255,8 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Config(run::config::ConfigCommand::Check(args)) => run::config::check(&args, settings),
         Command::Webhooks(command) => manage::webhooks::webhooks(&command).await,
         Command::Tickets(command) => manage::tickets::tickets(&command),
+        Command::Context(args) => manage::context::context(&args),
+        Command::Version(connect) => run::open::version(&connect),
         Command::Completions(args) => help::completions(&args, Cli::command()),
         Command::Man(args) => help::man(&args, help::arranged(Cli::command())),
     }

@@ -90,3 +90,6 @@ pub(crate) const BENCH_COMBINATIONS_MAX: usize = 64;
 /// many at once.
 #[cfg(feature = "bench")]
 pub(crate) const BENCH_NODE_REPLY_MAX: Duration = Duration::from_secs(120);
+
+/// The shortest interval of `--watch`: each time a process starts and asks the server.
+pub(crate) const WATCH_EVERY_MIN: Duration = Duration::from_millis(200);

@@ -2,6 +2,7 @@
 //! closed output is an error and does not panic.
 
 pub(crate) mod color;
+pub(crate) mod format;
 pub(crate) mod progress;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -23,8 +24,11 @@ pub(crate) fn line(line: &str) -> anyhow::Result<()> {
     text(&format!("{line}\n"))
 }
 
-/// Writes one JSON document as a line.
+/// Writes one document: JSON as a line, or YAML if that was chosen.
 pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
+    if format::chosen().format == format::Format::Yaml {
+        return text(&format::yaml(&serde_json::to_value(document)?));
+    }
     line(&serde_json::to_string(document)?)
 }
 

@@ -189,7 +189,8 @@
     const form = event.target;
     if (!form.matches("[data-inline]")) return;
     event.preventDefault();
-    if (form.dataset.ask && !window.confirm(form.dataset.ask)) return;
+    if (form.dataset.ask && form.dataset.agreed === undefined) { askFirst(form, event.submitter); return; }
+    delete form.dataset.agreed;
     const fields = new URLSearchParams(new FormData(form, event.submitter));
     const buttons = $("button", form);
     buttons.forEach((button) => { button.disabled = true; });

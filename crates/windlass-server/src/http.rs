@@ -70,7 +70,7 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/jobs/{id}/resume",            MANAGE,     actions::resume,          "Resume a suspended job").conflicts(),
         route(POST,   "/jobs/{id}/cancel",            MANAGE,     actions::cancel,          "Cancel a job").conflicts(),
         route(POST,   "/jobs/{id}/priority",          MANAGE,     actions::priority,        "Change a job's priority").conflicts(),
-        route(POST,   "/jobs/{id}/redrive",           MANAGE,     actions::redrive,         "Retry a final job as a new job").conflicts(),
+        route(POST,   "/jobs/{id}/redrive",           MANAGE,     actions::redrive,         "Retry a final job as a new job").body_max(single).conflicts(),
         route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     actions::signal,       "Send a signal to a job").body_max(single).conflicts(),
         route(GET,    "/jobs/{id}/attempts",          VIEW,       details::attempts,       "List a job's attempts"),
         route(GET,    "/jobs/{id}/checkpoints",       READ_PAYLOAD, details::checkpoints,    "List a job's checkpoints"),
@@ -153,6 +153,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .merge(pages)
         .fallback(move |request| no_such_path(no_such_page, request))
         .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(reply::compress::compress))
         .layer(from_fn_with_state((app, is_secure), stamp))
         .layer(from_fn(request::drain_body::discard))
 }

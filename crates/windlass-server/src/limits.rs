@@ -202,3 +202,14 @@ pub const METRIC_QUEUES_MAX: usize = 500;
 
 /// Schedules with series in `/metrics`.
 pub const METRIC_SCHEDULES_MAX: usize = 1_000;
+
+/// Bytes from which a response is compressed: below, one packet carries it anyway.
+pub const COMPRESS_BYTES_MIN: u64 = 1 << 10;
+/// Bytes up to which a response is compressed: about 40 ms of a processor. Larger ones are rare and for programs.
+pub const COMPRESS_BYTES_MAX: u64 = 4 << 20;
+/// The level of gzip: the fastest. Higher ones take several times as long for a tenth less.
+pub const COMPRESS_LEVEL: u32 = 1;
+
+/// Failed jobs and dead letters counted one by one, since no counter knows which were redriven; "499+" is enough, and takes
+/// one query each.
+pub const UNRESOLVED_COUNTED: usize = 499;

@@ -7,7 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use windlass_core::job::{JobAction, JobId, SuspendMode};
+use windlass_core::error::Invalid;
+use windlass_core::job::{JobAction, JobId, Payload, SuspendMode};
 use windlass_core::settings::patch::Field;
 
 use crate::expires::Expiry;
@@ -16,6 +17,7 @@ use crate::json::Json;
 use crate::priority::PriorityInput;
 use crate::tags::Tags;
 use crate::text::Text;
+use crate::{invalid, payload};
 
 /// The request has no fields.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -118,6 +120,40 @@ pub struct RedriveBody {
     pub reset_checkpoints: bool,
     /// Fail if the job was redriven already.
     pub only_once: bool,
+    /// Payload of the new job, in place of the old one's: any JSON. Needs the permission to submit jobs.
+    #[schemars(extend("default" = Value::Null))]
+    #[serde(deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
+    /// Payload of the new job as bytes in base64, instead of `payload`.
+    #[schemars(extend("default" = Value::Null))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// Content type of `payload_base64`.
+    #[schemars(extend("default" = Value::Null))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+}
+
+impl RedriveBody {
+    /// With this payload for the new job.
+    #[must_use]
+    pub fn with_payload(self, payload: Option<&Payload>) -> RedriveBody {
+        let Some(payload) = payload else { return self };
+        let (payload, payload_base64, content_type) = payload::fields(payload);
+        RedriveBody { payload, payload_base64, content_type, ..self }
+    }
+
+    /// The payload for the new job, if one is given.
+    pub fn new_payload(&self) -> Result<Option<Payload>, Invalid> {
+        let (json, base64) = (self.payload.clone(), self.payload_base64.clone());
+        if json.is_none() && base64.is_none() {
+            return match &self.content_type {
+                Some(_) => Err(invalid("content_type", "requires `payload_base64`")),
+                None => Ok(None),
+            };
+        }
+        payload::submitted(json, base64, self.content_type.clone()).map(Some)
+    }
 }
 
 /// A signal's value.

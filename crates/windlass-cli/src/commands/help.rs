@@ -13,12 +13,12 @@ use crate::output;
 
 /// Commands by topic. Names without a command are skipped; commands that are not listed come last.
 const THEMES: [(&str, &[&str]); 5] = [
-    ("Start", &["serve", "demo", "work", "health", "top"]),
+    ("Start", &["serve", "demo", "work", "health", "status", "top", "open"]),
     (
         "Jobs",
         &[
             "submit", "batch", "list", "show", "explain", "logs", "release", "signal", "suspend", "resume",
-            "cancel", "priority", "redrive", "delete",
+            "cancel", "priority", "redrive", "delete", "export",
         ],
     ),
     (
@@ -40,8 +40,17 @@ const THEMES: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Stores", &["verify", "backup", "restore", "migrate", "move", "config", "webhooks", "tickets", "bench"]),
-    ("Program", &["completions", "man", "help"]),
+    ("Program", &["context", "version", "completions", "man", "help"]),
 ];
+
+/// What a newcomer reads who starts the program without arguments.
+pub(super) const FIRST_STEPS: &str = "\
+windlass demo                                   a server with sample jobs and a dashboard, to look around
+windlass serve                                  a server of your own at http://127.0.0.1:7788
+windlass submit email.send '{\"to\": \"ada\"}'    a job
+windlass work email.send -- cat                 a worker: runs a program for each job of this type
+windlass --help                                 all commands
+";
 
 /// Arguments of `completions`.
 #[derive(Args)]

@@ -2,17 +2,22 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use windlass_api::time::Span;
 
 use super::{Cli, help};
 use crate::config::{ConfigFile, Setting, in_force};
+use crate::output::format::{self, Chosen};
 
 /// The parsed command line, merged with the environment and a configuration file.
 pub(super) struct Invocation {
     pub(super) cli: Cli,
     /// The effective settings of `serve`, if the command has any.
     pub(super) settings: Vec<Setting>,
+    /// How often to repeat the command, with `--watch`.
+    pub(super) watch: Option<Duration>,
 }
 
 /// The commands that take settings, as paths of subcommand names.
@@ -38,14 +43,34 @@ impl Invocation {
             let matches = below(&matches, words).expect("the same subcommands were parsed");
             settings = in_force(configured, matches, file.as_ref());
         }
+        let watch = given::<Span>(&matches, "watch").map(|every| every.0);
+        let columns = lowest(&matches).try_get_many::<String>("columns").ok().flatten();
+        format::choose(Chosen {
+            format: given(&matches, "output").unwrap_or_default(),
+            columns: columns.into_iter().flatten().cloned().collect(),
+        });
         let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        Ok(Invocation { cli, settings })
+        Ok(Invocation { cli, settings, watch })
     }
 }
 
 /// Parses the command line; prints the error and exits the process if it is invalid.
 fn parse(command: &clap::Command, arguments: Vec<OsString>) -> ArgMatches {
     command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| error.exit())
+}
+
+/// The matches of the subcommand that was given, below all others.
+fn lowest(matches: &ArgMatches) -> &ArgMatches {
+    let mut found = matches;
+    while let Some((_, below)) = found.subcommand() {
+        found = below;
+    }
+    found
+}
+
+/// The value of a flag that only some commands have.
+fn given<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Option<T> {
+    lowest(matches).try_get_one::<T>(name).ok().flatten().cloned()
 }
 
 /// The matches of the subcommand at the path `words`, if it was given.

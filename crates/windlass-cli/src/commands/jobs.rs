@@ -2,6 +2,8 @@
 
 pub(crate) mod actions;
 pub(crate) mod batch;
+pub(crate) mod edit;
+pub(crate) mod export;
 pub(crate) mod filter;
 pub(crate) mod id;
 pub(crate) mod list;

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod audit_list;
+pub(crate) mod context;
 pub(crate) mod keys;
 pub(crate) mod named;
 pub(crate) mod operations;
@@ -12,6 +13,7 @@ pub(crate) mod retention_args;
 pub(crate) mod schedules;
 pub(crate) mod settings;
 pub(crate) mod stats;
+pub(crate) mod status;
 pub(crate) mod tenants;
 pub(crate) mod tickets;
 pub(crate) mod types;

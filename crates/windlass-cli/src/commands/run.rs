@@ -6,6 +6,7 @@ pub(crate) mod config;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod health;
+pub(crate) mod open;
 pub(crate) mod serve;
 pub(crate) mod webhook_args;
 pub(crate) mod work;

@@ -4,10 +4,12 @@
 use clap::Args;
 use windlass::key::KeySecret;
 use windlass_api::client::address::ServerAddress;
+use windlass_api::time::Span;
 
 use crate::connection::client::ServerClient;
 use crate::connection::profile::{self, Profile};
 use crate::error::Failure;
+use crate::output::format::Format;
 
 /// The server's address if none is configured.
 pub(crate) const URL: &str = "http://127.0.0.1:7788";
@@ -36,9 +38,18 @@ pub(crate) struct ConnectArgs {
         value_name = "NAME"
     )]
     pub(crate) profile: Option<String>,
-    /// Print the API's JSON instead of text
-    #[arg(long)]
+    /// Print the API's JSON instead of text; the same as -o json
+    #[arg(long, default_value_ifs = [("output", "json", "true"), ("output", "yaml", "true")])]
     pub(crate) json: bool,
+    /// Format of the output
+    #[arg(long, short, help_heading = "Output", value_name = "FORMAT")]
+    pub(crate) output: Option<Format>,
+    /// Columns of a table to print, in this order, such as id,state,type
+    #[arg(long, help_heading = "Output", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) columns: Vec<String>,
+    /// Repeat the command every few seconds until Ctrl-C, such as --watch or --watch=10s
+    #[arg(long, help_heading = "Output", value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
+    pub(crate) watch: Option<Span>,
 }
 
 /// The resolved server address and key.
@@ -129,7 +140,12 @@ mod tests {
     /// The address and key that result from these flags, variables and profiles.
     fn of(args: [Option<&str>; 3], environment: &[(&str, &str)]) -> anyhow::Result<(String, Option<String>)> {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        let args = ConnectArgs { url: own(args[0]), key: own(args[1]), profile: own(args[2]), json: false };
+        let args = ConnectArgs {
+            url: own(args[0]),
+            key: own(args[1]),
+            profile: own(args[2]),
+            ..ConnectArgs::default()
+        };
         let variable = |name: &str| {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };

@@ -1,6 +1,7 @@
 //! Profiles: named servers with their keys, in a file that only its owner can read.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -16,6 +17,9 @@ pub(crate) struct Profile {
     pub(crate) url: String,
     pub(crate) key: Option<String>,
 }
+
+/// Profiles by name.
+type Profiles = BTreeMap<String, Profile>;
 
 /// The path of the file: `windlass/profiles.toml` below `XDG_CONFIG_HOME` or `~/.config`; None if neither is known.
 pub(crate) fn place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
@@ -37,12 +41,7 @@ pub(crate) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::Result<Op
             }
         };
     };
-    check_owner(file)?;
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let mut all: BTreeMap<String, Profile> = toml::from_str(&text).map_err(|error| {
-        let problem = crate::config::toml_error(&text, &error);
-        crate::error::Failure::usage(format!("in {}: {problem}", file.display()))
-    })?;
+    let mut all = read(file)?;
     let found = all.remove(name.unwrap_or(DEFAULT));
     if let (None, Some(name)) = (&found, name) {
         let known: Vec<String> = all.into_keys().collect();
@@ -51,6 +50,70 @@ pub(crate) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::Result<Op
         return Err(crate::error::Failure::usage(message));
     }
     Ok(found)
+}
+
+fn read(file: &Path) -> anyhow::Result<Profiles> {
+    check_owner(file)?;
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    toml::from_str(&text).map_err(|error| {
+        let problem = crate::config::toml_error(&text, &error);
+        crate::error::Failure::usage(format!("in {}: {problem}", file.display()))
+    })
+}
+
+/// The file of this user.
+fn own_place() -> anyhow::Result<PathBuf> {
+    place(&|name| std::env::var(name).ok())
+        .ok_or_else(|| crate::error::Failure::usage("neither XDG_CONFIG_HOME nor HOME is set"))
+}
+
+/// All profiles of this user.
+pub(crate) fn all() -> anyhow::Result<Profiles> {
+    match place(&|name| std::env::var(name).ok()).filter(|file| file.exists()) {
+        Some(file) => read(&file),
+        None => Ok(Profiles::new()),
+    }
+}
+
+/// Adds or replaces a profile.
+pub(crate) fn set(name: &str, profile: Profile) -> anyhow::Result<()> {
+    let mut profiles = all()?;
+    profiles.insert(name.to_owned(), profile);
+    write(&own_place()?, &profiles)
+}
+
+/// Makes a profile the one that is used if none is named.
+pub(crate) fn make_default(name: &str) -> anyhow::Result<()> {
+    let file = own_place()?;
+    let found = find(Some(&file), Some(name))?;
+    let Some(found) = found else { return Ok(()) };
+    set(DEFAULT, found)
+}
+
+/// Replaces the file in one step, readable by its owner alone: it holds keys.
+fn write(file: &Path, profiles: &Profiles) -> anyhow::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let cannot = || format!("cannot write {}", file.display());
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).with_context(cannot)?;
+    }
+    let mut text = String::new();
+    for (name, Profile { url, key }) in profiles {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let _always_fits = writeln!(text, "[{}]\nurl = {}", quoted(name), quoted(url));
+        if let Some(key) = key {
+            let _always_fits = writeln!(text, "key = {}", quoted(key));
+        }
+    }
+    let draft = file.with_extension(format!("new-{}", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    let mut new = options.write(true).create_new(true).mode(0o600).open(&draft).with_context(cannot)?;
+    let written = std::io::Write::write_all(&mut new, text.as_bytes()).and_then(|()| new.sync_all());
+    let moved = written.and_then(|()| std::fs::rename(&draft, file));
+    if moved.is_err() {
+        let _it_is_gone = std::fs::remove_file(&draft);
+    }
+    moved.with_context(cannot)
 }
 
 /// Refuses a file of keys that others can read or write.

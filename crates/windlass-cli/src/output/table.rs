@@ -9,6 +9,8 @@ use windlass::job::JobState;
 
 use super::color::{Colour, Paint};
 use super::escaped;
+use super::format::{Format, chosen, csv_line};
+use crate::error::Failure;
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -117,9 +119,44 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Prints the table in the terminal's width.
+    /// Prints the table in the chosen format: in the terminal's width, or as comma-separated values.
     pub(crate) fn print(&self) -> anyhow::Result<()> {
-        super::text(&self.render(room(), Paint::for_data()))
+        let chosen = chosen();
+        let table = self.only(&chosen.columns)?;
+        super::text(&match chosen.format {
+            Format::Csv => table.csv(),
+            _ => table.render(room(), Paint::for_data()),
+        })
+    }
+
+    /// The table with these columns in this order; all of them if none is named.
+    fn only(&self, titles: &[String]) -> anyhow::Result<Table> {
+        if titles.is_empty() {
+            return Ok(self.clone());
+        }
+        let place = |title: &String| {
+            let wanted = title.trim();
+            self.columns.iter().position(|column| column.title.eq_ignore_ascii_case(wanted)).ok_or_else(
+                || {
+                    let known: Vec<String> =
+                        self.columns.iter().map(|column| column.title.to_lowercase()).collect();
+                    Failure::usage(format!("no column `{}`; there are {}", escaped(wanted), known.join(", ")))
+                },
+            )
+        };
+        let places = titles.iter().map(place).collect::<anyhow::Result<Vec<usize>>>()?;
+        let columns = places.iter().map(|place| self.columns[*place].clone()).collect();
+        let rows = self.rows.iter().map(|row| places.iter().map(|place| row[*place].clone()).collect());
+        Ok(Table { columns, rows: rows.collect() })
+    }
+
+    fn csv(&self) -> String {
+        let titles: Vec<String> = self.columns.iter().map(|column| column.title.to_lowercase()).collect();
+        let mut text = csv_line(titles.iter().map(String::as_str));
+        for row in &self.rows {
+            text.push_str(&csv_line(row.iter().map(|cell| cell.text.as_str())));
+        }
+        text
     }
 
     /// The table in at most `room` columns; None means unlimited.
@@ -294,6 +331,16 @@ mod tests {
         table.row(vec!["a name that fits well".into(), "".into()]);
         assert_eq!(table.render(Some(24), Paint::plain()), "NAME\na name that fits well\n");
         assert!(table.render(Some(30), Paint::plain()).starts_with("NAME                   HELD\n"));
+    }
+
+    #[test]
+    fn columns_are_chosen_by_title_and_printed_in_that_order() {
+        let only =
+            |titles: &[&str]| sample().only(&titles.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(only(&["state", "tries"]).unwrap().csv(), "state,tries\nfailed,3\ncompleted,12\n");
+        assert_eq!(only(&[]).unwrap().csv().lines().next(), Some("id,state,tries,why"));
+        let problem = only(&["age"]).unwrap_err().to_string();
+        assert!(problem.contains("`age`") && problem.contains("id, state, tries, why"), "{problem}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use windlass::job::{JobState, WorkerId};
 use windlass_api::job::Job;
 use windlass_api::pause::Gate;
 use windlass_api::queue::Queue;
-use windlass_api::stats::{Counts, Stats};
+use windlass_api::stats::{Counts, Stats, Unresolved};
 use windlass_api::text::Text;
 use windlass_api::worker::Worker;
 
@@ -108,6 +108,8 @@ pub(super) struct Screen {
     pub(super) link: Connection,
     pub(super) rates: Rates,
     pub(super) states: Counts,
+    /// Failed jobs that nobody has retried, if the server counts them.
+    pub(super) unresolved: Option<Unresolved>,
     pub(super) queues: Vec<Queue>,
     pub(super) gate: Option<Gate>,
     pub(super) workers: Option<Vec<Worker>>,
@@ -131,6 +133,7 @@ impl Screen {
             link: Connection::New,
             rates: Rates::default(),
             states: Counts::default(),
+            unresolved: None,
             queues: Vec::new(),
             gate: None,
             workers: None,
@@ -150,6 +153,7 @@ impl Screen {
     pub(super) fn take(&mut self, snapshot: Snapshot) {
         self.rates.record(&snapshot.stats, self.now);
         self.states = snapshot.stats.states;
+        self.unresolved = snapshot.stats.unresolved;
         (self.queues, self.gate, self.workers) = (snapshot.queues, snapshot.gate, snapshot.workers);
         (self.running, self.failures, self.suspended) =
             (snapshot.running, snapshot.failures, snapshot.suspended);

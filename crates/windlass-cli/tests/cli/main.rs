@@ -8,6 +8,7 @@ mod documents;
 mod every;
 mod jobs;
 mod links;
+mod newcomer;
 mod settings;
 mod terminal;
 mod top;

@@ -2,7 +2,8 @@
 
 use windlass::audit::AuditEvent;
 use windlass::error::{ActError, InvalidTransition};
-use windlass::job::{Failure, JobAction, JobMetadata, JobState, NewJob, Priority, RetryPolicy};
+use windlass::job::{Failure, JobAction, JobMetadata, JobState, NewJob, Payload, Priority, RetryPolicy};
+use windlass::limits;
 use windlass::store::command::redrive::Redrive;
 
 use crate::fixture::{Fixture, new_job, secs};
@@ -15,6 +16,8 @@ tests!(
     the_idempotency_key_stays_with_the_old_job,
     the_unique_key_goes_along_and_is_respected,
     of_many_redrives_with_a_unique_key_one_succeeds,
+    a_redrive_may_bring_a_payload_of_its_own,
+    a_payload_is_refused_that_could_not_be_submitted,
 );
 
 /// Model: final-states
@@ -114,4 +117,40 @@ async fn of_many_redrives_with_a_unique_key_one_succeeds(t: &Fixture) {
     let answers = redriving.join_all().await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
     assert_eq!(t.store.stats(&t.me).await.unwrap().states[&JobState::Scheduled], 1);
+}
+
+/// Model: final-states. What failed because of its payload is repaired without giving up its policy, keys and history.
+async fn a_redrive_may_bring_a_payload_of_its_own(t: &Fixture) {
+    let job =
+        NewJob { payload: Payload::json(r#"{"to":""}"#), unique_key: Some("one".into()), ..new_job("mail") };
+    let old = t.submit(job).await;
+    let worker = t.worker().await;
+    let claimed = t.claim_one(worker).await;
+    t.fail(worker, &claimed, Failure::permanent("no_address", "to is empty")).await;
+    let payload = Payload::json(r#"{"to":"ada@example.com"}"#);
+    let how = Redrive { payload: Some(payload.clone()), ..Redrive::default() };
+    let new = t.store.redrive(&t.me, old.id, how).await.unwrap();
+    let (old, new) = (t.get(old.id).await, t.get(new.id).await);
+    assert_eq!(new.spec.payload, payload);
+    assert_eq!(&*old.spec.payload.bytes, br#"{"to":""}"#, "a final job never changes");
+    assert_eq!(new.spec.unique_key, old.spec.unique_key);
+    assert_eq!(new.job.details.retry_of, Some(old.job.id));
+    assert_eq!(&*t.claim_one(worker).await.spec.payload.bytes, &*payload.bytes);
+    let records = t.trail().await;
+    let redriven = records.iter().find(|record| record.event == AuditEvent::Redriven).unwrap();
+    assert!(redriven.context.contains(r#""payload_changed":true"#), "{}", redriven.context);
+}
+
+/// Model: refused-changes
+async fn a_payload_is_refused_that_could_not_be_submitted(t: &Fixture) {
+    let placed = t.placed(JobState::Failed).await;
+    let before = t.picture(placed.id).await;
+    let with = |payload| Redrive { payload: Some(payload), ..Redrive::default() };
+    let large = Payload::json("1".repeat(limits::PAYLOAD_BYTES_DEFAULT + 1));
+    let strange = Payload::bytes(b"x", "text/plain\n");
+    for payload in [large, strange] {
+        let refused = t.store.redrive(&t.me, placed.id, with(payload)).await;
+        assert!(matches!(refused, Err(ActError::Invalid(_))), "{refused:?}");
+    }
+    assert_eq!(t.picture(placed.id).await, before);
 }

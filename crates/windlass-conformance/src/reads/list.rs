@@ -298,7 +298,7 @@ async fn what_was_redriven_is_listed_and_counted_apart(t: &Fixture) {
         dead.push(t.placed(JobState::DeadLetter).await.id);
     }
     let once = Redrive { only_once: true, ..Redrive::default() };
-    let successor = t.store.redrive(&t.me, dead[1], once).await.unwrap().id;
+    let successor = t.store.redrive(&t.me, dead[1], once.clone()).await.unwrap().id;
     let refused = t.store.redrive(&t.me, dead[1], once).await;
     assert_eq!(refused, Err(ActError::AlreadyRedriven { id: dead[1], successor }));
     let letters =

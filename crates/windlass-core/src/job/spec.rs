@@ -28,6 +28,16 @@ impl Payload {
     /// The content type of JSON.
     pub const JSON: &'static str = "application/json";
 
+    /// Checks the content type against its limits.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check_text("payload.content_type", Some(&self.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
+        if self.content_type.chars().any(char::is_control) {
+            let problem = FieldProblem::Contradiction("contains a control character".into());
+            return Err(Invalid::new("content_type", problem));
+        }
+        Ok(())
+    }
+
     /// JSON text, stored unchanged.
     pub fn json(text: impl AsRef<[u8]>) -> Payload {
         Payload { bytes: Arc::from(text.as_ref()), content_type: Arc::from(Payload::JSON) }
@@ -264,11 +274,7 @@ impl NewJob {
 
     /// Checks every value against its limits, except for the payload's size.
     pub fn check(&self) -> Result<(), Invalid> {
-        check_text("payload.content_type", Some(&self.payload.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
-        if self.payload.content_type.chars().any(char::is_control) {
-            let problem = FieldProblem::Contradiction("contains a control character".into());
-            return Err(Invalid::new("content_type", problem));
-        }
+        self.payload.check()?;
         check_text("idempotency_key", self.idempotency_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("unique_key", self.unique_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_CHARS_MAX)?;

@@ -234,6 +234,11 @@ impl PageError {
         PageError { status: StatusCode::FORBIDDEN, title: "Not allowed", message: message.into() }
     }
 
+    /// What is wrong.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// A malformed URL.
     pub(super) fn unreadable() -> PageError {
         let message = "No such page.".to_owned();

@@ -13,6 +13,7 @@ pub(in crate::dashboard) mod json_view;
 pub(in crate::dashboard) mod latest_records;
 pub(in crate::dashboard) mod pager;
 pub(in crate::dashboard) mod queue_row;
+pub(in crate::dashboard) mod reason;
 pub(in crate::dashboard) mod stat_card;
 pub(in crate::dashboard) mod timeline;
 pub(in crate::dashboard) mod worker_name;

@@ -1,5 +1,6 @@
-//! Answers: status, errors, entity tags, traces.
+//! Answers: status, errors, entity tags, traces, compression.
 
+pub(in crate::http) mod compress;
 pub(in crate::http) mod encoded;
 pub(in crate::http) mod error;
 pub(in crate::http) mod etag;

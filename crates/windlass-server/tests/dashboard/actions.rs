@@ -162,8 +162,8 @@ async fn dead_letters_are_redriven_group_by_group() {
     mark(&window).await;
     window.until("document.querySelectorAll('#groups section').length === 2").await;
     assert!(window.text("document.querySelector('#groups section').innerText").await.contains("2 × mail"));
-    window.eval("window.confirm = () => true").await;
     window.click("#groups section button").await;
+    window.click("#confirm[open] #confirm-yes").await;
     window.until("document.querySelectorAll('#groups section').length === 1").await;
     window.until("document.querySelector('.banner.done').innerText === '2 jobs redriven.'").await;
     assert_not_reloaded(&window).await;

@@ -224,13 +224,20 @@ async fn a_search_finds_what_was_meant_or_says_what_was_looked_for() {
     let mut job = new("invoice.charge");
     job.metadata.correlation_id = Some(theirs.to_owned());
     site.submit(job).await;
-    site.job("invoice.print").await;
+    let print = site.job("invoice.print").await;
+    // As `windlass top` prints it.
+    let tail = print.to_string()[28..].to_owned();
     let worker = site.claim().await.worker;
     for (text, place) in [
         (theirs, format!("/jobs?correlation_id={theirs}")),
         ("charge", "/jobs?type=invoice.charge".to_owned()),
         ("bench", format!("/workers#w-{worker}")),
         ("dead_letter", "/jobs?state=dead_letter".to_owned()),
+        ("dead+letter", "/jobs?state=dead_letter".to_owned()),
+        ("Dead+letters", "/jobs?state=dead_letter".to_owned()),
+        ("state:failed", "/jobs?state=failed".to_owned()),
+        ("queue:mail", "/jobs?queue=mail".to_owned()),
+        (&tail, format!("/jobs/{print}")),
     ] {
         let answer = site.ask("GET", &format!("/jobs?q={text}"), &[], "").await;
         assert_eq!(answer.header("location"), Some(place.as_str()), "{text}");
@@ -239,6 +246,12 @@ async fn a_search_finds_what_was_meant_or_says_what_was_looked_for() {
     assert!(alike.body.contains("invoice.charge") && alike.body.contains("invoice.print"));
     let nothing = site.ask("GET", "/jobs?q=502+Bad+Gateway", &[], "").await;
     assert!(nothing.status == 200 && nothing.body.contains("Searched"));
+    let failing = site.claim().await;
+    failing.fail(Failure::permanent("bad_gateway", "502 Bad Gateway from hooks.example.com")).await;
+    for text in ["502+Bad+Gateway", "bad_gateway", "hooks.example"] {
+        let found = site.ask("GET", &format!("/jobs?q={text}"), &[], "").await;
+        assert!(found.body.contains(&failing.job.id.to_string()), "{text}: {}", found.body);
+    }
 }
 
 #[tokio::test]

@@ -82,6 +82,12 @@ impl Site {
         created.secret.reveal().to_owned()
     }
 
+    /// Gets a page as its bytes.
+    pub(super) async fn ask_bytes(&self, path: &str, headers: &[(&str, &str)]) -> TestResponse {
+        let request = Request::new(self.host.parse().unwrap(), "GET", path);
+        headers.iter().fold(request, |request, (name, value)| request.header(name, value)).send().await
+    }
+
     /// Asks without a browser.
     pub(super) async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Page {
         let mut request = Request::new(self.host.parse().unwrap(), method, path).body(body);

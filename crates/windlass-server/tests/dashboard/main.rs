@@ -8,6 +8,7 @@ mod auth;
 mod bulk;
 mod fixture;
 mod job;
+mod journeys;
 mod markup;
 mod overview;
 mod pages;

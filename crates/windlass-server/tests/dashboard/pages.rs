@@ -60,6 +60,9 @@ pub(super) const PAGES: [&str; 12] = [
     "/settings",
 ];
 
+/// Pages with a form alone, which do not refresh.
+const FORMS: [&str; 4] = ["/jobs/new", "/jobs/new?type=mail", "/schedules/new", "/schedules/default/nightly"];
+
 #[tokio::test]
 async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk() {
     let site = Site::start().await;
@@ -71,15 +74,15 @@ async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk
     assert_eq!(window.errors().await, Vec::<String>::new());
     sign_in(&site, &window, &secret).await;
     let jobs = ids.iter().map(|id| format!("/jobs/{id}"));
-    let pages: Vec<String> = PAGES.iter().map(|path| (*path).to_owned()).chain(jobs).collect();
-    for (theme, width) in [("light", 1440), ("dark", 390)] {
+    let pages: Vec<String> = PAGES.iter().chain(&FORMS).map(|path| (*path).to_owned()).chain(jobs).collect();
+    for (theme, width) in [("light", 1440), ("light", 800), ("dark", 390)] {
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
         window.send("Emulation.setEmulatedMedia", media).await;
         let screen = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
         window.send("Emulation.setDeviceMetricsOverride", screen).await;
         for path in &pages {
             window.open(&site.at(path)).await;
-            window.until("document.querySelector('.pulse.on')").await;
+            window.until("!document.body.dataset.live || document.querySelector('.pulse.on')").await;
             let missing = window.eval(include_str!("access_check.js")).await;
             assert_eq!(missing, json!([]), "{path} in {theme} at {width}: {missing:#}");
             assert_eq!(window.errors().await, Vec::<String>::new(), "{path}");
@@ -219,8 +222,9 @@ async fn schedules_are_triggered_paused_and_removed() {
     window.click(".pop:popover-open [name=action]").await;
     window.until("document.querySelector('#schedules .badge.warn')").await;
     assert!(window.text("document.querySelector('#schedules').innerText").await.contains("month end"));
-    window.eval("window.confirm = () => true").await;
     window.click("button[aria-label='Delete nightly']").await;
+    window.until("document.querySelector('#confirm-text').innerText === 'Delete schedule nightly?'").await;
+    window.click("#confirm[open] #confirm-yes").await;
     window.until("document.querySelector('main').innerText.includes('No schedules yet')").await;
 }
 

@@ -92,7 +92,12 @@ impl Remote {
         how: Redrive,
         if_match: IfMatch,
     ) -> Result<JobRecord, ActError> {
-        let body = RedriveBody { reset_checkpoints: how.reset_checkpoints, only_once: how.only_once };
+        let body = RedriveBody {
+            reset_checkpoints: how.reset_checkpoints,
+            only_once: how.only_once,
+            ..RedriveBody::default()
+        };
+        let body = body.with_payload(how.payload.as_ref());
         let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(entity_tags(&if_match));
         let shown: Job =
             self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
@@ -180,13 +185,15 @@ fn bulk_body(action: BulkAction, filter: JobFilter) -> Result<BulkBody, ActError
         BulkAction::Act(ActionRequest::Priority(value)) => {
             BulkBody { value: Some(PriorityInput(value)), ..body(JobAction::Priority) }
         }
-        BulkAction::Redrive(Redrive { reset_checkpoints: false, only_once: false }) => {
+        BulkAction::Redrive(Redrive { reset_checkpoints: false, only_once: false, payload: None }) => {
             body(JobAction::Redrive)
         }
         BulkAction::Delete => body(JobAction::Delete),
         BulkAction::Act(ActionRequest::Suspend(_)) => return unknown("suspending for a time"),
         BulkAction::Act(ActionRequest::Submit) => return unknown("submitting held jobs"),
         BulkAction::Act(ActionRequest::Patch(_)) => return unknown("changing metadata"),
-        BulkAction::Redrive(_) => return unknown("redriving from the first step, or only once"),
+        BulkAction::Redrive(_) => {
+            return unknown("redriving from the first step, only once or with another payload");
+        }
     })
 }

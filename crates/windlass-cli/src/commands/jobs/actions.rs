@@ -17,7 +17,9 @@ use windlass_api::priority::PriorityInput;
 use windlass_api::time::Span;
 use windlass_server::number::grouped;
 
+use crate::commands::jobs::edit;
 use crate::commands::jobs::filter::FilterArgs;
+use crate::commands::jobs::submit::content;
 use crate::commands::manage::pause;
 use crate::connection::client::{Call, ServerClient, required_version};
 use crate::connection::connect::ConnectArgs;
@@ -120,6 +122,15 @@ pub(crate) struct RedriveArgs {
     /// Refuse jobs that were redriven already; for ids
     #[arg(long)]
     only_once: bool,
+    /// Payload of the new job: JSON, or @FILE, or - for standard input; for a single id
+    #[arg(long, value_name = "JSON", conflicts_with = "edit")]
+    payload: Option<String>,
+    /// Content type of --payload, if it is not JSON
+    #[arg(long, value_name = "MIME", requires = "payload")]
+    content_type: Option<String>,
+    /// Edit the payload in $VISUAL or $EDITOR first; for a single id
+    #[arg(long)]
+    edit: bool,
     #[command(flatten)]
     which: ActArgs,
 }
@@ -227,7 +238,24 @@ pub(crate) async fn priority(args: &PriorityArgs) -> anyhow::Result<ExitCode> {
 
 pub(crate) async fn redrive(args: &RedriveArgs) -> anyhow::Result<ExitCode> {
     let RedriveArgs { reset_checkpoints, only_once, .. } = *args;
-    run(&args.which, Action::Redrive(RedriveBody { reset_checkpoints, only_once })).await
+    let mut body = RedriveBody { reset_checkpoints, only_once, ..RedriveBody::default() };
+    if args.payload.is_none() && !args.edit {
+        return run(&args.which, Action::Redrive(body)).await;
+    }
+    let [id] = args.which.ids.as_slice() else {
+        return Err(Failure::usage("--payload and --edit require a single job id"));
+    };
+    if let Some(payload) = &args.payload {
+        edit::set_payload(&mut body, &content(payload)?, args.content_type.as_deref())?;
+    } else {
+        let client = args.which.connect.client()?;
+        let id = client.job_id(id).await?;
+        if !edit::edit(&client, &id, &mut body).await? {
+            output::note("the payload was not changed; nothing was retried");
+            return Ok(Exit::No.into());
+        }
+    }
+    run(&args.which, Action::Redrive(body)).await
 }
 
 pub(crate) async fn delete(args: &ActArgs) -> anyhow::Result<ExitCode> {

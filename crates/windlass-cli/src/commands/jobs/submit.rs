@@ -8,6 +8,7 @@ use anyhow::Context;
 use base64::Engine as _;
 use clap::Args;
 use serde_json::Map;
+use serde_json::value::RawValue;
 use windlass::job::{JobState, JobType, QueueName, Tenant};
 use windlass_api::job::{Job, SubmittedJob};
 use windlass_api::json::Json;
@@ -223,14 +224,18 @@ pub(crate) fn set_payload(
         job.payload_base64 = Some(base64::engine::general_purpose::STANDARD.encode(bytes));
         return Ok(());
     }
-    let json = serde_json::from_slice(bytes).map_err(|error| {
+    job.payload = Some(Json(json_payload(bytes)?));
+    Ok(())
+}
+
+/// The payload as JSON, byte for byte.
+pub(crate) fn json_payload(bytes: &[u8]) -> anyhow::Result<Box<RawValue>> {
+    serde_json::from_slice(bytes).map_err(|error| {
         Failure::usage(format!(
             "the payload is not JSON ({error}); quote a JSON string as '\"like this\"', and use \
              --content-type for other content"
         ))
-    })?;
-    job.payload = Some(Json(json));
-    Ok(())
+    })
 }
 
 pub(crate) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {

@@ -1,6 +1,7 @@
 //! Lists of audit records: `windlass audit` lists stored records, `windlass events` also follows new events.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
@@ -182,10 +183,34 @@ fn print(record: &Value, is_json: bool) -> anyhow::Result<Option<u64>> {
     }
 }
 
+/// A value for people: durations as everywhere else, objects as `name:value`, without what is not set.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => output::escaped(text),
+        Value::Object(fields) => {
+            if let Some(duration) = duration(value) {
+                return Span(duration).to_string();
+            }
+            let said = fields.iter().filter(|(_, value)| !value.is_null());
+            let each: Vec<String> =
+                said.map(|(name, value)| format!("{}:{}", output::escaped(name), plain(value))).collect();
+            format!("{{{}}}", each.join(" "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
+        other => other.to_string(),
+    }
+}
+
+/// A duration in the form in which records store it.
+fn duration(value: &Value) -> Option<Duration> {
+    let fields = value.as_object().filter(|fields| fields.len() == 2)?;
+    let nanos = u32::try_from(fields.get("nanos")?.as_u64()?).ok()?;
+    Some(Duration::new(fields.get("secs")?.as_u64()?, nanos))
+}
+
 fn line(record: &RecordView, room: Option<usize>, paint: Paint) -> String {
     let context = record.context.as_ref().map(Json::value).unwrap_or_default();
-    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), output::escaped);
-    let fields = context.as_object().into_iter().flatten();
+    let fields = context.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let context: Vec<String> = fields.map(|(name, value)| format!("{name}={}", plain(value))).collect();
     let job = record.job.as_ref().map_or_else(String::new, ToString::to_string);
     let rest = format!("{job}  {}  {}", output::escaped(&record.actor.id), context.join(" "));
@@ -198,4 +223,19 @@ fn line(record: &RecordView, room: Option<usize>, paint: Paint) -> String {
     let name = format!("{:<24}", output::escaped(&record.event));
     let at = paint.faint(&moment(record.at));
     format!("{at}  {}  {}", paint.paint(&name, colour), rest.trim()).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn records_read_as_people_write() {
+        let timeouts = json!({"execution": {"nanos": 0, "secs": 300}, "lease": null, "start": {"nanos": 500_000_000, "secs": 1}});
+        assert_eq!(plain(&timeouts), "{execution:5m start:1s500ms}");
+        assert_eq!(plain(&json!(["a", 1])), "[a 1]");
+        assert_eq!(plain(&json!("bell\u{7}")), "bell\\u{7}");
+    }
 }

@@ -279,7 +279,8 @@ pub(crate) fn depths(depth: &Counts, max_running: Option<u64>) -> [Cell; 4] {
         depth.sum(&[JobState::Scheduled]).to_string().into(),
         Cell::painted(text, (running > 0).then_some(Colour::Active)),
         depth.sum(&WAITING).to_string().into(),
-        bad(depth.sum(&[JobState::DeadLetter])),
+        // Not in red: those that were retried count as well.
+        depth.sum(&[JobState::DeadLetter]).to_string().into(),
     ]
 }
 

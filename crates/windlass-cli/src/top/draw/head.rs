@@ -117,8 +117,7 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
     }
     parts.push((format!("{} ready", count(ready)), Style::new()));
     parts.push((format!("{} running", count(screen.states.sum(&[JobState::Running]))), theme.busy()));
-    let dead = screen.states.sum(&FAILED);
-    parts.push((format!("{} failed", count(dead)), if dead > 0 { theme.bad() } else { theme.faint() }));
+    parts.extend(failures(screen, theme));
     let mut pieces = vec![Span::raw(" ")];
     for (text, style) in parts {
         if pieces.len() > 1 {
@@ -127,6 +126,22 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
         pieces.push(Span::styled(text, style));
     }
     frame.render_widget(Line::from(pieces), area);
+}
+
+/// Failed jobs and dead letters that nobody has retried. A server that does not count them has only the stored ones.
+fn failures(screen: &Screen, theme: Theme) -> Vec<(String, Style)> {
+    let style = |number: u64| if number > 0 { theme.bad() } else { theme.faint() };
+    let Some(open) = screen.unresolved else {
+        let stored = screen.states.sum(&FAILED);
+        return vec![(format!("{} failed, stored", count(stored)), style(stored))];
+    };
+    let more = if open.complete { "" } else { "+" };
+    let dead = several(open.dead_letter, "dead letter", "dead letters");
+    let dead = if more.is_empty() { dead } else { dead.replacen(' ', "+ ", 1) };
+    vec![
+        (format!("{}{more} failed", count(open.failed)), style(open.failed)),
+        (dead, style(open.dead_letter)),
+    ]
 }
 
 fn gate(screen: &Screen, theme: Theme) -> (String, Style) {

@@ -192,7 +192,7 @@ async fn act_on_job(
 ) -> Result<Option<bool>, ActError> {
     let done = match action {
         BulkAction::Act(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
-        BulkAction::Redrive(how) => store.redrive(caller, id, *how).await.map(|_| true),
+        BulkAction::Redrive(how) => store.redrive(caller, id, how.clone()).await.map(|_| true),
         BulkAction::Delete => store.delete(caller, id).await.map(|()| true),
     };
     match done {

@@ -120,10 +120,8 @@ fn dead_letters(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let fresh = signs.hour.dead_letter;
     let number = at_least(signs.dead);
     let what = if number == "1" { "1 dead letter".to_owned() } else { format!("{number} dead letters") };
-    let text = match fresh {
-        0 => format!("{what}, none in the last hour"),
-        fresh => format!("{what}, {} in the last hour", count(fresh)),
-    };
+    // How many of the last hour were retried is not known, so no number is given for it.
+    let text = if fresh > 0 { what } else { format!("{what}, none in the last hour") };
     found.push(HealthIssue { class: if fresh > 0 { "bad" } else { "warn" }, text, link: "/dead".into() });
 }
 
@@ -256,7 +254,7 @@ mod tests {
         );
         let fresh = health(499, 3, &config);
         assert_eq!((fresh.class, fresh.title), ("bad", "Needs attention"));
-        assert_eq!(fresh.concerns[0].text, "499+ dead letters, 3 in the last hour");
+        assert_eq!(fresh.concerns[0].text, "499+ dead letters");
         let gate = windlass::store::documents::config::PauseRecord {
             scope: PauseScope::Gate,
             mode: windlass::store::documents::config::PauseMode::Graceful,

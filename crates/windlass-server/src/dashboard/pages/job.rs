@@ -4,10 +4,11 @@ use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::value::RawValue;
 use windlass::clock::Timestamp;
-use windlass::job::{ErrorCause, JobId, JobRecord};
+use windlass::job::{ErrorCause, JobId, JobRecord, Payload};
+use windlass::store::caller::Permission;
 use windlass::store::command::attempt_writes::LogLine;
-use windlass::store::query::explain::Reason;
 use windlass::store::query::job_details::Attempt;
 use windlass::store::query::snapshot::Snapshot;
 
@@ -15,22 +16,16 @@ use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::graph::{self, Drawing};
 use crate::dashboard::parts::children::{self, Children};
 use crate::dashboard::parts::components::{JobLink, Pill, priority_name};
-use crate::dashboard::parts::format::{Moment, bytes, line, with_moments};
+use crate::dashboard::parts::format::{Moment, bytes, line};
 use crate::dashboard::parts::job_audit::{self, JobAudit};
 use crate::dashboard::parts::job_details::{Detail, Value, facts};
 use crate::dashboard::parts::json_view::Shown;
+use crate::dashboard::parts::reason::{Fix, Means, ReasonView};
 use crate::dashboard::parts::timeline::{Timeline, timeline};
 use crate::dashboard::requests::form::{Query, segment};
 use crate::dashboard::requests::job_actions::Allowed;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
-
-/// Why it is not running.
-struct ReasonView {
-    code: &'static str,
-    message: String,
-    reason: Option<String>,
-}
 
 /// A line of its log.
 struct LogView {
@@ -104,6 +99,10 @@ struct JobPage {
     trail: JobAudit,
     allowed: Allowed,
     may_manage: bool,
+    /// The payload to edit before a retry, if the visitor may and it is JSON that fits into a form.
+    draft: Option<String>,
+    /// The form for a new job like this one, if the visitor may submit.
+    like: Option<String>,
     priority: u8,
     priority_name: &'static str,
     signal_name: String,
@@ -160,6 +159,8 @@ pub(in crate::dashboard) async fn page(
     let (logs, logs_hidden) =
         if may_read { logs(&board, &visitor, job, now).await? } else { (Vec::new(), 0) };
     let checkpoints = if may_read { checkpoints(&board, &visitor, job).await? } else { Vec::new() };
+    let (allowed, may_manage) = (Allowed::in_state_of(job), visitor.caller.require_manage(job, spec).is_ok());
+    let means = Means { visitor: &visitor, config: &config, allowed, may_manage, now };
     let title = format!("{} {}", job.lane.job_type, crate::dashboard::parts::format::short(&id));
     let layout = Layout::of(&board, &visitor, &config, "jobs", title).with_flash(&query);
     let page = JobPage {
@@ -174,7 +175,7 @@ pub(in crate::dashboard) async fn page(
         successor: successor(&board, &visitor, job, now).await?,
         tags: tags(&snapshot),
         facts: facts(&snapshot, &config, now),
-        reasons: reasons.iter().map(|reason| reason_view(reason, now)).collect(),
+        reasons: reasons.iter().map(|reason| means.view(job, reason)).collect(),
         is_final: job.state.is_final(),
         error: error_view(job, now),
         progress: progress_view(job),
@@ -188,8 +189,10 @@ pub(in crate::dashboard) async fn page(
         logs,
         logs_hidden,
         trail: job_audit::of_job(&board, &visitor, &config, job.id).await?,
-        allowed: Allowed::in_state_of(job),
-        may_manage: visitor.caller.require_manage(job, spec).is_ok(),
+        allowed,
+        may_manage,
+        draft: draft(&visitor, &snapshot),
+        like: visitor.may(Permission::Submit).then(|| format!("/jobs/new?like={}", job.id)),
         priority: job.priority.value(),
         priority_name: priority_name(job.priority),
         signal_name: match &job.details.wait {
@@ -223,9 +226,23 @@ async fn successor(
     Ok(Some(Successor { link: JobLink(id), found }))
 }
 
-fn reason_view(reason: &Reason, now: Timestamp) -> ReasonView {
-    let text = reason.details.get("reason").and_then(|text| text.as_str()).map(str::to_owned);
-    ReasonView { code: reason.code, message: with_moments(&reason.message, now), reason: text }
+/// The payload as text to edit; None if it cannot be edited here.
+pub(in crate::dashboard) fn draft(visitor: &Visitor, snapshot: &Snapshot) -> Option<String> {
+    let payload = &snapshot.spec.payload;
+    let is_ours = snapshot.job.lane.job_type.as_str() != windlass::callback::TYPE;
+    let may_edit = visitor.may(Permission::Submit) && !snapshot.is_redacted && is_ours;
+    may_edit.then(|| draft_of(payload)).flatten()
+}
+
+/// A payload as text to edit: JSON that fits into a form.
+pub(in crate::dashboard) fn draft_of(payload: &Payload) -> Option<String> {
+    let is_json = &*payload.content_type == Payload::JSON
+        && serde_json::from_slice::<&RawValue>(&payload.bytes).is_ok();
+    if !is_json || payload.bytes.len() > limits::EDITED_BYTES_MAX {
+        return None;
+    }
+    let shown = Shown::of(&payload.bytes, Payload::JSON, limits::EDITED_BYTES_MAX);
+    (!shown.is_cut).then(|| shown.pieces.into_iter().map(|piece| piece.text).collect())
 }
 
 fn error_view(job: &JobRecord, now: Timestamp) -> Option<ErrorView> {

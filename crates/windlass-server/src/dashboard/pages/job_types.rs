@@ -103,6 +103,7 @@ pub(in crate::dashboard) async fn page(
 
 #[derive(Template)]
 #[template(path = "type.html")]
+#[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 struct TypePage {
     layout: Layout,
     name: String,
@@ -118,6 +119,8 @@ struct TypePage {
     recent: Vec<Row>,
     settings: Vec<(&'static str, String)>,
     can_pause: bool,
+    can_submit: bool,
+    can_schedule: bool,
     /// Whether this visitor can resume its pause.
     can_resume: bool,
 }
@@ -166,6 +169,8 @@ pub(in crate::dashboard) async fn type_page(
         sampled: (failed.len() == limits::FAILURES_OF_TYPE_SAMPLED).then_some(failed.len()),
         recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
         settings: settings(&info),
+        can_submit: visitor.may(Permission::Submit),
+        can_schedule: visitor.may(Permission::Schedule),
         can_pause: visitor.may(Permission::Pause),
         can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
         name,

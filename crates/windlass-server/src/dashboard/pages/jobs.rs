@@ -61,6 +61,7 @@ struct StateFilter {
 
 #[derive(Template)]
 #[template(path = "jobs.html")]
+#[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 struct Jobs {
     layout: Layout,
     asked: FilterInput,
@@ -83,6 +84,7 @@ struct Jobs {
     /// Whether the store has no jobs at all.
     is_new: bool,
     can_act: bool,
+    can_submit: bool,
     show_tenant: bool,
 }
 
@@ -126,6 +128,7 @@ pub(in crate::dashboard) async fn page(
         fitting: fitting(&asked, &stats, caller.role).map(count),
         is_new: stats.states.values().all(|number| *number == 0),
         can_act: visitor.may(Permission::ManageJob),
+        can_submit: visitor.may(Permission::Submit),
         show_tenant: visitor.caller.tenant.is_none() && stats.tenants.len() > 1,
         asked,
     };

@@ -14,9 +14,8 @@ pub(in crate::dashboard) const RECORDS_STRIDE_MAX: u64 = 16_000;
 pub(in crate::dashboard) const FAILURES_SAMPLED: usize = 150;
 /// Retrying jobs read, to group them and for their next run; with more, the next run is not shown.
 pub(in crate::dashboard) const RETRIES_SAMPLED: usize = 100;
-/// Dead letters counted one by one for a page, since no counter knows which were redriven; "499+" is enough, and takes one
-/// query.
-pub(in crate::dashboard) const DEAD_LETTERS_COUNTED: usize = 499;
+/// Dead letters counted one by one for a page.
+pub(in crate::dashboard) const DEAD_LETTERS_COUNTED: usize = crate::limits::UNRESOLVED_COUNTED;
 /// Queues on the overview; those with issues come first.
 pub(in crate::dashboard) const QUEUES_SHOWN: usize = 25;
 /// Like `FAILURES_SAMPLED`, for one type: they are picked from those of all types.
@@ -35,6 +34,12 @@ pub(in crate::dashboard) const ASKED_BYTES_MAX: usize = 4 << 10;
 pub(in crate::dashboard) const LINK_BYTES_MAX: usize = 400;
 /// Similar names that a search without a match shows.
 pub(in crate::dashboard) const NAMES_ALIKE_SHOWN: usize = 20;
+/// Digits of a part of an id from which it is searched: the shortest that tables show have eight.
+pub(in crate::dashboard) const ID_PART_DIGITS_MIN: usize = 6;
+/// Newest jobs read to find one by the end of its id.
+pub(in crate::dashboard) const SEARCHED_NEWEST: usize = 1_000;
+/// Jobs of one state read to find one by the end of its id or by its error.
+pub(in crate::dashboard) const SEARCHED_PER_STATE: usize = 300;
 /// Groups of failures shown.
 pub(in crate::dashboard) const GROUPS_SHOWN: usize = 8;
 /// Running jobs shown with their workers.
@@ -55,6 +60,8 @@ pub(in crate::dashboard) const CALENDAR_RUNS_MAX: usize = 144;
 pub(in crate::dashboard) const CALENDAR_SCHEDULES_MAX: usize = 1_000;
 /// Schedules per page.
 pub(in crate::dashboard) const SCHEDULES_PER_PAGE: usize = 50;
+/// Next runs in the preview of a schedule.
+pub(in crate::dashboard) const PREVIEW_RUNS: usize = 5;
 /// Schedules shown per day.
 pub(in crate::dashboard) const CALENDAR_LINES: usize = 8;
 /// Bytes shown of a payload or result; the rest can be downloaded.
@@ -77,6 +84,8 @@ pub(in crate::dashboard) const ATTEMPTS_SHOWN: usize = 100;
 pub(in crate::dashboard) const SELECTED_MAX: usize = 500;
 /// Bytes of a form: a page of ids and a reason.
 pub(in crate::dashboard) const FORM_BYTES_MAX: usize = 128 << 10;
+/// Bytes of a payload that can be edited in a form, in which each may take three.
+pub(in crate::dashboard) const EDITED_BYTES_MAX: usize = 32 << 10;
 /// Concurrent sessions; the one that was idle longest is dropped.
 pub(in crate::dashboard) const SESSIONS_MAX: usize = 10_000;
 /// Concurrent sessions of one key: a team that shares it, on a few machines each. Only its own idle sessions are dropped.

@@ -72,8 +72,11 @@ pub(in crate::dashboard) async fn page(
     let retrying = sample(&board, &visitor, &[JobState::Retrying], limits::RETRIES_SAMPLED).await?;
     let failed =
         sample(&board, &visitor, &[JobState::Failed, JobState::DeadLetter], limits::FAILURES_SAMPLED).await?;
-    let open = Filter { states: vec![JobState::DeadLetter], is_redriven: Some(false), ..Filter::default() };
-    let dead = store.count_up_to(caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
+    let open = async |state| {
+        let filter = Filter { states: vec![state], is_redriven: Some(false), ..Filter::default() };
+        store.count_up_to(caller, &filter, limits::DEAD_LETTERS_COUNTED).await
+    };
+    let (unresolved, dead) = (open(JobState::Failed).await?, open(JobState::DeadLetter).await?);
     let running = sample(&board, &visitor, &[JobState::Running], RUNNING_SHOWN).await?;
     let hour = chart::hour(&together(&infos), now);
     let sum = chart::total(&hour);
@@ -94,7 +97,7 @@ pub(in crate::dashboard) async fn page(
         now,
         clock: board.store().clock(),
     };
-    let numbers = StatCards { stats: &stats, config: &config, hour: &sum, dead, retries, now };
+    let numbers = StatCards { stats: &stats, config: &config, failed: unresolved, dead, retries, now };
     let mut queues = lines(&infos, &visitor, now);
     // Queues with issues come first; the order of the others does not depend on their numbers.
     queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));

@@ -1,4 +1,4 @@
-//! Schedules: next runs; trigger, pause and delete.
+//! Schedules: next runs; trigger, edit, pause and delete.
 
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
@@ -12,6 +12,7 @@ use windlass::store::documents::schedules::{PauseSchedule, Schedule, ScheduleRef
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::calendar::{Day, calendar, own_time};
 use crate::dashboard::pages::overview::moment;
+use crate::dashboard::pages::schedule_form::edit_link;
 use crate::dashboard::parts::components::JobLink;
 use crate::dashboard::parts::format::{Moment, count, span};
 use crate::dashboard::requests::form::{Form, Query, address, segment};
@@ -27,6 +28,8 @@ struct ScheduleView {
     tenant: String,
     /// The action of its forms.
     act: String,
+    /// The page to edit it.
+    edit: String,
     /// The id of its pause dialog.
     pop: String,
     timing: String,
@@ -154,6 +157,7 @@ fn view(schedule: &Schedule, page: usize, now: Timestamp) -> ScheduleView {
         tenant: schedule.tenant.to_string(),
         // With the page number, so that the visitor returns to the page.
         act: if page > 1 { format!("{}?page={page}", act_link(schedule)) } else { act_link(schedule) },
+        edit: edit_link(schedule),
         pop: format!("pause-{}-{}", schedule.tenant, schedule.name),
         timing: timing(&schedule.timing),
         job_type: schedule.job.job_type.to_string(),

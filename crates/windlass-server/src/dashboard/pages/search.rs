@@ -1,4 +1,4 @@
-//! The search box: a text that may be an id, a name, a tag or a correlation id. An unambiguous match redirects there;
+//! The search box: a text that may be an id or a part of one, a name, a state, a tag, a correlation id or an error. An unambiguous match redirects there;
 //! otherwise a page shows the query and similar names.
 
 use std::collections::BTreeSet;
@@ -6,13 +6,15 @@ use std::collections::BTreeSet;
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::StoreError;
-use windlass::job::{JobId, JobState};
+use windlass::job::JobId;
 use windlass::store::documents::config::{Config, PauseScope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::stats::Stats;
 
 use crate::dashboard::page::{Layout, PageError, show};
+use crate::dashboard::pages::search_jobs::{self, IdPart};
+use crate::dashboard::parts::failure::Group;
 use crate::dashboard::parts::format::line;
 use crate::dashboard::requests::form::{address, segment};
 use crate::dashboard::requests::middleware::Visitor;
@@ -32,6 +34,8 @@ struct NoMatch {
     layout: Layout,
     text: String,
     alike: Vec<Named>,
+    /// Errors that contain the text.
+    groups: Vec<Group>,
     has_more: bool,
     /// The list of jobs with this correlation id, which may not have been searched.
     correlation: String,
@@ -49,15 +53,18 @@ pub(in crate::dashboard) async fn search(
         return Ok(Redirect::to(&link).into_response());
     }
     let mut alike = alike(text, stats, &config);
-    if let [one] = alike.as_slice() {
+    let mut groups = search_jobs::errors(board, visitor, text).await?;
+    if let ([one], []) = (alike.as_slice(), groups.as_slice()) {
         return Ok(Redirect::to(&one.link).into_response());
     }
     let has_more = alike.len() > limits::NAMES_ALIKE_SHOWN;
     alike.truncate(limits::NAMES_ALIKE_SHOWN);
+    groups.truncate(limits::GROUPS_SHOWN);
     let page = NoMatch {
         layout: Layout { live: String::new(), ..Layout::of(board, visitor, &config, "jobs", "Search") },
         text: line(text, 200),
         alike,
+        groups,
         has_more,
         correlation: address("/jobs", [("correlation_id", text.to_owned())]),
     };
@@ -81,18 +88,43 @@ async fn exact(
     if let Some(found) = named(stats, config).find(|found| found.name == text || is_worker(found, text)) {
         return Ok(Some(found.link));
     }
-    if text.parse::<JobState>().is_ok() {
-        return Ok(list("state"));
+    if let Some(state) = search_jobs::state_of(text) {
+        return Ok(Some(address("/jobs", [("state", state.as_str().to_owned())])));
+    }
+    if let Some(link) = by_field(text) {
+        return Ok(Some(link));
     }
     // Ids of other systems look like ours: an id that is not a job's is probably a correlation id.
     if has_correlation(board, visitor, text).await? {
         return Ok(list("correlation_id"));
     }
     let is_part = text.len() >= 6 && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    if is_part && id.is_none() && JobId::beginning_with(&text.to_ascii_lowercase()).is_some() {
+    if is_part && id.is_none() && search_jobs::has_prefix(board, visitor, text).await? {
         return Ok(list("id"));
     }
+    if let Some(part) = IdPart::read(text)
+        && let Some(id) = search_jobs::by_part(board, visitor, &part).await?
+    {
+        return Ok(Some(format!("/jobs/{id}")));
+    }
     Ok(if text.contains(':') { list("tag") } else { None })
+}
+
+/// A filter such as `state:failed` or `queue:mail`; any other `name:value` is a tag.
+fn by_field(text: &str) -> Option<String> {
+    let (name, value) = text.split_once(':')?;
+    let (name, value) = match (name.trim().to_lowercase().as_str(), value.trim()) {
+        (_, "") => return None,
+        ("state", value) => ("state", search_jobs::state_of(value)?.as_str().to_owned()),
+        ("type", value) => ("type", value.to_owned()),
+        ("queue", value) => ("queue", value.to_owned()),
+        ("tenant", value) => ("tenant", value.to_owned()),
+        ("owner", value) => ("owner", value.to_owned()),
+        ("id", value) => ("id", value.to_owned()),
+        ("correlation" | "correlation_id", value) => ("correlation_id", value.to_owned()),
+        _ => return None,
+    };
+    Some(address("/jobs", [(name, value)]))
 }
 
 fn is_worker(found: &Named, text: &str) -> bool {

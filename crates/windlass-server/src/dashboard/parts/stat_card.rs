@@ -3,7 +3,6 @@
 use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
 use windlass::store::documents::config::{Config, PauseScope, Worker};
-use windlass::store::documents::minute_stats::Minute;
 use windlass::store::query::list::CountResult;
 use windlass::store::query::stats::Stats;
 
@@ -41,8 +40,8 @@ impl StatCard {
 pub(in crate::dashboard) struct StatCards<'a> {
     pub(in crate::dashboard) stats: &'a Stats,
     pub(in crate::dashboard) config: &'a Config,
-    /// The last hour.
-    pub(in crate::dashboard) hour: &'a Minute,
+    /// Jobs that failed permanently and were not redriven.
+    pub(in crate::dashboard) failed: CountResult,
     /// Dead letters that were not redriven.
     pub(in crate::dashboard) dead: CountResult,
     /// When retrying jobs run next; empty if there are too many to read.
@@ -61,24 +60,23 @@ pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
     let live = known.iter().filter(|worker| !worker.is_lost && !worker.is_silent(now));
     let slots: u64 = live.clone().map(|worker| u64::from(worker.concurrency)).sum();
     let live = live.count();
-    let ready = of(&[JobState::Scheduled]).saturating_sub(stats.paused);
+    let ready = of(&[JobState::Scheduled]);
     let workers = match (live, known.len() - live) {
         (0, 0) => "none registered".to_owned(),
         (_, 0) => "all responding".to_owned(),
         (_, lost) => format!("{lost} lost"),
     };
-    let failed = numbers.hour.failed;
     let retrying = of(&[JobState::Retrying]);
     let retries =
         if numbers.retries.is_empty() { "failed, waiting to retry".into() } else { numbers.retries.clone() };
-    let dead_letters = StatCard {
-        value: at_least(numbers.dead),
-        exact: at_least(numbers.dead),
+    let open = |name, number: CountResult, class| StatCard {
+        value: at_least(number),
+        exact: at_least(number),
         ..StatCard::new(
-            "Dead letters",
+            name,
             0,
-            if numbers.dead.jobs > 0 { "need attention" } else { "none, or all redriven" },
-            if numbers.dead.jobs > 0 { "dead_letter" } else { "quiet" },
+            if number.jobs > 0 { "need attention" } else { "none, or all retried" },
+            if number.jobs > 0 { class } else { "quiet" },
         )
     };
     vec![
@@ -100,14 +98,8 @@ pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
             "suspended",
         )
         .to("/jobs?state=suspended,created"),
-        StatCard::new(
-            "Failed",
-            failed,
-            "permanently, last hour",
-            if failed > 0 { "failed" } else { "quiet" },
-        )
-        .to("/jobs?state=failed"),
-        dead_letters.to("/dead"),
+        open("Failed", numbers.failed, "failed").to("/jobs?state=failed&redriven=no"),
+        open("Dead letters", numbers.dead, "dead_letter").to("/dead"),
         StatCard::new("Workers", live as u64, workers, "quiet").to("/workers"),
     ]
 }
@@ -118,9 +110,9 @@ fn held(numbers: &StatCards<'_>) -> String {
     match numbers.stats.paused {
         0 => "waiting for a free worker".to_owned(),
         held if gate.is_some_and(|hold| hold.is_active(numbers.now)) => {
-            format!("{}, processing is paused", compact(held))
+            format!("{} held: processing is paused", compact(held))
         }
-        held => format!("{} held by pauses", compact(held)),
+        held => format!("{} of them held by pauses", compact(held)),
     }
 }
 

@@ -18,6 +18,7 @@ const STYLE: &str = concat!(
 );
 const SCRIPT: &str = concat!(
     include_str!("../../../assets/patch.js"),
+    include_str!("../../../assets/forms.js"),
     include_str!("../../../assets/live.js"),
     include_str!("../../../assets/keys.js"),
 );

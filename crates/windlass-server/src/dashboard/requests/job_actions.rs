@@ -2,7 +2,8 @@
 
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
-use windlass::job::{JobAction, JobId, JobRecord, JobState, Priority, SuspendMode};
+use serde_json::value::RawValue;
+use windlass::job::{JobAction, JobId, JobRecord, JobState, Payload, Priority, SuspendMode};
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::redrive::Redrive;
 
@@ -96,7 +97,8 @@ pub(in crate::dashboard) async fn act(
             // Each redrive creates another copy: a second one must be intended.
             let (reset_checkpoints, only_once) =
                 (form.get("reset_checkpoints").is_some(), form.get("again").is_none());
-            let how = Redrive { reset_checkpoints, only_once };
+            let payload = form.all("payload").next().map(edited_payload).transpose()?;
+            let how = Redrive { reset_checkpoints, only_once, payload };
             let new = store.redrive(caller, id, how).await?;
             return Ok(back(new.id, "redriven"));
         }
@@ -108,6 +110,15 @@ pub(in crate::dashboard) async fn act(
     };
     let acted = store.act(caller, id, act).await?;
     Ok(back(id, if acted.is_changed { done } else { "unchanged" }))
+}
+
+/// The payload of a form: JSON, as it was typed.
+pub(in crate::dashboard) fn edited_payload(text: &str) -> Result<Payload, PageError> {
+    let text = if text.is_empty() { "null" } else { text };
+    let checked: Result<&RawValue, _> = serde_json::from_str(text);
+    checked.map_err(|error| PageError::invalid(format!("payload: is not JSON: {error}")))?;
+    // Browsers send line ends as CR LF.
+    Ok(Payload::json(text.replace("\r\n", "\n")))
 }
 
 async fn signal(

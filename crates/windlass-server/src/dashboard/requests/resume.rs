@@ -3,7 +3,7 @@
 
 use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
-use windlass::job::Tenant;
+use windlass::job::{JobId, Tenant};
 use windlass::store::caller::{Caller, Permission};
 use windlass::store::command::pause::PauseTarget;
 use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
@@ -74,10 +74,13 @@ pub(in crate::dashboard) async fn act(
     };
     let caller = speaking_for(&visitor, tenant)?;
     let is_changed = board.store().resume(&caller, target, form.text("reason")).await?;
+    // From the reasons on a job's page.
+    let job: Option<JobId> = form.get("job").and_then(|id| id.parse().ok());
+    let job_page = job.map(|id| format!("/jobs/{id}"));
     let to = match form.get("from") {
         Some("settings") => "/settings",
         Some("own") => own_page.as_str(),
-        _ => "/",
+        _ => job_page.as_deref().unwrap_or("/"),
     };
     let done = if is_changed { "unpaused" } else { "unchanged" };
     Ok(Redirect::to(&format!("{to}?done={done}")).into_response())

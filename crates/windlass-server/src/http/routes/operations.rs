@@ -1,16 +1,19 @@
 //! Operators' routes: workers, the global pause, statistics.
 
 use axum::extract::State;
-use windlass::job::{JobType, Tenant, WorkerId};
+use windlass::Store;
+use windlass::error::StoreError;
+use windlass::job::{JobState, JobType, Tenant, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::config::Worker;
+use windlass::store::filter::Filter;
 use windlass::store::query::known::Named;
 use windlass::store::wire::operations::{gate as encode_gate, pause_request, worker as encode_worker};
 use windlass_api::actions::ReasonBody;
 use windlass_api::known::Known;
 use windlass_api::pause::{ActedGate, Gate, OfflineBody, OnlineBody, PauseBody};
-use windlass_api::stats::Stats;
+use windlass_api::stats::{Stats, Unresolved};
 use windlass_api::text::Text;
 use windlass_api::worker::{ActedWorker, Workers};
 
@@ -31,7 +34,20 @@ pub(crate) async fn stats(
     State(app): State<App>,
     CurrentCaller(caller): CurrentCaller,
 ) -> Result<JsonOk<Stats>, ApiError> {
-    Ok(JsonOk(Stats::from(&app.store().stats(&caller).await?)))
+    let unresolved = unresolved(app.store(), &caller).await?;
+    let stats = Stats::from(&app.store().stats(&caller).await?);
+    Ok(JsonOk(Stats { unresolved: Some(unresolved), ..stats }))
+}
+
+/// Counts failed jobs and dead letters that were not redriven: no counter knows those, so they are counted up to a limit.
+async fn unresolved(store: &Store, caller: &Caller) -> Result<Unresolved, StoreError> {
+    let open = async |state| {
+        let filter = Filter { states: vec![state], is_redriven: Some(false), ..Filter::default() };
+        store.count_up_to(caller, &filter, limits::UNRESOLVED_COUNTED).await
+    };
+    let (failed, dead) = (open(JobState::Failed).await?, open(JobState::DeadLetter).await?);
+    let complete = failed.is_all && dead.is_all;
+    Ok(Unresolved { failed: failed.jobs, dead_letter: dead.jobs, complete })
 }
 
 /// `GET /workers`

@@ -116,6 +116,33 @@ async fn a_final_job_can_be_redriven_and_removed() {
 }
 
 #[tokio::test]
+async fn a_final_job_can_be_redriven_with_another_payload() {
+    let t = Fixture::new().await;
+    let id = t.completed(json!({"type": "a", "payload": {"to": ""}})).await;
+    let redrive = format!("/jobs/{id}/redrive");
+    let retried = async |body: Value| {
+        let new = t.post_ok(201, &redrive, body).await;
+        assert_eq!(new["retry_of"], json!(id));
+        t.get_ok(&format!("/jobs/{}?payload=true", new["id"].as_str().unwrap())).await
+    };
+    assert_eq!(retried(json!({"payload": {"to": "ada"}})).await["payload"], json!({"to": "ada"}));
+    let old = t.get_ok(&format!("/jobs/{id}?payload=true")).await;
+    assert_eq!(old["payload"], json!({"to": ""}), "a final job never changes");
+    let new = retried(json!({"payload_base64": "AAEC", "content_type": "image/png"})).await;
+    assert_eq!((&new["payload_base64"], &new["content_type"]), (&json!("AAEC"), &json!("image/png")));
+    assert_eq!(retried(json!({"payload": null})).await["payload"], Value::Null, "null is a payload");
+    assert_eq!(retried(json!({})).await["payload"], json!({"to": ""}));
+    let both = json!({"payload": 1, "payload_base64": "AAEC"});
+    assert_refused(&t.post(&redrive, both).await, 422, "invalid_value", Some("payload_base64"));
+    assert_refused(
+        &t.post(&redrive, json!({"content_type": "text/plain"})).await,
+        422,
+        "invalid_value",
+        Some("content_type"),
+    );
+}
+
+#[tokio::test]
 async fn waiting_for_a_job_ends_with_it() {
     let t = Fixture::new().await;
     let id = t.submit(json!({"type": "a"})).await;

@@ -151,7 +151,7 @@ fn act_on_job(
 ) -> Result<Option<bool>, StoreError> {
     let result = match action {
         BulkAction::Act(act) => actions::act(tx, caller, id, act).map(|acted| acted.is_changed),
-        BulkAction::Redrive(how) => redrive::redrive(tx, caller, id, *how, &IfMatch::any()).map(|_| true),
+        BulkAction::Redrive(how) => redrive::redrive(tx, caller, id, how, &IfMatch::any()).map(|_| true),
         BulkAction::Delete => actions::delete(tx, caller, id, &IfMatch::any()).map(|()| true),
     };
     match result {

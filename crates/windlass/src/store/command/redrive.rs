@@ -9,23 +9,26 @@ use super::effects::audit::RecordActor;
 use super::precondition::IfMatch;
 use super::submit::{TooDeep, WantedKey, first_beyond_limit, too_deep, unique_holder};
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Invalid, InvalidTransition, StoreError};
+use crate::callback;
+use crate::error::{ActError, FieldProblem, Invalid, InvalidTransition, StoreError};
 use crate::job::{
-    JobAction, JobEvent, JobFlags, JobId, JobRecord, RareFields, Seq, Spec, Transition, transition,
+    JobAction, JobEvent, JobFlags, JobId, JobRecord, Payload, RareFields, Seq, Spec, Transition, transition,
 };
 use crate::limits;
-use crate::store::caller::Caller;
+use crate::store::caller::{Caller, Permission};
 use crate::store::documents::key_counts::used_key;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind};
 use crate::store::tx::write_tx::WriteTx;
 
 /// Options for a redrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Redrive {
     /// Run every step again instead of continuing after the last saved one.
     pub reset_checkpoints: bool,
     /// Refuse if the job was already redriven: of two concurrent redrives only one succeeds.
     pub only_once: bool,
+    /// The payload of the new job, in place of the old one's: for jobs that failed because of what they were given.
+    pub payload: Option<Payload>,
 }
 
 /// Submits a final job again as a new one.
@@ -33,7 +36,7 @@ pub(crate) fn redrive(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
-    how: Redrive,
+    how: &Redrive,
     if_match: &IfMatch,
 ) -> Result<JobRecord, ActError> {
     let old = tx.managed(caller, id)?;
@@ -43,6 +46,9 @@ pub(crate) fn redrive(
         return Err(ActError::AlreadyRedriven { id, successor });
     }
     let Some(spec) = tx.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
+    let payload = new_payload(tx, caller, &old, how)?;
+    let is_edited = payload.is_some();
+    let payload = payload.unwrap_or_else(|| spec.payload.clone());
     let unique_key = free_unique_key(tx, &old, &spec)?;
     let one_more = BTreeMap::from([(old.lane.clone(), 1)]);
     if let Some(TooDeep { scope, depth, limit, retry_after }) = too_deep(tx, one_more)? {
@@ -52,7 +58,8 @@ pub(crate) fn redrive(
     let seq = tx.allocate(1)?;
     let keys = unique_key.into_iter().map(|key| (key, KeyHolder::unique(seq))).collect();
     let held = renewed(tx, &old, seq);
-    let given = Spec { idempotency_key: None, after: Vec::new(), after_any: Vec::new(), ..spec.clone() };
+    let given =
+        Spec { payload, idempotency_key: None, after: Vec::new(), after_any: Vec::new(), ..spec.clone() };
     let mut held = tx.with_ticket_in_place_of((&old, &spec), (held, &given));
     if !how.reset_checkpoints && old.has.checkpoints {
         copy_checkpoints(tx, &old, &mut held)?;
@@ -62,7 +69,11 @@ pub(crate) fn redrive(
     };
     let new = change.job;
     let cause = RecordActor::caller(caller, None);
-    let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "new_job_id": new.id.to_string()});
+    let mut context =
+        json!({"job_id": id.to_string(), "actor_id": caller.id, "new_job_id": new.id.to_string()});
+    if is_edited {
+        context["payload_changed"] = json!(true);
+    }
     tx.record_job(AuditEvent::Redriven, &old, &old, &cause, Some(context))?;
     tx.record_job(AuditEvent::Submitted, &held, &new, &cause, None)?;
     tx.insert(new.clone(), given, keys);
@@ -70,6 +81,28 @@ pub(crate) fn redrive(
     old.details_mut().superseded_by = Some(new.id);
     tx.put(old);
     Ok(new)
+}
+
+/// The payload to use in place of the old one's, if one is given. It is a submission of the caller, so it needs that
+/// permission; a callback reports what happened, so its payload cannot be changed.
+fn new_payload(
+    tx: &WriteTx<'_>,
+    caller: &Caller,
+    old: &JobRecord,
+    how: &Redrive,
+) -> Result<Option<Payload>, ActError> {
+    let Some(payload) = how.payload.clone() else { return Ok(None) };
+    caller.require(Permission::Submit)?;
+    let problem = |problem| ActError::Invalid(Invalid::new("payload", problem));
+    if old.lane.job_type.as_str() == callback::TYPE {
+        return Err(problem(FieldProblem::Contradiction("of a callback cannot be changed".into())));
+    }
+    let (length, limit) = (payload.bytes.len(), tx.env.options.payload_bytes_max);
+    if length > limit {
+        return Err(problem(FieldProblem::TooLong { length, limit }));
+    }
+    payload.check()?;
+    Ok(Some(payload))
 }
 
 /// Refuses to use a concurrency key again if its tenant already uses as many as it may.

@@ -99,7 +99,7 @@ impl Store {
         if_match: IfMatch,
     ) -> Result<JobRecord, ActError> {
         self.write_for(caller, "redrive", Kind::Submission, move |tx, caller| {
-            redrive::redrive(tx, caller, id, how, &if_match)
+            redrive::redrive(tx, caller, id, &how, &if_match)
         })
         .await
     }

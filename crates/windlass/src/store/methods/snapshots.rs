@@ -102,7 +102,7 @@ impl Store {
     ) -> Result<Snapshot, ActError> {
         let caller = caller.clone();
         self.write("redrive", Kind::Submission, move |tx| {
-            let job = redrive::redrive(tx, &caller, id, how, &if_match)?;
+            let job = redrive::redrive(tx, &caller, id, &how, &if_match)?;
             Ok(snapshot(tx, &caller, job)?)
         })
         .await

@@ -319,7 +319,7 @@ fn held_by(hold: &PauseRecord) -> Reason {
     let until = hold.expires_at.map_or(String::new(), |at| format!(" until {at}"));
     let message = format!("{what} by {} since {}{until}", hold.by, hold.since);
     let details = json!({"by": hold.by, "since": hold.since.to_string(), "reason": hold.reason,
-        "expires_at": hold.expires_at.map(|at| at.to_string())});
+        "expires_at": hold.expires_at.map(|at| at.to_string()), "scope": hold.scope});
     reason(code, message, details)
 }
 

@@ -95,6 +95,7 @@ impl From<&Stats> for shown::Stats {
             minutes: stats.minutes.iter().map(minute).collect(),
             costs: stats.costs.iter().map(cost).collect(),
             cascades: stats.cascades,
+            unresolved: None,
             left_out: (stats.left_out != Omitted::default()).then_some(LeftOut {
                 queues,
                 types,

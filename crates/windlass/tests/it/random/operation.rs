@@ -110,7 +110,7 @@ impl Operation {
                 let options = ActOptions { strict: false, if_match: IfMatch::one_of(seen) };
                 Answer::Acted(store.act_with(who, *id, act.clone(), options).await)
             }
-            Operation::Redrive(who, id, how) => Answer::Redriven(store.redrive(who, *id, *how).await),
+            Operation::Redrive(who, id, how) => Answer::Redriven(store.redrive(who, *id, how.clone()).await),
             Operation::Delete(who, id) => Answer::Deleted(store.delete(who, *id).await),
             Operation::Signal(who, id, name, value) => {
                 let sent = store.signal(who, *id, name, value.clone()).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::audit::AuditLevel;
-use windlass::job::{JobState, SuspendMode};
+use windlass::job::{JobState, Payload, SuspendMode};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::bulk::BulkAction;
@@ -35,9 +35,15 @@ pub(super) fn signal(dice: &mut Dice, world: &World) -> Operation {
     Operation::Signal(manager(dice), world.job(dice), signal_name(dice), value(dice))
 }
 
+/// With another payload once in a while.
+pub(super) fn redrive(dice: &mut Dice) -> Redrive {
+    let payload = dice.chance(30).then(|| Payload::json(value(dice)));
+    Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20), payload }
+}
+
 pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
     let action = match dice.below(5) {
-        0 => BulkAction::Redrive(Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20) }),
+        0 => BulkAction::Redrive(redrive(dice)),
         1 => BulkAction::Delete,
         _ => BulkAction::Act(one_act(dice)),
     };

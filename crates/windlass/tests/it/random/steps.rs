@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::store::caller::Role;
-use windlass::store::command::redrive::Redrive;
 use windlass::store::engine::RecordQuery;
 use windlass::store::query::list::ListRequest;
 
@@ -36,7 +35,7 @@ pub(super) fn next(dice: &mut Dice, world: &World) -> Operation {
         60..=69 => operations::act(dice, world),
         70..=71 => operations::signal(dice, world),
         72..=73 => {
-            let how = Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20) };
+            let how = operations::redrive(dice);
             Operation::Redrive(
                 model::caller(dice, &[Role::Submitter, Role::Operator]),
                 world.ended(dice),

@@ -141,7 +141,8 @@ pub(crate) async fn redrive(
     Expected(if_match): Expected,
     Body(body): Body<RedriveBody>,
 ) -> Result<Tagged<Created<Job>>, ApiError> {
-    let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once };
+    let payload = body.new_payload()?;
+    let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once, payload };
     let snapshot = app.store().redrive_and_read(&caller, id, how, if_match).await?;
     let job = Job::from(snapshot);
     let tag = EntityTag::of(&job);

@@ -1,0 +1,46 @@
+// Forms: a preview of the next runs while a schedule is typed, and the question before an action that cannot be undone.
+const askFirst = (() => {
+  "use strict";
+  const find = (id) => document.getElementById(id);
+
+  // Milliseconds without typing after which the preview is requested.
+  const PAUSE = 250;
+  let [waiting, number] = [null, 0];
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest?.("[data-preview]");
+    if (!form || !["cron", "timezone", "every", "at"].includes(event.target.name)) return;
+    // One of the three kinds of timing: typing one clears the others.
+    const kinds = { cron: ["every", "at"], every: ["cron", "at"], at: ["cron", "every"] };
+    if (event.target.value) (kinds[event.target.name] ?? []).forEach((name) => { form.elements[name].value = ""; });
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      const fields = new URLSearchParams(["cron", "timezone", "every", "at"].map((name) => [name, form.elements[name].value]));
+      const request = new XMLHttpRequest();
+      const mine = ++number;
+      request.open("GET", `${form.dataset.preview}?${fields}`);
+      request.responseType = "document";
+      request.onload = () => {
+        const found = request.response?.getElementById("preview");
+        // An answer to an earlier text is out of date.
+        if (found && mine === number) find("preview").replaceWith(document.importNode(found, true));
+      };
+      request.send();
+    }, PAUSE);
+  });
+
+  // Asks before a form is sent; the answer "yes" sends it again.
+  return (form, submitter) => {
+    const dialog = find("confirm");
+    const yes = find("confirm-yes");
+    find("confirm-text").textContent = form.dataset.ask;
+    yes.textContent = submitter?.textContent || "Continue";
+    yes.className = submitter?.classList.contains("grave") ? "grave" : "main";
+    dialog.onclose = () => {
+      if (dialog.returnValue !== "yes") { submitter?.focus(); return; }
+      form.dataset.agreed = "";
+      form.requestSubmit(submitter ?? undefined);
+    };
+    dialog.returnValue = "";
+    dialog.showModal();
+  };
+})();

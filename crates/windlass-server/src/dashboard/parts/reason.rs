@@ -1,0 +1,126 @@
+//! Why a job is not running, each reason with what ends it: a button, a link or a command, if the visitor may use it.
+
+use serde_json::Value;
+use windlass::clock::Timestamp;
+use windlass::job::JobRecord;
+use windlass::store::caller::Permission;
+use windlass::store::documents::config::{Config, PauseScope};
+use windlass::store::query::explain::Reason;
+
+use crate::dashboard::parts::format::with_moments;
+use crate::dashboard::requests::form::segment;
+use crate::dashboard::requests::job_actions::Allowed;
+use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::requests::resume;
+
+/// Why it is not running.
+pub(in crate::dashboard) struct ReasonView {
+    pub(in crate::dashboard) code: &'static str,
+    pub(in crate::dashboard) message: String,
+    pub(in crate::dashboard) reason: Option<String>,
+    pub(in crate::dashboard) fix: Option<Fix>,
+}
+
+/// What ends a reason.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::dashboard) enum Fix {
+    /// An action on this job.
+    Act { action: &'static str, label: &'static str },
+    /// Resumes a pause.
+    Resume { scope: String, what: String },
+    /// A page where it can be changed or watched.
+    Link { to: String, label: String },
+    /// A command to type.
+    Command(String),
+}
+
+/// What the visitor may do about this job.
+pub(in crate::dashboard) struct Means<'a> {
+    pub(in crate::dashboard) visitor: &'a Visitor,
+    pub(in crate::dashboard) config: &'a Config,
+    pub(in crate::dashboard) allowed: Allowed,
+    pub(in crate::dashboard) may_manage: bool,
+    pub(in crate::dashboard) now: Timestamp,
+}
+
+impl Means<'_> {
+    /// The reason with what ends it.
+    pub(in crate::dashboard) fn view(&self, job: &JobRecord, reason: &Reason) -> ReasonView {
+        let text = reason.details.get("reason").and_then(Value::as_str).map(str::to_owned);
+        ReasonView {
+            code: reason.code,
+            message: with_moments(&reason.message, self.now),
+            reason: text,
+            fix: self.fix(job, reason),
+        }
+    }
+
+    fn fix(&self, job: &JobRecord, reason: &Reason) -> Option<Fix> {
+        let act = |is_allowed: bool, action, label| {
+            (self.may_manage && is_allowed).then_some(Fix::Act { action, label })
+        };
+        let link = |to: String, label: &str| Some(Fix::Link { to, label: label.to_owned() });
+        match reason.code {
+            "held" => act(self.allowed.submit, "submit", "Submit"),
+            "suspended" => act(self.allowed.resume, "resume", "Resume"),
+            "suspend_requested" => act(self.allowed.withdraw, "resume", "Withdraw suspension"),
+            "queue_paused" | "gate_closed" => self.resume(&reason.details["scope"]),
+            "waiting" if self.may_manage && self.allowed.signal && names_signal(&reason.details) => {
+                link("#do-signal".to_owned(), "Send the signal")
+            }
+            "dependencies_unmet" | "concurrency_key_held" => {
+                let first = &reason.details["jobs"][0];
+                let id = first.as_str().or_else(|| first["id"].as_str())?;
+                link(format!("/jobs/{id}"), "Open the job it waits for")
+            }
+            "no_worker" if !is_paused(&reason.details) => Some(Fix::Command(format!(
+                "windlass work {} --queue {} -- PROGRAM",
+                job.lane.job_type, job.lane.queue
+            ))),
+            "no_worker" | "no_free_slot" => link("/workers".to_owned(), "Workers"),
+            "max_running" | "rate_limited" => self.limit(&reason.details["scope"]),
+            "over_quota" if self.visitor.may(Permission::Administer) => {
+                link("/tenants".to_owned(), "Change the budget")
+            }
+            _ => None,
+        }
+    }
+
+    fn resume(&self, scope: &Value) -> Option<Fix> {
+        let scope: PauseScope = serde_json::from_value(scope.clone()).ok()?;
+        let hold = self.config.pauses.get(&scope)?;
+        let what = match &scope {
+            PauseScope::Gate => "processing".to_owned(),
+            PauseScope::Tenant(tenant) => format!("tenant {tenant}"),
+            PauseScope::Type { job_type, .. } => format!("type {job_type}"),
+            PauseScope::Queue { queue, .. } => format!("queue {queue}"),
+            PauseScope::Worker(_) => "the worker".to_owned(),
+        };
+        Some(Fix::Resume { scope: resume::scope(hold, self.visitor, self.config)?, what })
+    }
+
+    /// The page of the object whose limit is reached, which is named `queue mail` or `type a`.
+    fn limit(&self, scope: &Value) -> Option<Fix> {
+        let (kind, name) = scope.as_str()?.split_once(' ')?;
+        let name = name.split(' ').next().unwrap_or_default();
+        let (to, permission) = match kind {
+            "queue" => (format!("/queues/{}#settings", segment(name)), Permission::Configure),
+            "type" => (format!("/types/{}", segment(name)), Permission::Administer),
+            "tenant" => ("/tenants".to_owned(), Permission::Administer),
+            _ => return None,
+        };
+        let label = if self.visitor.may(permission) { "Change the limit" } else { "Show the limit" };
+        Some(Fix::Link { to, label: label.to_owned() })
+    }
+}
+
+/// Whether a job waits for a signal, alone or among other things.
+fn names_signal(details: &Value) -> bool {
+    let any = details["any"].as_array().into_iter().flatten();
+    details["signal"].is_string() || any.into_iter().any(|one| one["signal"].is_string())
+}
+
+/// Whether there are workers, but all of them are paused.
+fn is_paused(details: &Value) -> bool {
+    details["paused"].as_array().is_some_and(|paused| !paused.is_empty())
+}
