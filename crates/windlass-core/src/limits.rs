@@ -1,6 +1,10 @@
 //! All limits of the system, each with its reason. Every limit is defined here.
 
+mod appends;
+
 use std::time::Duration;
+
+pub use self::appends::*;
 
 /// Largest payload, result or checkpoint unless configured: a size that a database row handles well.
 pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
@@ -422,10 +426,6 @@ pub const NODES_KEPT: usize = 4_096;
 pub const NOTICE_MAX: Duration = Duration::from_millis(250);
 /// Shortest interval between notifications to other nodes: commits in between share one.
 pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
-/// SQL submissions in the inbox that one commit turns into jobs, so that claims never wait long for it.
-pub const INBOX_ENTRIES_PER_COMMIT: usize = 500;
-/// Bytes of their payloads held in memory at once; one more payload may exceed it.
-pub const INBOX_BYTES_MAX: usize = 16 << 20;
 /// Rows in one commit of a move: enough that its fsync does not matter, few enough that a progress bar moves.
 pub const MOVE_ROWS_PER_COMMIT: usize = 2_000;
 /// Bytes of payloads and other data that one commit of a move holds in memory; one more row may exceed it.

@@ -51,6 +51,7 @@
 //!
 //! After a commit that failed the engine clears the cache ([`group_commit::run`] does it for errors of tasks).
 
+mod appends;
 mod audit_log;
 mod counters;
 mod documents;
@@ -66,6 +67,7 @@ mod transfer;
 use std::any::Any;
 use std::path::Path;
 
+pub use self::appends::{AppendedJobs, Appends};
 pub use self::audit_log::{AuditLog, AuditLogMut, RecordQuery};
 pub use self::counters::{Counters, CountersMut, SequenceNumbers};
 pub use self::documents::{Document, DocumentKind, DocumentRange, Documents, DocumentsMut};
@@ -127,6 +129,10 @@ pub trait Write:
     }
     /// The inbox, if callers can submit jobs in transactions of their own.
     fn inbox_mut(&mut self) -> Option<&mut dyn InboxMut> {
+        None
+    }
+    /// Jobs that were appended without excluding other writers, if the engine does that.
+    fn appends(&mut self) -> Option<&mut dyn Appends> {
         None
     }
     /// Writing rows unchanged, if a store can be moved to this engine.

@@ -1,6 +1,7 @@
 //! What only a database server can go through: several nodes on it, connections that break, restarts, a standby that takes
 //! over. What holds on every engine is in the other suites, which run here too.
 
+mod appends;
 mod boundaries;
 mod bounds;
 mod clock;
@@ -35,15 +36,21 @@ use crate::fixture::observed::{numbered, numbers, verify};
 /// Longer than anything here takes, however slow the machine.
 const LONG: Duration = Duration::from_secs(120);
 
+/// A node that takes its turn for everything, submissions included.
 fn open(address: &str) -> Store {
-    Store::open(address, StoreOptions::default()).expect("the store opens")
+    open_with(address, Timing::default())
+}
+
+/// The same address for a node that takes its turn for everything.
+fn in_turn(address: &str) -> String {
+    format!("{address}&append=off")
 }
 
 /// A node that waits for other times than usual.
 fn open_with(address: &str, timing: Timing) -> Store {
     let mut env = Environment::system(StoreOptions::default());
     env.timing = timing;
-    Store::open_in(address, env).expect("the store opens")
+    Store::open_in(&in_turn(address), env).expect("the store opens")
 }
 
 /// Outages as they would be if all limits were some forty times as short.

@@ -20,6 +20,7 @@ use crate::error::{FieldProblem, Invalid, SubmitError};
 use crate::job::{JobId, JobRecord, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
+use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 use crate::webhook_url::TargetPolicy;
 
@@ -96,6 +97,24 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// The kind of a submission: whether anything that is stored must be known to decide about it.
+pub(crate) fn kind(jobs: &[NewJob]) -> Kind {
+    let is_independent = |job: &NewJob| {
+        let keys = [&job.idempotency_key, &job.unique_key, &job.concurrency_key];
+        keys.iter().all(|key| key.is_none())
+            && job.debounce.is_none()
+            && job.after.is_empty()
+            && job.after_any.is_empty()
+    };
+    let bytes: usize = jobs.iter().map(|job| job.payload.bytes.len()).sum();
+    let is_small = jobs.len() <= limits::APPENDED_JOBS_MAX && bytes <= limits::APPENDED_BYTES_MAX;
+    if is_small && jobs.iter().all(is_independent) {
+        Kind::Independent(jobs.len())
+    } else {
+        Kind::Batch(jobs.len())
+    }
+}
+
 /// Submits jobs, all or none. Receipts are in the order of the jobs.
 pub(crate) fn submit(
     tx: &mut WriteTx<'_>,
@@ -136,6 +155,9 @@ fn submit_batch(
     batch.wait_for_originals(&duplicates)?;
     batch.check_unique_keys(tx, &duplicates)?;
     let depths = batch.depths(tx)?;
+    if tx.is_appending() {
+        batch.check_appendable(tx)?;
+    }
     if batch.given_id.is_none() {
         batch.check_names(tx, &duplicates)?;
         batch.check_backlog(tx, &duplicates)?;

@@ -19,6 +19,11 @@ pub trait WriteTask: Send {
     fn adds_jobs(&self) -> bool;
     /// Whether it takes precedence: heartbeats must not wait behind bulk work.
     fn is_urgent(&self) -> bool;
+    /// Whether it only adds jobs that depend on nothing stored: an engine with other nodes may append them without taking
+    /// its turn. See [`group_commit::append`](super::group_commit::append).
+    fn is_independent(&self) -> bool {
+        false
+    }
     /// Whether it often finds nothing to do: an engine with other nodes may look before it takes their turn.
     fn is_often_idle(&self) -> bool {
         false

@@ -3,6 +3,8 @@
 //! only begins, commits and answers.
 
 mod address;
+mod appender;
+mod appends;
 #[cfg(feature = "bench")]
 pub mod baseline;
 mod change_listener;
@@ -34,6 +36,7 @@ use std::thread::JoinHandle;
 pub use self::transactional_submit::SqlStatement;
 
 use self::address::Address;
+use self::appender::{Appender, Backlog};
 use self::change_listener::ChangeListener;
 use self::notifications::Notifications;
 use self::reader::Reader;
@@ -55,15 +58,20 @@ use crate::store::tx::cache::ConnectionCache;
 pub struct PostgresEngine {
     writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
     reads: Arc<TaskQueue<Box<dyn ReadTask>>>,
+    /// Submissions that need not wait for their turn.
+    appends: Arc<TaskQueue<Box<dyn WriteTask>>>,
     notifications: Arc<Notifications>,
     closing: Closing,
     threads: Mutex<Threads>,
     schema: String,
+    is_appending: bool,
 }
 
 /// The threads that are not joined yet.
 #[derive(Default)]
 struct Threads {
+    /// They pass on to the writer what they cannot do.
+    appenders: Vec<JoinHandle<()>>,
     /// Writer and readers.
     workers: Vec<JoinHandle<()>>,
     listener: Option<JoinHandle<()>>,
@@ -84,10 +92,12 @@ impl PostgresEngine {
         let engine = PostgresEngine {
             writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
+            appends: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
             notifications: Arc::default(),
             closing: Closing::default(),
             threads: Mutex::default(),
             schema: address.schema.clone(),
+            is_appending: address.is_appending,
         };
         engine.start(tables, &address, env)?;
         Ok(engine)
@@ -96,18 +106,27 @@ impl PostgresEngine {
     fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let inbox = Arc::new(Inbox::new(self.writes.clone()));
+        let backlog = Arc::new(Backlog::new(self.writes.clone()));
         let (notifications, closing) = (self.notifications.clone(), self.closing.clone());
-        let writer = Writer::new(tables, address.clone(), env.clone(), notifications, inbox.clone(), closing);
+        let shared = (inbox.clone(), backlog.clone());
+        let writer = Writer::new(tables, address.clone(), env.clone(), notifications, shared, closing);
         let node = writer.node();
         let inboxes = (self.writes.clone(), self.reads.clone());
         threads.workers.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
         let count = limits::READERS + limits::READERS_RESERVED;
         for index in 0..count {
-            let reader = Reader::new(address.clone(), env.clone(), self.closing.clone());
+            let reader = Reader::new(address.clone(), env.clone(), self.closing.clone(), backlog.clone());
             let inbox = self.reads.clone();
             let is_reserved = index < limits::READERS_RESERVED;
             let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
             threads.workers.push(spawn("windlass-reader", serve)?);
+        }
+        for _ in 0..limits::APPENDERS {
+            let (closing, notifications) = (self.closing.clone(), self.notifications.clone());
+            let appender =
+                Appender::new(address.clone(), env.clone(), closing, notifications, backlog.clone());
+            let queue = self.appends.clone();
+            threads.appenders.push(spawn("windlass-appender", move || appender.serve(&queue))?);
         }
         let watch =
             ChangeListener::new(address.clone(), env.clone(), self.notifications.clone(), inbox, node);
@@ -136,6 +155,12 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
 
 impl Engine for PostgresEngine {
     fn write(&self, task: Box<dyn WriteTask>) {
+        if self.is_appending && task.is_independent() {
+            if let Err((task, refusal)) = self.appends.put(task, false) {
+                task.done(Err(refusal));
+            }
+            return;
+        }
         let is_urgent = task.is_urgent();
         if let Err((task, refusal)) = self.writes.put(task, is_urgent) {
             task.done(Err(refusal));
@@ -158,6 +183,8 @@ impl Engine for PostgresEngine {
         // Taken out first: a thread that is joined may itself be closing the store.
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         self.closing.begin();
+        self.appends.close();
+        threads.appenders.into_iter().for_each(join);
         self.reads.close();
         self.writes.close();
         threads.workers.into_iter().for_each(join);

@@ -39,10 +39,8 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", Kind::Batch(jobs.len()), move |tx| {
-            submit::submit(tx, &caller, &jobs, options, None)
-        })
-        .await
+        self.write("submit", submit::kind(&jobs), move |tx| submit::submit(tx, &caller, &jobs, options, None))
+            .await
     }
 
     /// Applies an action to a job. The report says whether the job changed.

@@ -59,7 +59,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", Kind::Batch(jobs.len()), move |tx| {
+        self.write("submit", submit::kind(&jobs), move |tx| {
             let receipts = submit::submit(tx, &caller, &jobs, options, None)?;
             let shown = shown_receipts(tx, &caller, &receipts)?.into_iter().zip(receipts);
             Ok(shown

@@ -4,7 +4,7 @@
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::store::command::effects::audit::RecordActor;
-use crate::store::engine::{Write, WriteTask};
+use crate::store::engine::{AppendedJobs, Write, WriteTask};
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::write_tx::{Effects, WriteTx};
@@ -41,6 +41,12 @@ fn run_all(
         // Before any task of this commit: none of them may use or issue a fence of the previous generation.
         tx.begin_generation(&RecordActor { reason: Some(reason), ..RecordActor::system() })?;
     }
+    // Before any task: whatever was appended was answered before.
+    let appended = tx.raw(|db| db.appends().map(|appends| appends.take_appended()).transpose())?;
+    if let Some((jobs, last)) = appended {
+        tx.take_in(jobs, last)?;
+        tx.begin();
+    }
     for task in tasks {
         task.run(&mut tx);
         if let Some(error) = tx.error() {
@@ -48,6 +54,42 @@ fn run_all(
         }
     }
     tx.finish()
+}
+
+/// Runs tasks that only add jobs which depend on nothing stored, and returns these jobs, to be stored without excluding
+/// other writers. `db` is not written to, and should refuse to be asked what may have changed. On an error nothing was
+/// done; the tasks belong into a commit.
+pub fn append(
+    db: &mut dyn Write,
+    cache: &mut ConnectionCache,
+    env: &Environment,
+    now: Timestamp,
+    tasks: &mut [Box<dyn WriteTask>],
+) -> Result<(AppendedJobs, Effects), NotAppended> {
+    cache.check_not_moved(db, env)?;
+    let mut tx = WriteTx::new(db, cache, env, now).appending();
+    for task in tasks {
+        task.run(&mut tx);
+        if let Some(error) = tx.error() {
+            return Err(NotAppended { is_lane_unknown: tx.is_lane_unknown, error: error.clone() });
+        }
+    }
+    Ok(tx.appended()?)
+}
+
+/// Why tasks cannot be appended.
+#[derive(Debug)]
+pub struct NotAppended {
+    /// Whether it is because a lane is not known, which may have changed.
+    pub is_lane_unknown: bool,
+    /// The error.
+    pub error: StoreError,
+}
+
+impl From<StoreError> for NotAppended {
+    fn from(error: StoreError) -> NotAppended {
+        NotAppended { is_lane_unknown: false, error }
+    }
 }
 
 /// Announces a commit that is on disk, then answers all its tasks. `cache` is the one that the tasks were run with.

@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Submission,
     /// Adds this many jobs.
     Batch(usize),
+    /// Adds this many jobs that depend on nothing stored.
+    Independent(usize),
     /// Changes up to this many jobs.
     Bulk(usize),
     /// Changes up to this many jobs, and most often none.
@@ -204,11 +206,15 @@ where
     }
 
     fn adds_jobs(&self) -> bool {
-        matches!(self.kind, Kind::Submission | Kind::Batch(_))
+        matches!(self.kind, Kind::Submission | Kind::Batch(_) | Kind::Independent(_))
     }
 
     fn is_urgent(&self) -> bool {
         self.kind == Kind::Urgent
+    }
+
+    fn is_independent(&self) -> bool {
+        matches!(self.kind, Kind::Independent(_))
     }
 
     fn is_often_idle(&self) -> bool {
@@ -218,7 +224,7 @@ where
     fn weight(&self) -> usize {
         match &self.kind {
             Kind::Submission | Kind::Ordinary | Kind::Urgent => 1,
-            Kind::Batch(jobs) | Kind::Bulk(jobs) | Kind::Maintenance(jobs) => *jobs,
+            Kind::Batch(jobs) | Kind::Independent(jobs) | Kind::Bulk(jobs) | Kind::Maintenance(jobs) => *jobs,
             // Most claims that request many jobs find few.
             Kind::Claim(wanted) => 1 + wanted / limits::CLAIM_WEIGHT_SHARE,
             Kind::About(jobs) => jobs.len(),

@@ -1,6 +1,7 @@
 //! A write transaction: the jobs that one group commit has read or changed, before and after. Commands change jobs
 //! here; `flush` passes all changes to the engine in bulk. A refused command is undone completely.
 
+mod appended;
 mod effects;
 mod job_data;
 mod key_bounds;
@@ -68,6 +69,10 @@ pub struct WriteTx<'a> {
     /// The generation before the one that this commit begins, if it begins one.
     pub(crate) generation_before: Option<u64>,
     error: Option<StoreError>,
+    /// Whether new jobs are only collected, to be appended.
+    is_appending: bool,
+    /// Whether jobs cannot be appended because their lane is not known.
+    pub(crate) is_lane_unknown: bool,
     /// The trace of the current call, once a record has needed it.
     pub(crate) call_trace: Option<String>,
 }
@@ -100,8 +105,15 @@ impl<'a> WriteTx<'a> {
             dependents_seen: 0,
             generation_before: None,
             error: None,
+            is_appending: false,
+            is_lane_unknown: false,
             call_trace: None,
         }
+    }
+
+    /// A transaction whose new jobs are only collected: see [`appended`](WriteTx::appended).
+    pub(in crate::store) fn appending(self) -> WriteTx<'a> {
+        WriteTx { is_appending: true, ..self }
     }
 
     /// Begins a command, or keeps what it did so far: only later changes can be undone.

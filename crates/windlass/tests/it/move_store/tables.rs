@@ -47,10 +47,11 @@ const SQLITE: [Table; 3] = [
     ("counts", "lane, state, n", "follow from the jobs"),
 ];
 
-const POSTGRES: [Table; 10] = [
+const POSTGRES: [Table; 11] = [
     (
         "commits",
-        "n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, has_swept, generation, is_early",
+        "n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, has_swept, generation, is_early, \
+         absorbed, appends_from",
         "as numbers; the others are the schema's own",
     ),
     ("hot", "seq, id, lane, policy, created_at, parent, state, record", "as jobs"),
@@ -64,6 +65,7 @@ const POSTGRES: [Table; 10] = [
         "n, id, owner, tenant, type, idempotency_key, unique_key, content_type, body, refusal, payload",
         "becomes jobs before the move; what was set aside is in its way",
     ),
+    ("appends", "n, nonce, body, refusal", "become jobs before the move; what was set aside is in its way"),
     ("cluster", "is_only, system_identifier, timeline, relation", "the database's own"),
     ("door", "is_only, payload_bytes_max", "written again by the next node that starts"),
 ];

@@ -212,10 +212,14 @@ fn pass_requests(
 ) -> std::io::Result<()> {
     // The first message has no kind.
     let mut message = read_body(&mut client, Vec::new())?;
-    let mut place = Place::default();
+    let (mut place, mut is_appending) = (Place::default(), false);
     loop {
         turns.ask(&message);
-        let is_commit = is_plain(&message, b"COMMIT\0");
+        is_appending |= is_append(&message);
+        // What is executed by itself is committed by the request to synchronise.
+        let is_appended = is_appending && message.first() == Some(&b'S');
+        is_appending &= !is_appended;
+        let is_commit = is_plain(&message, b"COMMIT\0") || is_appended;
         let mut cut = if is_commit { shared.armed.swap(0, Ordering::SeqCst) } else { 0 };
         let boundary = place.of(&message).and_then(|number| shared.take_boundary(number, is_commit));
         if let Some(boundary) = boundary {
@@ -315,6 +319,12 @@ impl Place {
         self.next = (!is_end).then_some(number + 1);
         Some(number)
     }
+}
+
+/// Whether it announces the statement that appends jobs, on a connection that does not keep statements.
+fn is_append(message: &[u8]) -> bool {
+    let text = b".append($1";
+    message.first() == Some(&b'P') && message.windows(text.len()).any(|window| window == text)
 }
 
 /// Whether it is a plain query that ends with these words.

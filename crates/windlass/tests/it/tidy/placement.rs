@@ -89,6 +89,12 @@ pub(super) fn tasks_of_nobody(tree: &[SourceFile]) -> Vec<String> {
 /// one finds the way in the other.
 const ALONE: &[(&str, &str)] = &[
     ("address.rs", "a server has an address with options; a file has a path"),
+    ("appender.rs", "only where several machines take turns does it pay to store something without a turn"),
+    ("appends.rs", "only where several machines take turns does it pay to store something without a turn"),
+    (
+        "appends/body.rs",
+        "only where several machines take turns does it pay to store something without a turn",
+    ),
     ("endpoint.rs", "only a server can be reached by another way"),
     ("plain.rs", "only a server has several nodes, and a distance to them"),
     ("connection.rs", "the connection to a server is driven, and can break"),

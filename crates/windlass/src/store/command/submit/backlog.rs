@@ -74,6 +74,20 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// Refuses to append jobs about which the current number of jobs decides: those of a new lane, and those of a queue
+    /// or tenant with a limited depth.
+    pub(super) fn check_appendable(&self, tx: &mut WriteTx<'_>) -> Result<(), SubmitError> {
+        let config = tx.config()?;
+        tx.is_lane_unknown = tx.raw(|db| {
+            let counts = db.counts()?;
+            Ok(self.lanes.iter().any(|lane| !counts.lanes.contains_key(lane)))
+        })?;
+        if tx.is_lane_unknown || self.lanes.iter().any(|lane| !config.depth_limits(lane).is_empty()) {
+            return Err(StoreError::Database("how many jobs there are decides about this".to_owned()).into());
+        }
+        Ok(())
+    }
+
     /// Refuses a submission that would exceed the depth of a queue or tenant.
     pub(super) fn check_backlog(
         &self,

@@ -27,12 +27,14 @@ pub(super) struct Address {
     pub(super) is_notifying: bool,
     /// Whether statements are prepared once per connection.
     pub(super) keeps_statements: bool,
+    /// Whether submissions that need no shared decision are stored without the store's lock.
+    pub(super) is_appending: bool,
 }
 
 impl Address {
     /// Parses an address.
     pub(super) fn parse(address: &str) -> Result<Address, OpenError> {
-        let (driver, own) = split(address, &["schema", "notify", "statement_cache", "listen"]);
+        let (driver, own) = split(address, &["schema", "notify", "statement_cache", "append", "listen"]);
         let (config, tls) = parse_config(&driver)?;
         let mut parsed = Address {
             listen: config.clone(),
@@ -42,6 +44,7 @@ impl Address {
             schema: "windlass".to_owned(),
             is_notifying: true,
             keeps_statements: true,
+            is_appending: true,
         };
         let mut notify = None;
         let mut is_direct = false;
@@ -50,6 +53,7 @@ impl Address {
                 ("schema", name) if is_plain_name(name) => name.clone_into(&mut parsed.schema),
                 ("statement_cache", "on") => {}
                 ("notify", "on" | "off") => notify = Some(value == "on"),
+                ("append", "on" | "off") => parsed.is_appending = value == "on",
                 ("statement_cache", "off") => parsed.keeps_statements = false,
                 ("listen", address) => {
                     (parsed.listen, parsed.listen_tls) = parse_config(address)?;
@@ -79,6 +83,11 @@ impl Address {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&digest[..8]);
         i64::from_be_bytes(bytes)
+    }
+
+    /// The lock that appends share.
+    pub(super) fn append_gate(&self) -> i64 {
+        self.lock_key("append")
     }
 
     /// The channel of this schema's notifications.

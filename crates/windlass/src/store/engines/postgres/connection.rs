@@ -50,6 +50,8 @@ pub(super) struct Connection {
     lost: Option<String>,
     /// How long its owner waits.
     pub(super) waits: Waits,
+    /// Whether nothing may be asked: what is answered must not depend on it.
+    pub(super) is_silent: bool,
 }
 
 impl Connection {
@@ -80,7 +82,18 @@ impl Connection {
         let client = Arc::new(client);
         let (prefix, keeps_statements) = (address.prefix(), address.keeps_statements);
         let tls = address.tls.clone();
-        Ok(Connection { runtime, client, statements, keeps_statements, prefix, sent, tls, lost: None, waits })
+        Ok(Connection {
+            runtime,
+            client,
+            statements,
+            keeps_statements,
+            prefix,
+            sent,
+            tls,
+            lost: None,
+            waits,
+            is_silent: false,
+        })
     }
 
     /// Why the connection is not usable any more, if so.
@@ -243,6 +256,9 @@ impl Connection {
     ) -> EngineResult<EngineResult<T>> {
         if let Some(why) = &self.lost {
             return Err(StoreError::Away(why.clone()));
+        }
+        if self.is_silent {
+            return Err(StoreError::Database("this needs what is stored now".to_owned()));
         }
         let mut sent = std::mem::take(&mut self.sent);
         let mut work = Box::pin(work);

@@ -22,7 +22,7 @@ struct Step {
 }
 
 /// The steps; the first one creates the tables in an empty schema.
-const STEPS: [Step; 4] = [
+const STEPS: [Step; 5] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // No older version was ever released.
     Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
@@ -33,6 +33,8 @@ const STEPS: [Step; 4] = [
     },
     // Earlier builds know neither generations nor the rules of store time.
     Step { name: "0004_recovery", sql: include_str!("migrations/0004_recovery.sql"), works_with: 4 },
+    // Earlier builds would not take in what was appended.
+    Step { name: "0005_appends", sql: include_str!("migrations/0005_appends.sql"), works_with: 5 },
 ];
 
 /// From the catalogue's rows: the cache behind `to_regclass` may be older than the lock.

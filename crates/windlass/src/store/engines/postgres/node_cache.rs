@@ -19,6 +19,8 @@ pub(super) struct Meta {
     pub(super) config_version: i64,
     pub(super) counts_base: i64,
     pub(super) generation: i64,
+    /// Nothing that was appended before this number is left, nor will be.
+    pub(super) appends_from: i64,
 }
 
 impl Default for Meta {
@@ -33,6 +35,7 @@ impl Default for Meta {
             config_version: 0,
             counts_base: 0,
             generation: 1,
+            appends_from: 0,
         }
     }
 }
@@ -64,6 +67,7 @@ impl Commit {
             config_version: get(row, 5)?,
             counts_base: get(row, 6)?,
             generation: get(row, 12)?,
+            appends_from: get(row, 14)?,
         };
         let (lowered, timer_at, has_swept) = (get(row, 7)?, get(row, 8)?, get(row, 9)?);
         let (now, works_with, is_early) = (get(row, 10)?, get(row, 11)?, get(row, 13)?);

@@ -8,8 +8,8 @@ use super::writer;
 use crate::error::OpenError;
 use crate::limits;
 
-/// Connections of an open store: its writer, its readers and its change listener.
-pub const CONNECTIONS_OF_A_STORE: usize = limits::READERS + limits::READERS_RESERVED + 2;
+/// Connections of an open store: its writer, its readers, its appenders and its change listener.
+pub const CONNECTIONS_OF_A_STORE: usize = limits::READERS + limits::READERS_RESERVED + limits::APPENDERS + 2;
 
 /// A connection to the database, with the schema of the address.
 pub struct PlainConnection {

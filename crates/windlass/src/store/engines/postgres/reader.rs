@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::address::Address;
+use super::appender::Backlog;
 use super::connection::Connection;
 use super::tables::{Access, Tables};
 use super::waits::{Closing, Waits};
@@ -25,12 +26,18 @@ pub(super) struct Reader {
     cache: ConnectionCache,
     env: Arc<Environment>,
     closing: Closing,
+    backlog: Arc<Backlog>,
 }
 
 impl Reader {
     /// A reader that is not connected yet.
-    pub(super) fn new(address: Address, env: Arc<Environment>, closing: Closing) -> Reader {
-        Reader { tables: None, address, cache: ConnectionCache::default(), env, closing }
+    pub(super) fn new(
+        address: Address,
+        env: Arc<Environment>,
+        closing: Closing,
+        backlog: Arc<Backlog>,
+    ) -> Reader {
+        Reader { tables: None, address, cache: ConnectionCache::default(), env, closing, backlog }
     }
 
     /// Serves reads until the queue is closed and empty.
@@ -97,7 +104,7 @@ impl Reader {
             }
             none => none.insert(Tables::new(Connection::connect_within(&self.address, waits)?, Access::Read)),
         };
-        if let Err(error) = tables.begin_read(task.is_long()) {
+        if let Err(error) = begin(tables, task, &self.backlog) {
             // Otherwise the transaction stays open, and every later one on this connection fails.
             tables.rollback();
             return Err(error);
@@ -113,4 +120,16 @@ impl Reader {
         })?;
         ended
     }
+}
+
+/// Begins a snapshot that has every job that was appended before the read.
+fn begin(tables: &mut Tables, task: &dyn ReadTask, backlog: &Backlog) -> EngineResult<()> {
+    tables.begin_read(task.is_long())?;
+    if tables.appends.is_any_missing()? {
+        tables.end_read()?;
+        backlog.take_in(task.deadline())?;
+        // What has been appended since then was not answered before the read began.
+        tables.begin_read(task.is_long())?;
+    }
+    Ok(())
 }

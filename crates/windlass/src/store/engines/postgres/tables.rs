@@ -25,6 +25,7 @@ use rustc_hash::FxHashMap;
 
 use self::row::ColumnIndexes;
 use self::timer::Timers;
+use super::appends::AppendState;
 use super::cluster::Identity;
 use super::connection::Connection;
 use super::durability::Durability;
@@ -81,6 +82,8 @@ pub(super) struct Tables {
     pub(super) forgotten_to: i64,
     /// What this transaction has found about the SQL inbox.
     pub(super) inbox_state: InboxState,
+    /// What this transaction has found about appended jobs.
+    pub(super) appends: AppendState,
     /// The time of this transaction, for the order of timers.
     pub(super) now: i64,
     /// What was found about the identity of the database.
@@ -110,6 +113,7 @@ impl Tables {
             idle_max: limits::TRANSACTION_IDLE_MIN,
             forgotten_to: -1,
             inbox_state: InboxState::default(),
+            appends: AppendState::default(),
             now: 0,
             identity: Identity::default(),
             durability: Durability::default(),
@@ -124,6 +128,7 @@ impl Tables {
             meta,
             generation,
             forgotten_to,
+            appends: AppendState::behind(self.appends.gate),
             durability,
             ..Tables::new(link, self.access.of_next_transaction())
         };
@@ -146,6 +151,7 @@ impl Tables {
         self.access = self.access.of_next_transaction();
         self.has_written = false;
         self.tried = None;
+        self.appends.clear_transaction();
         self.link.abandon();
     }
 

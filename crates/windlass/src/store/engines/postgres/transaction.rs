@@ -42,11 +42,12 @@ const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
 /// The latest commits after a known one, and that one itself, however many there are in between.
 const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
      has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations), \
-     generation, is_early FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
+     generation, is_early, appends_from FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
      UNION ALL (SELECT * FROM @.commits WHERE n = $1)) latest ORDER BY n DESC";
 const FATE: &str = "SELECT nonce FROM @.commits WHERE n = $1";
 const COMMIT: &str = "INSERT INTO @.commits (n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, \
-     timer_at, has_swept, generation, is_early) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+     timer_at, has_swept, generation, is_early, absorbed, appends_from) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
      SELECT $1, u.lane, u.state, u.by FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) u(lane, state, by)";
 const FOLD: &str = "WITH gone AS (DELETE FROM @.counts WHERE n >= $2 AND n < $1 RETURNING lane, state, by) \
@@ -103,6 +104,7 @@ impl Tables {
             Parameter::Truth(self.durability.is_early),
         ];
         self.link.send(BEGIN_WRITE, values, None)?;
+        self.begin_appends()?;
         let first = needs();
         let now = self.prefetch(&first, true)?;
         if is_contended {
@@ -204,9 +206,11 @@ impl Tables {
         let since = vec![known.commit.into(), COMMITS_READ_MAX.into()];
         let has_counts = self.is_shared && self.counts.is_some();
         let moved = has_counts.then(|| super::tables::claim::counts_since(known.commit + 1));
-        let all = std::iter::once((SINCE, since)).chain(moved).chain(questions).collect();
+        let all =
+            [(SINCE, since), self.ask_for_appends()].into_iter().chain(moved).chain(questions).collect();
         let mut answers = self.link.fetch_all(all)?.into_iter();
         let mut rows = answers.next().unwrap_or_default();
+        self.appends.found = answers.next().unwrap_or_default();
         let moved = if has_counts { answers.next() } else { None };
         if rows.is_empty() && !is_strict {
             rows = self.link.fetch(SINCE, vec![(-1).into(), 1.into()])?;
@@ -238,6 +242,7 @@ impl Tables {
             self.apply_commits(is_seamless.then_some(foreign), head.meta, moved)?;
         }
         self.meta = head.meta;
+        self.appends.config_version = head.meta.config_version;
         Ok((head.now, answers.collect()))
     }
 
@@ -292,6 +297,7 @@ impl Tables {
             // What was read is part of the answers, so it must be on disk as well.
             return self.end_and_flush("COMMIT");
         }
+        self.shut_out_appends()?;
         let number = self.meta.commit + 1;
         self.write_timers()?;
         self.write_counts(number)?;
@@ -300,6 +306,7 @@ impl Tables {
             self.write(FOLD, vec![number.into(), meta.counts_base.into()], None)?;
             meta.counts_base = number;
             self.forget_commits(number, at)?;
+            meta.appends_from = self.first_append()?;
         }
         let (timer_at, has_swept) = self.timers.take_announcement();
         let values = vec![
@@ -315,6 +322,8 @@ impl Tables {
             Parameter::Truth(has_swept),
             meta.generation.into(),
             Parameter::Truth(self.durability.is_early),
+            self.appends.absorbed(),
+            meta.appends_from.into(),
         ];
         self.write(COMMIT, values, None)?;
         // From here on the server may commit, even if no answer arrives.

@@ -35,7 +35,7 @@ const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"c
 const EDGES: &str = "SELECT dependency, dependent, need::bigint FROM @.edges \
      WHERE (dependency, dependent, need) > ($1, $2, $3::bigint) ORDER BY dependency, dependent, need LIMIT $4";
 const ENTRIES: &str = "SELECT count(*) FILTER (WHERE refusal IS NULL), count(*) FILTER (WHERE refusal IS NOT NULL) \
-     FROM @.inbox";
+     + (SELECT count(*) FROM @.appends WHERE refusal IS NOT NULL) FROM @.inbox";
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 /// The lock of the table is granted only once every transaction that has inserted into it has ended.
 const PAUSE_INBOX: &str = "CREATE OR REPLACE FUNCTION @.door_is_shut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::Address;
+use super::appender::Backlog;
 use super::connection::Connection;
 use super::migrate;
 use super::node_cache::Meta;
@@ -45,6 +46,7 @@ pub(super) struct Writer {
     pub(super) cache: ConnectionCache,
     pub(super) notifications: Arc<Notifications>,
     inbox: Arc<Inbox>,
+    backlog: Arc<Backlog>,
     /// Nonces of commits, so that one can be recognised after its answer was lost. Separate from the store's entropy,
     /// whose output must not depend on the engine.
     nonces: Entropy,
@@ -88,7 +90,7 @@ impl Writer {
         address: Address,
         env: Arc<Environment>,
         notifications: Arc<Notifications>,
-        inbox: Arc<Inbox>,
+        (inbox, backlog): (Arc<Inbox>, Arc<Backlog>),
         closing: Closing,
     ) -> Writer {
         let lock = address.lock_key("write");
@@ -102,6 +104,7 @@ impl Writer {
             cache,
             notifications,
             inbox,
+            backlog,
             nonces,
             node,
             lock,
@@ -112,6 +115,7 @@ impl Writer {
             commits: 0,
         };
         writer.tables.link.waits = writer.waits(None);
+        writer.tables.appends.gate = writer.address.append_gate();
         writer
     }
 
@@ -148,9 +152,15 @@ impl Writer {
             self.commit(vec![Box::new(InboxStatus::new(self.inbox.clone()))], None)?;
             outcome = self.persist(&mut tasks, None);
         }
+        if outcome.is_err() && self.tables.appends.is_behind {
+            // Jobs were appended before the configuration changes: they are taken in first, in the same commit.
+            outcome = self.persist(&mut tasks, None);
+        }
+        self.tables.appends.is_behind = false;
         match outcome {
             Ok((effects, number)) => {
                 if let Some(number) = number {
+                    self.backlog.taken_in();
                     self.notifications.committed(&effects, number);
                 }
                 let (env, cache) = (self.env.clone(), &mut self.cache);
@@ -451,7 +461,7 @@ impl Writer {
 }
 
 /// The same error for callers whose change has an unknown outcome.
-fn not_known(error: StoreError) -> StoreError {
+pub(super) fn not_known(error: StoreError) -> StoreError {
     match error {
         StoreError::Away(why) => {
             StoreError::Away(format!("{why}; whether the last change was made is not known"))

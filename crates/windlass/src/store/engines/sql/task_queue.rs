@@ -172,6 +172,12 @@ impl<T: HasWeight> TaskQueue<T> {
         }
     }
 
+    /// Whether no more tasks are accepted.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lines().refusal.is_some()
+    }
+
     /// Accepts no more tasks; the waiting ones are still done.
     pub(crate) fn close(&self) {
         self.lines().refusal.get_or_insert(StoreError::Closed);

@@ -8,11 +8,11 @@ use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec, Tenant};
 use crate::store::engine::{
-    AuditLog, AuditLogMut, ClaimOrder, CountChange, Counters, CountersMut, Counts, Document, DocumentKind,
-    DocumentRange, Documents, DocumentsMut, Edge, EngineResult, Export, Graph, GraphMut, Import, Inbox,
-    InboxCounts, InboxEntry, InboxMut, JobData, JobDataKind, JobDataQuery, JobDataTable, JobDataTableMut,
-    JobDataWrite, JobTable, JobTableMut, Key, KeyChange, KeyHolder, Keys, KeysMut, LaneCursor, NewRow,
-    Prefetch, Read, ReadyIndex, RecordQuery, SequenceNumbers, Side, Write,
+    AppendedJobs, Appends, AuditLog, AuditLogMut, ClaimOrder, CountChange, Counters, CountersMut, Counts,
+    Document, DocumentKind, DocumentRange, Documents, DocumentsMut, Edge, EngineResult, Export, Graph,
+    GraphMut, Import, Inbox, InboxCounts, InboxEntry, InboxMut, JobData, JobDataKind, JobDataQuery,
+    JobDataTable, JobDataTableMut, JobDataWrite, JobTable, JobTableMut, Key, KeyChange, KeyHolder, Keys,
+    KeysMut, LaneCursor, NewRow, Prefetch, Read, ReadyIndex, RecordQuery, SequenceNumbers, Side, Write,
 };
 use crate::store::engines::sql::columns::{limit, number};
 use crate::store::filter::{Found, Scan};
@@ -235,8 +235,21 @@ impl Write for Tables {
     fn inbox_mut(&mut self) -> Option<&mut dyn InboxMut> {
         Some(self)
     }
+    fn appends(&mut self) -> Option<&mut dyn Appends> {
+        Some(self)
+    }
     fn import(&mut self) -> Option<&mut dyn Import> {
         Some(self)
+    }
+}
+
+impl Appends for Tables {
+    fn take_appended(&mut self) -> EngineResult<(Vec<AppendedJobs>, Timestamp)> {
+        let last = Timestamp::from_millis(self.meta.at);
+        Ok((self.absorb_all()?, last))
+    }
+    fn was_appended(&mut self, number: i64, since: i64) -> EngineResult<Option<bool>> {
+        self.find_append(number, since)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::job::JobRecord;
 use crate::store::documents::config::parse;
 use crate::store::engine::EngineResult;
 use crate::store::engines::postgres::connection::get;
-use crate::store::engines::sql::columns::{NEVER, document_check, job_data_check};
+use crate::store::engines::sql::columns::{NEVER, document_check, job_data_check, limit};
 
 /// Maximum number of findings of one kind.
 const FINDINGS_MAX: usize = 20;
@@ -72,6 +72,7 @@ impl Tables {
         }
         self.check_interned()?;
         findings.extend(self.quarantined(FINDINGS_MAX)?);
+        findings.extend(self.quarantined_appends(limit(FINDINGS_MAX))?);
         Ok(findings)
     }
 

@@ -1,0 +1,264 @@
+//! Appended jobs as bytes: the encodings of their rows, with lanes and policies spelled out, because their numbers belong
+//! to a commit. A CRC-32 at the end covers everything.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::job::{JobId, JobType, Lane, Policy, QueueName, RareFields, Seq, Tenant};
+use crate::store::documents::config;
+use crate::store::engine::{AppendedJobs, NewRow};
+use crate::store::engines::sql::codec::{Head, Shared, is_whole, pack, unpack};
+use crate::store::engines::sql::columns::{SpecColumns, SpecParts};
+
+/// The version of the layout; stored as the first byte.
+const LAYOUT: u8 = 1;
+const CRC_BYTES: usize = 4;
+/// The length of a missing part.
+const MISSING: u32 = u32::MAX;
+const TEXTS: usize = 9;
+const LISTS: usize = 2;
+
+/// An audit record without a number.
+#[derive(Serialize, Deserialize)]
+struct RecordParts {
+    event: String,
+    alias: Option<String>,
+    at: i64,
+    actor_type: String,
+    actor_id: String,
+    tenant: Tenant,
+    job: Option<JobId>,
+    queue: Option<QueueName>,
+    job_type: Option<JobType>,
+    trace_id: Option<String>,
+    context: String,
+    is_kept: bool,
+}
+
+impl RecordParts {
+    fn of((record, is_kept): &(Record, bool)) -> RecordParts {
+        let record = record.clone();
+        RecordParts {
+            event: record.event.to_string(),
+            alias: record.alias,
+            at: record.at.as_millis(),
+            actor_type: record.actor_type,
+            actor_id: record.actor_id,
+            tenant: record.tenant,
+            job: record.job,
+            queue: record.queue,
+            job_type: record.job_type,
+            trace_id: record.trace_id,
+            context: record.context,
+            is_kept: *is_kept,
+        }
+    }
+
+    fn into_record(self) -> Option<(Record, bool)> {
+        let record = Record {
+            seq: 0,
+            event: self.event.parse().ok()?,
+            alias: self.alias,
+            at: Timestamp::from_millis(self.at),
+            actor_type: self.actor_type,
+            actor_id: self.actor_id,
+            tenant: self.tenant,
+            job: self.job,
+            queue: self.queue,
+            job_type: self.job_type,
+            trace_id: self.trace_id,
+            context: self.context,
+        };
+        Some((record, self.is_kept))
+    }
+}
+
+/// The parts of a row's record that a commit decides.
+fn head(id: JobId) -> Head {
+    Head { seq: Seq(0), id, lane: 0, policy: 0 }
+}
+
+/// The bytes of appended jobs; they hold no keys.
+pub(in crate::store::engines::postgres) fn encode(jobs: &AppendedJobs) -> Vec<u8> {
+    let mut body = vec![LAYOUT];
+    body.extend(jobs.at.as_millis().to_le_bytes());
+    put(&mut body, Some(&config::encode(&jobs.records.iter().map(RecordParts::of).collect::<Vec<_>>())));
+    let mut record = Vec::with_capacity(256);
+    // Most jobs of a group share them.
+    let mut shared: Option<(&Arc<Lane>, &Arc<Policy>)> = None;
+    for NewRow { job, spec, .. } in &jobs.rows {
+        put(&mut body, Some(job.id.as_bytes()));
+        let is_same =
+            shared.is_some_and(|(lane, policy)| *lane == job.lane && Arc::ptr_eq(policy, &job.policy));
+        shared = Some((&job.lane, &job.policy));
+        put(&mut body, (!is_same).then(|| config::encode(&*job.lane)).as_deref());
+        put(&mut body, (!is_same).then(|| config::encode(&*job.policy)).as_deref());
+        pack(job, &head(job.id), &mut record);
+        put(&mut body, Some(&record));
+        let parts = SpecParts::of(spec);
+        let columns = SpecColumns::of(spec, &parts);
+        columns.texts.iter().for_each(|text| put(&mut body, text.map(str::as_bytes)));
+        columns.lists.iter().for_each(|list| put(&mut body, *list));
+        put(&mut body, Some(columns.payload));
+    }
+    let crc = crc32fast::hash(&body);
+    body.extend(crc.to_le_bytes());
+    body
+}
+
+fn put(body: &mut Vec<u8>, part: Option<&[u8]>) {
+    let length = part.map_or(MISSING, |part| u32::try_from(part.len()).expect("parts are limited"));
+    body.extend(length.to_le_bytes());
+    body.extend(part.unwrap_or_default());
+}
+
+/// What is left to be read.
+struct Parts<'a>(&'a [u8]);
+
+impl<'a> Parts<'a> {
+    /// The next part, which may be missing.
+    fn next(&mut self) -> Option<Option<&'a [u8]>> {
+        let (length, rest) = self.0.split_first_chunk::<4>()?;
+        let length = u32::from_le_bytes(*length);
+        if length == MISSING {
+            self.0 = rest;
+            return Some(None);
+        }
+        let (part, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        self.0 = rest;
+        Some(Some(part))
+    }
+
+    fn text(&mut self) -> Option<Option<&'a str>> {
+        Some(match self.next()? {
+            Some(bytes) => Some(std::str::from_utf8(bytes).ok()?),
+            None => None,
+        })
+    }
+}
+
+/// The jobs in these bytes; `None` if they are damaged.
+pub(super) fn decode(body: &[u8]) -> Option<AppendedJobs> {
+    let (whole, crc) = body.split_last_chunk::<CRC_BYTES>()?;
+    if crc32fast::hash(whole) != u32::from_le_bytes(*crc) {
+        return None;
+    }
+    let (&layout, rest) = whole.split_first()?;
+    let (at, rest) = rest.split_first_chunk::<8>()?;
+    if layout != LAYOUT {
+        return None;
+    }
+    let mut parts = Parts(rest);
+    let records: Vec<RecordParts> = serde_json::from_slice(parts.next()??).ok()?;
+    let records = records.into_iter().map(RecordParts::into_record).collect::<Option<Vec<_>>>()?;
+    let (mut rows, mut shared) = (Vec::new(), None);
+    while !parts.0.is_empty() {
+        rows.push(row(&mut parts, &mut shared)?);
+    }
+    Some(AppendedJobs { at: Timestamp::from_millis(i64::from_le_bytes(*at)), rows, records })
+}
+
+fn row(parts: &mut Parts<'_>, shared: &mut Option<(Arc<Lane>, Arc<Policy>)>) -> Option<NewRow> {
+    let id = JobId::from_bytes(parts.next()??.try_into().ok()?);
+    let (lane, policy) = (parts.next()?, parts.next()?);
+    if let (Some(lane), Some(policy)) = (lane, policy) {
+        let lane: Lane = serde_json::from_slice(lane).ok()?;
+        let policy: Policy = serde_json::from_slice(policy).ok()?;
+        *shared = Some((Arc::new(lane), Arc::new(policy)));
+    }
+    let (lane, policy) = shared.clone()?;
+    let (record, head) = (parts.next()??, head(id));
+    if !is_whole(record, &head) {
+        return None;
+    }
+    let no_details: Arc<RareFields> = Arc::default();
+    let job = unpack(record, &head, Shared { lane, policy, no_details })?;
+    let (mut texts, mut lists) = ([None; TEXTS], [None; LISTS]);
+    for text in &mut texts {
+        *text = parts.text()?;
+    }
+    for list in &mut lists {
+        *list = parts.next()?;
+    }
+    let columns = SpecColumns { texts, lists, payload: parts.next()?? };
+    let check = columns.crc(Seq(0));
+    let spec = columns.into_spec(Seq(0), check).ok()?;
+    Some(NewRow { job, spec, keys: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::job::{JobFlags, JobMetadata, JobRecord, Payload, Spec};
+
+    fn appended() -> AppendedJobs {
+        let lane = Arc::new(Lane {
+            tenant: Tenant::new("acme").unwrap(),
+            queue: QueueName::new("mail").unwrap(),
+            job_type: JobType::new("send").unwrap(),
+        });
+        let now = Timestamp::from_millis(1_000_000);
+        let id = JobId::new(now, 7);
+        let job = JobRecord {
+            eligible_at: Some(now),
+            run_at: now.plus(Duration::from_secs(3)),
+            has: JobFlags { callback: true, ..JobFlags::default() },
+            ..JobRecord::new(Seq(0), id, lane.clone(), Arc::default(), now)
+        };
+        let spec = Spec {
+            payload: Payload::bytes([0, 1, 255], "application/octet-stream"),
+            owner: "somebody".to_owned(),
+            metadata: JobMetadata {
+                tags: [("a".to_owned(), "b".to_owned())].into(),
+                correlation_id: Some("c".to_owned()),
+                callback_url: Some("https://example.com/".to_owned()),
+            },
+            baggage: Some("k=v".to_owned()),
+            ..Spec::unknown()
+        };
+        let other = JobRecord { id: JobId::new(now, 8), ..job.clone() };
+        let rows = [job, other].map(|job| NewRow { job, spec: spec.clone(), keys: Vec::new() });
+        let record = Record {
+            seq: 0,
+            event: crate::audit::AuditEvent::Submitted,
+            alias: None,
+            at: now,
+            actor_type: "user".to_owned(),
+            actor_id: "somebody".to_owned(),
+            tenant: lane.tenant.clone(),
+            job: Some(id),
+            queue: Some(lane.queue.clone()),
+            job_type: Some(lane.job_type.clone()),
+            trace_id: None,
+            context: "{}".to_owned(),
+        };
+        AppendedJobs { at: now, rows: rows.into(), records: vec![(record, true)] }
+    }
+
+    #[test]
+    fn jobs_are_read_as_they_were_appended() {
+        let given = appended();
+        let read = decode(&encode(&given)).unwrap();
+        assert_eq!((read.at, read.records), (given.at, given.records));
+        for (read, given) in read.rows.iter().zip(&given.rows) {
+            assert_eq!((&read.job, &read.spec), (&given.job, &given.spec));
+        }
+        assert_eq!(read.rows.len(), 2);
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed() {
+        let body = encode(&appended());
+        for place in 0..body.len() {
+            let mut damaged = body.clone();
+            damaged[place] ^= 1;
+            assert!(decode(&damaged).is_none(), "byte {place}");
+        }
+        assert!(decode(&body[..body.len() - 1]).is_none());
+    }
+}
