@@ -136,8 +136,8 @@ impl History {
     /// The database came back as it was when `self` was told so far; `later` is what was told until it went away.
     pub(super) fn restored(mut self, later: &History) -> History {
         self.void = later.void.union(&later.granted).copied().collect();
-        self.reported = later.reported.clone();
-        self.submitted = later.submitted.clone();
+        self.reported.clone_from(&later.reported);
+        self.submitted.clone_from(&later.submitted);
         self.reach = later.reach.clone();
         self.granted.clear();
         self

@@ -200,10 +200,11 @@ impl World {
     fn restart(&mut self) {
         self.history.reach.count("restart of the database");
         self.tell("the database restarts".to_owned());
-        self.start_from(self.database.clone());
+        let stored = self.database.clone();
+        self.start_from(&stored);
     }
 
-    fn start_from(&mut self, stored: Arc<MemoryEngine>) {
+    fn start_from(&mut self, stored: &MemoryEngine) {
         self.network.lose_all(&self.database);
         self.starts += 1;
         let env = environment(&self.clock, self.starts, self.dice.next());
@@ -222,7 +223,7 @@ impl World {
         let Some((stored, told)) = self.backup.take() else { return };
         self.history.reach.count("restore of the database");
         self.tell("the database is restored from its backup".to_owned());
-        self.start_from(stored);
+        self.start_from(&stored);
         self.direct.begin_generation(&Caller::local(), "restored").await.unwrap();
         self.history = told.restored(&self.history);
     }

@@ -324,7 +324,7 @@ fn a_fork_has_the_same_content_and_goes_on_separately() {
     write(&fork, add).unwrap();
     assert_ne!(contents(&fork), before);
     assert_eq!(contents(&engine), before, "what happens to the fork is not seen here");
-    // A sequence number that was given away is not used twice in either of them.
+    // Each goes on as if it were alone.
     write(&engine, add).unwrap();
     assert_eq!(contents(&engine), contents(&fork));
 }
