@@ -4,7 +4,7 @@
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::store::command::effects::audit::RecordActor;
-use crate::store::engine::{AppendedJobs, Write, WriteTask};
+use crate::store::engine::{AppendedJobs, Appends, Write, WriteTask};
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::write_tx::{Effects, WriteTx};
@@ -42,7 +42,7 @@ fn run_all(
         tx.begin_generation(&RecordActor { reason: Some(reason), ..RecordActor::system() })?;
     }
     // Before any task: whatever was appended was answered before.
-    let appended = tx.raw(|db| db.appends().map(|appends| appends.take_appended()).transpose())?;
+    let appended = tx.raw(|db| db.appends().map(Appends::take_appended).transpose())?;
     if let Some((jobs, last)) = appended {
         tx.take_in(jobs, last)?;
         tx.begin();

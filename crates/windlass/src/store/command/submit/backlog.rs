@@ -74,15 +74,21 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Refuses to append jobs about which the current number of jobs decides: those of a new lane, and those of a queue
-    /// or tenant with a limited depth.
+    /// Refuses to append jobs about which the current number of jobs decides: those of a new lane, those of a queue or
+    /// tenant with a limited depth, and those of a tenant whose names are limited, because a lane may be empty by now.
     pub(super) fn check_appendable(&self, tx: &mut WriteTx<'_>) -> Result<(), SubmitError> {
         let config = tx.config()?;
         tx.is_lane_unknown = tx.raw(|db| {
             let counts = db.counts()?;
             Ok(self.lanes.iter().any(|lane| !counts.lanes.contains_key(lane)))
         })?;
-        if tx.is_lane_unknown || self.lanes.iter().any(|lane| !config.depth_limits(lane).is_empty()) {
+        let is_limited = |lane: &Arc<Lane>| {
+            let has_limited_names = config.tenants.get(&lane.tenant).is_some_and(|tenant| {
+                tenant.max_queues.is_some() || tenant.max_types.is_some() || tenant.max_lanes.is_some()
+            });
+            has_limited_names || !config.depth_limits(lane).is_empty()
+        };
+        if tx.is_lane_unknown || self.lanes.iter().any(is_limited) {
             return Err(StoreError::Database("how many jobs there are decides about this".to_owned()).into());
         }
         Ok(())

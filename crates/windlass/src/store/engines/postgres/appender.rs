@@ -17,6 +17,7 @@ use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::job::JobId;
 use crate::limits;
+use crate::store::documents::minute_stats::Rates;
 use crate::store::engine::{AppendedJobs, EngineResult, WriteTask};
 use crate::store::engines::sql::panic::{catch_panic, panicked};
 use crate::store::engines::sql::task_queue::TaskQueue;
@@ -71,7 +72,7 @@ impl Backlog {
 
     /// Has the writer take in what was appended so far, and waits for it.
     pub(super) fn take_in(&self, until: Option<Deadline>) -> EngineResult<()> {
-        let (done, wait) = mpsc::channel();
+        let (done, wait) = mpsc::sync_channel(1);
         let task = TakeIn { until, done: Some(done) };
         if let Err((_, refusal)) = self.writes.put(Box::new(task), true) {
             return Err(refusal);
@@ -86,7 +87,7 @@ impl Backlog {
 /// Makes a commit, which takes in what was appended.
 struct TakeIn {
     until: Option<Deadline>,
-    done: Option<mpsc::Sender<EngineResult<()>>>,
+    done: Option<mpsc::SyncSender<EngineResult<()>>>,
 }
 
 impl WriteTask for TakeIn {
@@ -302,7 +303,9 @@ impl Appender {
                 return Err(refusal);
             }
             self.env.entropy.back_to_mark();
-            tasks.iter_mut().for_each(|task| task.undone());
+            for task in tasks.iter_mut() {
+                task.undone();
+            }
             self.refresh()?;
             self.run(tasks)
         });
@@ -342,7 +345,7 @@ impl Appender {
         };
         let meta = tables.meta;
         // They are counted when they are taken in.
-        self.cache.rates = Default::default();
+        self.cache.rates = Rates::default();
         self.env.entropy.mark();
         tables.link.is_silent = true;
         let ran = group_commit::append(tables, &mut self.cache, &self.env, now, tasks);

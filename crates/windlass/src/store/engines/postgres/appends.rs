@@ -121,17 +121,14 @@ impl Tables {
         let mut taken = Column::numbers();
         for row in rows {
             let n: i64 = get(row, 0)?;
-            match body::decode(get(row, 2)?) {
-                Some(jobs) => {
-                    all.push(jobs);
-                    taken.number(n);
-                    self.appends.taken.push(get(row, 1)?);
-                }
-                None => {
-                    tracing::error!(n, "appended jobs are damaged and quarantined");
-                    self.write(SET_ASIDE, vec![n.into(), "cannot be read".into()], None)?;
-                }
-            }
+            let Some(jobs) = body::decode(get(row, 2)?) else {
+                tracing::error!(n, "appended jobs are damaged and quarantined");
+                self.write(SET_ASIDE, vec![n.into(), "cannot be read".into()], None)?;
+                continue;
+            };
+            all.push(jobs);
+            taken.number(n);
+            self.appends.taken.push(get(row, 1)?);
         }
         let count = taken.rows();
         if taken.is_empty() { Ok(()) } else { self.write(TAKE, vec![taken.into()], Some((count, "appends"))) }

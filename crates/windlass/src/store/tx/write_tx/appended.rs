@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::job::Seq;
 use crate::store::engine::{AppendedJobs, EngineResult, NewRow};
 
-impl<'a> WriteTx<'a> {
+impl WriteTx<'_> {
     /// Whether new jobs are only collected: what is stored cannot be read, and nothing but new jobs can be written.
     pub(crate) fn is_appending(&self) -> bool {
         self.is_appending

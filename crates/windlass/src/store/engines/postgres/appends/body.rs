@@ -115,28 +115,30 @@ fn put(body: &mut Vec<u8>, part: Option<&[u8]>) {
     body.extend(part.unwrap_or_default());
 }
 
+/// The bytes are not those that were encoded.
+struct Damaged;
+
 /// What is left to be read.
 struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
     /// The next part, which may be missing.
-    fn next(&mut self) -> Option<Option<&'a [u8]>> {
-        let (length, rest) = self.0.split_first_chunk::<4>()?;
+    fn next(&mut self) -> Result<Option<&'a [u8]>, Damaged> {
+        let (length, rest) = self.0.split_first_chunk::<4>().ok_or(Damaged)?;
         let length = u32::from_le_bytes(*length);
         if length == MISSING {
             self.0 = rest;
-            return Some(None);
+            return Ok(None);
         }
-        let (part, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        let length = usize::try_from(length).map_err(|_| Damaged)?;
+        let (part, rest) = rest.split_at_checked(length).ok_or(Damaged)?;
         self.0 = rest;
-        Some(Some(part))
+        Ok(Some(part))
     }
 
-    fn text(&mut self) -> Option<Option<&'a str>> {
-        Some(match self.next()? {
-            Some(bytes) => Some(std::str::from_utf8(bytes).ok()?),
-            None => None,
-        })
+    fn text(&mut self) -> Result<Option<&'a str>, Damaged> {
+        let bytes = self.next()?;
+        bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|_| Damaged)).transpose()
     }
 }
 
@@ -152,7 +154,7 @@ pub(super) fn decode(body: &[u8]) -> Option<AppendedJobs> {
         return None;
     }
     let mut parts = Parts(rest);
-    let records: Vec<RecordParts> = serde_json::from_slice(parts.next()??).ok()?;
+    let records: Vec<RecordParts> = serde_json::from_slice(parts.next().ok()??).ok()?;
     let records = records.into_iter().map(RecordParts::into_record).collect::<Option<Vec<_>>>()?;
     let (mut rows, mut shared) = (Vec::new(), None);
     while !parts.0.is_empty() {
@@ -162,15 +164,15 @@ pub(super) fn decode(body: &[u8]) -> Option<AppendedJobs> {
 }
 
 fn row(parts: &mut Parts<'_>, shared: &mut Option<(Arc<Lane>, Arc<Policy>)>) -> Option<NewRow> {
-    let id = JobId::from_bytes(parts.next()??.try_into().ok()?);
-    let (lane, policy) = (parts.next()?, parts.next()?);
+    let id = JobId::from_bytes(parts.next().ok()??.try_into().ok()?);
+    let (lane, policy) = (parts.next().ok()?, parts.next().ok()?);
     if let (Some(lane), Some(policy)) = (lane, policy) {
         let lane: Lane = serde_json::from_slice(lane).ok()?;
         let policy: Policy = serde_json::from_slice(policy).ok()?;
         *shared = Some((Arc::new(lane), Arc::new(policy)));
     }
     let (lane, policy) = shared.clone()?;
-    let (record, head) = (parts.next()??, head(id));
+    let (record, head) = (parts.next().ok()??, head(id));
     if !is_whole(record, &head) {
         return None;
     }
@@ -178,12 +180,12 @@ fn row(parts: &mut Parts<'_>, shared: &mut Option<(Arc<Lane>, Arc<Policy>)>) -> 
     let job = unpack(record, &head, Shared { lane, policy, no_details })?;
     let (mut texts, mut lists) = ([None; TEXTS], [None; LISTS]);
     for text in &mut texts {
-        *text = parts.text()?;
+        *text = parts.text().ok()?;
     }
     for list in &mut lists {
-        *list = parts.next()?;
+        *list = parts.next().ok()?;
     }
-    let columns = SpecColumns { texts, lists, payload: parts.next()?? };
+    let columns = SpecColumns { texts, lists, payload: parts.next().ok()?? };
     let check = columns.crc(Seq(0));
     let spec = columns.into_spec(Seq(0), check).ok()?;
     Some(NewRow { job, spec, keys: Vec::new() })
