@@ -206,6 +206,36 @@ pub struct CheckpointBody {
     pub value: Json,
 }
 
+/// Writes for a running job: all are written, or none.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttemptWrites {
+    /// The fence of the claim.
+    pub fence: u64,
+    /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
+    /// Checkpoints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<SavedStep>,
+    /// Progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressBody>,
+    /// Lines for the job's log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<String>,
+}
+
+/// A checkpoint to save.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SavedStep {
+    /// Name of the step.
+    pub step: String,
+    /// The value: any JSON.
+    pub value: Json,
+}
+
 /// The response to heartbeats.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct HeartbeatView {

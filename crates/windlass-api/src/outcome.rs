@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass_core::job::{Category, ErrorCause, GroupStrategy, JobId, JobState};
 
+use crate::claim::{ProgressBody, SavedStep};
 use crate::error::ErrorFields;
 use crate::expires::Expiry;
 use crate::json::Json;
@@ -45,6 +46,19 @@ pub struct OutcomeBody {
     /// What it waits for, for `parked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub park: Option<ParkBody>,
+    /// Checkpoints, saved in the commit of the outcome.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<SavedStep>,
+    /// Progress, written in the commit of the outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressBody>,
+    /// Lines for the job's log, written in the commit of the outcome.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<String>,
+    /// Jobs submitted in the commit of the outcome, for `completed`, at most 100.
+    #[schemars(length(max = 100))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub submit: Vec<Submission>,
 }
 
 /// The outcomes.
@@ -168,6 +182,9 @@ pub struct ChildrenBody {
     /// What else wakes the parent before the group is decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<ParkBody>,
+    /// Checkpoints of the parent, saved in the same commit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<SavedStep>,
 }
 
 impl From<CauseBody> for ErrorCause {

@@ -41,6 +41,11 @@ enum Command {
     /// Start a server with sample data
     #[cfg(feature = "demo")]
     Demo(run::demo::DemoArgs),
+    /// Start a server for development, with programs that are restarted when a file changes
+    ///
+    /// Jobs are stored in memory unless a store is given. The clock can be moved: POST /dev/advance lets a month pass
+    /// in milliseconds. Programs get the server's address in WINDLASS_URL.
+    Dev(Box<run::dev::DevArgs>),
     /// Run a program for each job: payload on stdin, result on stdout, exit code as outcome
     Work(Box<run::work::WorkArgs>),
     /// Kill the programs of a worker that was killed. Started by `work` itself.
@@ -149,6 +154,8 @@ enum Command {
     #[cfg(feature = "bench")]
     #[command(hide = true)]
     BenchNode,
+    /// Drive a worker program in any language through the cases of the worker protocol
+    SdkTest(run::sdk_test::SdkTestArgs),
     /// Check the settings of `serve`
     #[command(subcommand)]
     Config(run::config::ConfigCommand),
@@ -208,6 +215,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Serve(args) => run::serve::serve(&args).await,
         #[cfg(feature = "demo")]
         Command::Demo(args) => run::demo::demo(&args).await,
+        Command::Dev(args) => run::dev::dev(&args).await,
         Command::Work(args) => run::work::work(&args).await,
         Command::WorkGuard(args) => run::work::guard(&args).await,
         Command::Health(args) => run::health::health(&args).await,
@@ -252,6 +260,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Bench(args) => run::bench::bench(&args).await,
         #[cfg(feature = "bench")]
         Command::BenchNode => crate::bench::be_a_node().await,
+        Command::SdkTest(args) => run::sdk_test::sdk_test(&args).await,
         Command::Config(run::config::ConfigCommand::Check(args)) => run::config::check(&args, settings),
         Command::Webhooks(command) => manage::webhooks::webhooks(&command).await,
         Command::Tickets(command) => manage::tickets::tickets(&command),

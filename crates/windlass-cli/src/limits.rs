@@ -16,6 +16,13 @@ pub(crate) const HEALTH_TIME_MAX: Duration = Duration::from_secs(4);
 /// How much longer than the program's grace period a worker waits for a handler: the program is killed in between.
 pub(crate) const PROGRAM_GRACE_MARGIN: Duration = Duration::from_secs(7);
 
+/// How often `windlass dev` looks for changed files.
+pub(crate) const WATCH_EVERY: Duration = Duration::from_millis(500);
+/// Files that it looks at: a folder with more has something in it that is not a program's source.
+pub(crate) const WATCHED_FILES_MAX: usize = 20_000;
+/// How long a program of `windlass dev` may take to stop.
+pub(crate) const DEV_PROGRAM_GRACE: Duration = Duration::from_secs(5);
+
 /// Time for a command to connect to a server.
 pub(crate) const CLIENT_CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Time for a command to wait for a response, in addition to a requested wait: as long as the server may take.

@@ -183,6 +183,9 @@ macro_rules! suite {
                 mod start {
                     $crate::on_engines! { jobs_finish_start; $($engine: $open),+ }
                 }
+                mod together {
+                    $crate::on_engines! { jobs_finish_together; $($engine: $open),+ }
+                }
             }
             mod graph {
                 $crate::on_engines! { jobs_graph; $($engine: $open),+ }

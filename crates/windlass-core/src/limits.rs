@@ -1,10 +1,12 @@
 //! All limits of the system, each with its reason. Every limit is defined here.
 
 mod appends;
+mod attempts;
 
 use std::time::Duration;
 
 pub use self::appends::*;
+pub use self::attempts::*;
 
 /// Largest payload, result or checkpoint unless configured: a size that a database row handles well.
 pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
@@ -62,14 +64,6 @@ pub const ERROR_CODE_CHARS_MAX: usize = 128;
 pub const PRUNE_LATE_MAX: Duration = Duration::from_secs(3600);
 /// Such late finishes by this process that are remembered until the next scan: half a megabyte.
 pub const PRUNE_LATE_ENDS_MAX: usize = 1 << 16;
-/// Bytes in one line of a job's log; longer lines are truncated.
-pub const LOG_LINE_BYTES_MAX: usize = 8192;
-/// Log lines stored per job; the oldest are dropped first.
-pub const LOG_LINES_MAX: u64 = 10_000;
-/// Log lines in one call.
-pub const LOG_LINES_PER_CALL_MAX: usize = 1_000;
-/// Characters in a progress message.
-pub const PROGRESS_MESSAGE_CHARS_MAX: usize = 1024;
 /// Characters of a rejected value in a message.
 pub const SHOWN_CHARS_MAX: usize = 100;
 /// Jobs in one submission.

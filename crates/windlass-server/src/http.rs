@@ -1,6 +1,7 @@
 //! The HTTP API: the table of all routes. Handlers are thin: they decode, call the store, and encode.
 
 mod app;
+mod dev;
 mod openapi;
 mod reply;
 pub(crate) mod request;
@@ -87,6 +88,7 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/heartbeats",                  WORK,       routes::work::heartbeat,      "Send heartbeats").body_max(LARGE).names(),
         route(POST,   "/outcomes",                    WORK,       routes::work::outcomes,       "Report the outcomes of attempts").body_max(LARGE).names(),
         route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       routes::work::checkpoint, "Save a checkpoint").body_max(single).conflicts(),
+        route(POST,   "/jobs/{id}/checkpoints",       WORK,       routes::work::checkpoints,    "Save checkpoints, progress and log lines together").body_max(LARGE).conflicts(),
         route(POST,   "/jobs/{id}/children",          WORK,       routes::work::children,       "Spawn children and wait for them").body_max(LARGE).conflicts(),
     ]
 }
@@ -139,6 +141,17 @@ fn operation_routes(single: usize) -> Vec<Route> {
     ]
 }
 
+/// Routes of a server for development only.
+#[rustfmt::skip]
+fn dev_routes() -> Vec<Route> {
+    vec![
+        route(GET,    "/dev/clock",                   VIEW,       dev::clock,                   "Get the time").at_root(),
+        route(POST,   "/dev/advance",                 ADMINISTER, dev::advance,                 "Move the clock forward").at_root(),
+        route(POST,   "/dev/crash",                   ADMINISTER, dev::crash,                   "End the leases of workers").at_root().names(),
+        route(POST,   "/dev/reset",                   ADMINISTER, dev::reset,                   "Delete all jobs, schedules and workers").at_root(),
+    ]
+}
+
 /// The whole router: the routes above and the dashboard. `is_secure` says that browsers connect over TLS.
 pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let routes = routes(single_bytes_max(&app));
@@ -146,7 +159,10 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let description = openapi::describe(&routes);
     let page = openapi::page(&description);
     app.set_documents(description.to_string(), page);
-    let mounted = routes.into_iter().fold(Router::new(), |router, route| route.mount(router, &app));
+    // Not described: no other server has them.
+    let dev = if app.dev().is_some() { dev_routes() } else { Vec::new() };
+    let mounted =
+        routes.into_iter().chain(dev).fold(Router::new(), |router, route| route.mount(router, &app));
     let (pages, no_such_page) = dashboard::routers(app.clone(), is_secure);
     mounted
         .with_state(app.clone())

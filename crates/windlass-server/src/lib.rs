@@ -3,6 +3,7 @@
 //! binary is in the crate `windlass-cli`.
 
 mod dashboard;
+pub mod dev;
 pub mod exec;
 pub mod http;
 pub mod limits;

@@ -16,6 +16,16 @@ pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Jobs that a list in claim order sorts, if they are not indexed in that order.
 pub const CLAIM_ORDER_SORTED_MAX: usize = 10_000;
+/// Timers that one request applies when it moves the clock of a server for development; each waits for workers.
+pub const DEV_STEPS_MAX: usize = 10_000;
+/// How long that request waits for jobs that run, in real time, unless it says so itself.
+pub const DEV_WAIT: Duration = Duration::from_secs(10);
+/// How long it waits for workers to take jobs that are ready: some may have no worker.
+pub const DEV_READY_WAIT: Duration = Duration::from_secs(1);
+/// How much longer than others that request may take.
+pub const DEV_REQUEST_MAX: Duration = Duration::from_secs(600);
+/// How often it looks.
+pub const DEV_POLL: Duration = Duration::from_millis(2);
 /// Header lines of a request.
 pub const HEAD_LINES_MAX: usize = 100;
 /// Connections of one address without a valid key, as a share of all: one in this many.

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use windlass::Store;
+use windlass::clock::JumpClock;
 
 pub(crate) use self::peer::Peer;
 use crate::http::request::connection_slots::ConnectionSlots;
@@ -38,6 +39,8 @@ pub struct Options {
     pub connections_max: usize,
     /// Engine and file of the store, for metrics.
     pub store: StorePlace,
+    /// The clock of a server for development, which has routes to move it; `None` for every other server.
+    pub dev_clock: Option<Arc<JumpClock>>,
 }
 
 impl Default for Options {
@@ -49,6 +52,7 @@ impl Default for Options {
             behind_proxy: false,
             connections_max: limits::CONNECTIONS_MAX,
             store: StorePlace::default(),
+            dev_clock: None,
         }
     }
 }
@@ -99,8 +103,12 @@ impl Listening {
         if !is_local {
             require_auth_and_tls(&store, &options).await?;
         }
+        if options.dev_clock.is_some() {
+            require_development(&store, is_local).await?;
+        }
         let is_secure = tls.is_some() || options.behind_proxy;
-        let (app, connections_max) = (App::new(store, options.store, is_local), options.connections_max);
+        let (app, connections_max) =
+            (App::new(store, options.store, is_local, options.dev_clock), options.connections_max);
         let has_addresses = !address.ip().is_loopback() && !options.behind_proxy;
         Ok(Server { app, listener, tls, is_secure, has_addresses, address, connections_max })
     }
@@ -205,6 +213,13 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.set_reuseaddr(cfg!(unix))?;
     socket.bind(address)?;
     socket.listen(limits::LISTEN_QUEUE_MAX)
+}
+
+/// Refuses to let others move the clock of a store, or to move that of a store in use.
+async fn require_development(store: &Store, is_local: bool) -> anyhow::Result<()> {
+    anyhow::ensure!(is_local, "a server for development listens on loopback addresses only");
+    anyhow::ensure!(!store.has_keys().await?, "a store with API keys is not for development");
+    Ok(())
 }
 
 /// An address that others can reach requires API keys and encryption.

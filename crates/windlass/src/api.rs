@@ -25,9 +25,9 @@ use crate::store::caller::Caller;
 use crate::store::command::actions::{ActionReport, ActionRequest};
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, LogLine};
 use crate::store::command::bulk::{BulkAction, BulkReport};
-use crate::store::command::children::{NewGroup, Spawned};
+use crate::store::command::children::{NewGroup, SpawnOptions, Spawned};
 use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest};
-use crate::store::command::finish::{Finish, Park, Report};
+use crate::store::command::finish::{Finish, Report};
 use crate::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use crate::store::command::key::NewKey;
 use crate::store::command::pause::{Pause, PauseTarget};
@@ -191,11 +191,10 @@ api! { 'a;
     fn heartbeat_wait(worker: WorkerId, beats: Vec<HeartbeatItem>, wait: Duration) -> Result<HeartbeatReply, WorkError>;
     /// Reports how attempts ended.
     fn finish(worker: WorkerId, reports: Vec<Report>) -> Result<Vec<Finish>, WorkError>;
-    /// Writes checkpoints, progress or log lines for a running job: all or none in a store; through a server, one after
-    /// the other.
+    /// Writes checkpoints, progress or log lines for a running job, all or none.
     fn record(lease: LeaseRef, writes: Vec<AttemptWrite>) -> Result<(), WorkError>;
     /// Creates a group of children for a running job, which is parked until they end if it asks for that.
-    fn spawn_with_parks(lease: LeaseRef, group: NewGroup, parks: Vec<Park>) -> Result<Spawned, WorkError>;
+    fn spawn_with(lease: LeaseRef, group: NewGroup, options: SpawnOptions) -> Result<Spawned, WorkError>;
 
     /// Pauses a queue, type, tenant, worker or everything; whether that changed anything.
     fn pause(target: PauseTarget, pause: Pause) -> Result<bool, ActError>;

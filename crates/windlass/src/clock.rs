@@ -9,7 +9,7 @@ mod store_time;
 mod tests;
 
 pub use deadline::Deadline;
-pub use manual::{ManualClock, ManualClocks};
+pub use manual::{JumpClock, ManualClock, ManualClocks};
 #[cfg(feature = "sqlite")]
 pub(crate) use store_clock::Stamp;
 pub use store_clock::{ClockReport, StoreClock};

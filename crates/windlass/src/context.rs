@@ -14,6 +14,7 @@ mod save;
 mod step;
 mod step_order;
 mod wait;
+mod with_outcome;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -36,8 +37,10 @@ pub use children::{ChildError, Children};
 use history::SavedHistory;
 use quiet::{Kind, Polled};
 use save::failed;
+pub(crate) use save::refused_job;
 use step_order::Order;
 pub use wait::First;
+use with_outcome::WithOutcome;
 
 use crate::client::Client;
 use crate::clock::Timestamp;
@@ -146,6 +149,7 @@ struct Shared {
     cost_cents: AtomicI64,
     /// Records of sleeps and groups that lost their place because the job parks on several of them.
     unplaced: Mutex<Vec<(String, Vec<u8>)>>,
+    with_outcome: WithOutcome,
     stop: Mutex<Option<HandlerExit>>,
     stopped: Notify,
 }
@@ -176,6 +180,7 @@ impl Cx {
             has_started: AtomicBool::new(false),
             cost_cents: AtomicI64::new(0),
             unplaced: Mutex::default(),
+            with_outcome: WithOutcome::default(),
             stop: Mutex::new(None),
             stopped: Notify::new(),
         }))

@@ -26,7 +26,10 @@ class Taken extends MemoryBackend {
 
 async function attempt(store: MemoryBackend, handler: (payload: null, cx: Cx) => unknown): ReturnType<typeof runAttempt> {
   const info = { id: "1", type: job.name, tags: {}, attempt: 1 } as unknown as Cx["job"];
-  return await runAttempt(new Core(info, store, store.checkpoints, { parkWaitMs: 0, changedWaitMs: 100 }), job as never, handler as never, null);
+  const core = new Core(info, store, store.checkpoints, { parkWaitMs: 0, changedWaitMs: 100 });
+  const outcome = await runAttempt(core, job as never, handler as never, null);
+  await store.save(core.withDeferred([]));
+  return outcome;
 }
 
 test("an error of a spawned job that the handler caught is the same in every attempt", async () => {
@@ -51,7 +54,7 @@ test("a spawned job whose error fails the attempt is submitted again, with the s
   const failed = await attempt(store, handler);
   assert.ok(failed?.outcome === "failed" && failed.error.code === "unique_key_taken");
   store.isTaken = false;
-  const done = { outcome: "completed", resultJson: '"1/spawn other"' };
+  const done = { outcome: "completed", resultJson: '"1/spawn other"', followUpsJson: [] };
   assert.deepEqual([await attempt(store, handler), await attempt(store, handler)], [done, done]);
   assert.deepEqual([store.submissions, store.spawned.length], [2, 1]);
 });

@@ -136,6 +136,7 @@ async function attempt(vector: Vector): Promise<Vector["expect"]> {
   const core = new Core(job, store, Object.entries(vector.saved ?? {}), options);
   const program = new Program();
   const ended = await runAttempt(core, defineJob("vector"), (_, cx) => program.run(cx, vector.program), null);
+  await store.save(core.withDeferred([]));
   return { ran, saves: store.saves, got: program.got, outcome: shown() };
 
   function shown(): Record<string, unknown> {

@@ -13,7 +13,7 @@ use crate::output;
 
 /// Commands by topic. Names without a command are skipped; commands that are not listed come last.
 const THEMES: [(&str, &[&str]); 5] = [
-    ("Start", &["serve", "demo", "work", "health", "status", "top", "open"]),
+    ("Start", &["serve", "dev", "demo", "work", "health", "status", "top", "open"]),
     (
         "Jobs",
         &[
@@ -39,7 +39,13 @@ const THEMES: [(&str, &[&str]); 5] = [
             "keys",
         ],
     ),
-    ("Stores", &["verify", "backup", "restore", "migrate", "move", "config", "webhooks", "tickets", "bench"]),
+    (
+        "Stores",
+        &[
+            "verify", "backup", "restore", "migrate", "move", "config", "webhooks", "tickets", "bench",
+            "sdk-test",
+        ],
+    ),
     ("Program", &["context", "version", "completions", "man", "help"]),
 ];
 

@@ -4,6 +4,7 @@
 
 mod commands;
 mod connection;
+mod dev;
 mod documents;
 mod every;
 mod jobs;

@@ -4,6 +4,7 @@ pub mod cause;
 pub mod lifetime;
 pub mod retry;
 pub mod start;
+pub mod together;
 
 use windlass::error::WorkError;
 use windlass::job::{AttemptOutcome, Category, Failure, JobId, JobState, JobType};

@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use windlass::Store;
-use windlass::clock::Timestamp;
+use windlass::clock::{JumpClock, Timestamp};
 
+use super::dev::DevMode;
 use super::reply::encoded::EncodedEvents;
 use super::request::body_budget::BodyBudget;
 use super::request::connection_slots::ConnectionSlots;
@@ -55,10 +56,16 @@ struct Inner {
     guesses: Guesses,
     bodies: BodyBudget,
     is_loopback: bool,
+    dev: Option<DevMode>,
 }
 
 impl App {
-    pub(crate) fn new(store: Store, place: StorePlace, is_loopback: bool) -> App {
+    pub(crate) fn new(
+        store: Store,
+        place: StorePlace,
+        is_loopback: bool,
+        dev_clock: Option<Arc<JumpClock>>,
+    ) -> App {
         App(Arc::new(Inner {
             store,
             place,
@@ -72,7 +79,13 @@ impl App {
             guesses: Guesses::default(),
             bodies: BodyBudget::default(),
             is_loopback,
+            dev: dev_clock.map(DevMode::new),
         }))
+    }
+
+    /// What only a server for development has.
+    pub(crate) fn dev(&self) -> Option<&DevMode> {
+        self.0.dev.as_ref()
     }
 
     pub(crate) fn store(&self) -> &Store {

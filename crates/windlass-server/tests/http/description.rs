@@ -25,7 +25,7 @@ pub(crate) fn operations(document: &Value) -> Vec<(String, String, Value)> {
 const CONTRACT: &str = "
     POST GET /jobs; POST /jobs/batch; POST /jobs/bulk; GET PATCH DELETE /jobs/{id}; POST /jobs/{id}/submit;
     POST /jobs/{id}/suspend; POST /jobs/{id}/resume; POST /jobs/{id}/cancel; POST /jobs/{id}/priority; POST /jobs/{id}/redrive;
-    POST /jobs/{id}/signals/{name}; GET /jobs/{id}/attempts; GET /jobs/{id}/checkpoints; GET /jobs/{id}/events;
+    POST /jobs/{id}/signals/{name}; GET /jobs/{id}/attempts; GET POST /jobs/{id}/checkpoints; GET /jobs/{id}/events;
     GET POST /jobs/{id}/children; GET /jobs/{id}/logs; GET /jobs/{id}/result; GET /jobs/{id}/graph; GET /jobs/{id}/explain;
     PUT /jobs/{id}/checkpoints/{name}; GET POST /workers; DELETE /workers/{id}; POST /workers/{id}/pause;
     POST /workers/{id}/resume; POST /claims; POST /heartbeats; POST /outcomes; GET /queues; GET PUT /queues/{queue};

@@ -178,6 +178,9 @@ impl Route {
             ("POST", "/jobs/{id}/children") => {
                 json!({"fence": 1, "worker_id": worker, "jobs": [{"type": "a"}]})
             }
+            ("POST", "/jobs/{id}/checkpoints") => {
+                json!({"fence": 1, "worker_id": worker, "checkpoints": [{"step": "a", "value": 1}]})
+            }
             ("PUT", "/jobs/{id}/checkpoints/{name}") => json!({"fence": 1, "worker_id": worker, "value": 1}),
             ("POST", "/claims") => json!({"worker_id": worker, "types": ["none"]}),
             ("POST", "/heartbeats") => json!({"worker_id": worker, "jobs": []}),

@@ -49,6 +49,46 @@ async fn a_worker_registers_claims_and_reports() {
 }
 
 #[tokio::test]
+async fn checkpoints_progress_logs_and_follow_ups_go_with_an_outcome() {
+    let t = Fixture::new().await;
+    let worker = t.worker().await;
+    let id = t.submit(json!({"type": "a"})).await;
+    let job = t.post_ok(200, "/claims", json!({"worker_id": worker})).await["jobs"][0].clone();
+    let path = format!("/jobs/{id}/checkpoints");
+    let saved = json!({"fence": job["fence"], "worker_id": worker, "checkpoints": [{"step": "a", "value": 1},
+        {"step": "b", "value": {"c": [2]}}], "progress": {"percent": 10.0}, "logs": ["one"]});
+    assert_eq!(t.post(&path, saved.clone()).await.status, 204);
+    let stale = json!({"fence": 1, "checkpoints": [{"step": "a", "value": 2}]});
+    assert_refused(&t.post(&path, stale).await, 409, "stale_fence", None);
+    let nameless = json!({"fence": job["fence"], "checkpoints": [{"step": "", "value": 2}]});
+    assert_refused(&t.post(&path, nameless).await, 422, "invalid_value", Some("step"));
+    let found = t.get_ok(&path).await;
+    assert_eq!(found["checkpoints"][1], json!({"step": "b", "value": {"c": [2]}}));
+
+    let outcome = |submit: Value| {
+        json!({"id": id, "fence": job["fence"], "outcome": "completed", "checkpoints": [{"step": "c", "value": 3}],
+            "logs": ["two"], "progress": {"percent": 100.0}, "submit": submit})
+    };
+    for (submit, field) in [
+        (json!([{"type": "next"}, {"type": "a b"}]), "submit.1.type"),
+        (json!([{"type": "next", "priority": 101}]), "submit.0.priority"),
+        (json!([{"type": "next", "after": ["@x"]}]), "submit.0.after.0"),
+    ] {
+        let rejected = t.report(worker.as_str(), outcome(submit)).await;
+        assert_eq!(
+            (&rejected["status"], &rejected["error"]["details"]["field"]),
+            (&json!("rejected"), &json!(field))
+        );
+    }
+    let done = t.report(worker.as_str(), outcome(json!([{"type": "next", "payload": 7}]))).await;
+    assert_eq!(done, json!({"id": id, "status": "applied", "state": "completed"}));
+    assert_eq!(t.get_ok(&path).await["checkpoints"].as_array().unwrap().len(), 3);
+    assert_eq!(t.get_ok(&format!("/jobs/{id}/logs")).await["logs"].as_array().unwrap().len(), 2);
+    let next = t.get_ok("/jobs?type=next").await;
+    assert_eq!((next["jobs"].as_array().unwrap().len(), &next["jobs"][0]["state"]), (1, &json!("scheduled")));
+}
+
+#[tokio::test]
 async fn what_a_worker_says_wrongly_is_refused() {
     let t = Fixture::new().await;
     let worker = t.worker().await;

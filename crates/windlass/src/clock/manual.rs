@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use super::{Clock, Reading, Timestamp};
+use super::{Clock, Reading, SystemClock, Timestamp};
 
 /// A clock that only moves when advanced. It is used as store time directly.
 #[derive(Debug)]
@@ -108,5 +108,35 @@ impl Clock for ManualClocks {
 
     fn database(&self, _read: Timestamp) -> Timestamp {
         self.shown().database
+    }
+}
+
+/// A clock that a person or a test moves forward, while it runs or stands still: for programs under development.
+#[derive(Debug)]
+pub struct JumpClock {
+    /// The clock that it follows; without one it stands still.
+    follows: Option<SystemClock>,
+    start: Timestamp,
+    jumped: ManualClock,
+}
+
+impl JumpClock {
+    /// A clock that shows the machine's time, and runs with it if `runs`.
+    pub fn new(runs: bool) -> JumpClock {
+        let (system, zero) = (SystemClock::new(), Timestamp::from_millis(0));
+        let start = system.now();
+        JumpClock { follows: runs.then_some(system), start, jumped: ManualClock::new(zero) }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.jumped.advance(by);
+    }
+}
+
+impl Clock for JumpClock {
+    fn now(&self) -> Timestamp {
+        let shown = self.follows.as_ref().map_or(self.start, SystemClock::now);
+        shown.plus(self.jumped.now().since(Timestamp::from_millis(0)))
     }
 }

@@ -7,7 +7,7 @@ use crate::client::{Job, JobBuilder};
 use crate::error::Invalid;
 use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, JobState, NewJob};
 use crate::limits;
-use crate::store::command::children::NewGroup;
+use crate::store::command::children::{NewGroup, SpawnOptions};
 use crate::store::command::finish::Park;
 use crate::store::query::job_details::Group;
 
@@ -123,17 +123,20 @@ impl Cx {
             }
         } else {
             let record = Record { group: Some(shape.clone()), ..call.record() };
-            self.save_call(&call, &record).await.map_err(failed)?;
+            self.save_with_next(&call, &record).await.map_err(failed)?;
         }
         call.goes_on(Record { group: Some(shape), ..call.record() });
         let parks = self.may_spawn().await;
-        self.forget_places().await.map_err(failed)?;
+        self.forget_places();
         self.crash_at(&CrashPoint::BeforeSpawn).await;
         let _storing = self.0.order.storing();
         let client = self.client();
         let group = NewGroup { name: key.clone(), strategy, jobs };
-        let spawned = client.api().spawn_with_parks(client.caller(), self.lease_ref(), group, parks).await;
+        let options = SpawnOptions { parks, writes: self.after_deferred(Vec::new()) };
+        let writes = options.writes.clone();
+        let spawned = client.api().spawn_with(client.caller(), self.lease_ref(), group, options).await;
         let spawned = spawned.map_err(failed)?;
+        self.written(&writes);
         self.crash_at(&CrashPoint::AfterSpawn).await;
         if spawned.parent.is_held_with(self.fence())
             && let Some(group) = self.known_group(&key).await?

@@ -15,7 +15,10 @@ impl Cx {
     pub(super) async fn record_all(&self, writes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         let client = &self.0.client;
         let _storing = self.0.order.storing();
-        client.api().record(client.caller(), self.lease_ref(), writes).await
+        let writes = self.after_deferred(writes);
+        client.api().record(client.caller(), self.lease_ref(), writes.clone()).await?;
+        self.written(&writes);
+        Ok(())
     }
 
     /// Saves a checkpoint, in this context and in the store.
@@ -49,30 +52,22 @@ impl Cx {
 
     /// Saves a call's result, together with earlier calls that ended without a value.
     pub(super) async fn save_call(&self, call: &Call<'_>, record: &Record<'_>) -> Result<(), WorkError> {
-        let unwritable = |error: serde_json::Error| {
-            Invalid::new("step", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
-        };
-        let value = serde_json::to_vec(record).map_err(unwritable)?;
-        self.save_after(call, Some((call.key().to_owned(), value))).await
+        self.save_after(call, Some((call.key().to_owned(), encoded(record)?))).await
     }
 
     /// Clears the places of sleeps and groups that the job parks on at once: none of them has to come before later
     /// calls.
-    pub(crate) async fn forget_places(&self) -> Result<(), WorkError> {
+    pub(crate) fn forget_places(&self) {
         let mut records = std::mem::take(&mut *lock(&self.0.unplaced));
         if records.is_empty() {
             records = self.0.order.beside_each_other();
         }
-        if records.is_empty() {
-            return Ok(());
-        }
-        let writes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
-        self.record_all(writes.collect()).await
+        self.defer(records);
     }
 
     /// Called when the attempt fails with this error. If a step returned it, the step runs again in the next attempt,
     /// even if the handler continued for a while.
-    pub(crate) async fn reopen(&self, error: &anyhow::Error, message: &str) {
+    pub(crate) fn reopen(&self, error: &anyhow::Error, message: &str) {
         let records = self.0.order.reopened_by(error, message);
         if records.is_empty() {
             let steps = self.0.order.stuck_on();
@@ -84,12 +79,8 @@ impl Cx {
                      the same: return a step's error, or pass it to `retry_later`, to run the step again"
                 );
             }
-            return;
         }
-        let writes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
-        if let Err(error) = self.record_all(writes.collect()).await {
-            tracing::warn!(job = %self.job_id(), %error, "failed to reopen a failed step; it stays failed in the next attempt");
-        }
+        self.defer(records);
     }
 
     /// Saves the records that must precede this call, then `record`.
@@ -103,33 +94,59 @@ impl Cx {
         if records.is_empty() {
             return Ok(());
         }
-        let writes = records.iter().cloned().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
-        self.record_all(writes.collect()).await?;
+        self.record_all(as_writes(records.clone()).collect()).await?;
         self.cache_records(records);
         self.0.order.mark_returned(before.iter().map(|(key, _)| key));
         Ok(())
     }
 }
 
+/// Records as writes.
+pub(super) fn as_writes(
+    records: impl IntoIterator<Item = (String, Vec<u8>)>,
+) -> impl Iterator<Item = AttemptWrite> {
+    records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value })
+}
+
+/// A record as it is saved.
+pub(super) fn encoded(record: &Record<'_>) -> Result<Vec<u8>, WorkError> {
+    serde_json::to_vec(record).map_err(|error| {
+        let problem = FieldProblem::Contradiction(format!("cannot be written as JSON: {error}"));
+        Invalid::new("step", problem).into()
+    })
+}
+
+/// The failure of an attempt whose write was refused, see [`failed`].
+pub(crate) fn refused_job(error: &WorkError) -> Failure {
+    failure_of(error)
+}
+
 /// Converts a store error. An attempt that lost its lease or its store ends here, because its writes are rejected
 /// anyway. An invalid value is a permanent error, because a retry would not help.
 #[allow(clippy::needless_pass_by_value, reason = "so that it can be passed to `map_err`")]
 pub(super) fn failed(error: WorkError) -> anyhow::Error {
-    let is_invalid = match &error {
+    failure_of(&error).into()
+}
+
+fn failure_of(error: &WorkError) -> Failure {
+    let is_invalid = match error {
         WorkError::Invalid(_) => true,
         WorkError::Children(refused) => {
-            matches!(**refused, SubmitError::Invalid { .. } | SubmitError::PayloadTooLarge { .. })
+            matches!(
+                **refused,
+                SubmitError::Invalid { .. } | SubmitError::PayloadTooLarge { .. } | SubmitError::Forbidden(_)
+            )
         }
         _ => false,
     };
     if is_invalid {
-        return Failure::permanent("not_allowed", error.to_string()).into();
+        return Failure::permanent("not_allowed", error.to_string());
     }
-    if let WorkError::Children(refused) = &error
+    if let WorkError::Children(refused) = error
         && matches!(**refused, SubmitError::UniqueKeyTaken { .. })
     {
         // Free when its holder has finished, so a retry can succeed.
-        return Failure::temporary(error.to_string()).with_code("unique_key_taken").into();
+        return Failure::temporary(error.to_string()).with_code("unique_key_taken");
     }
-    Failure::temporary(error.to_string()).with_code("not_written").into()
+    Failure::temporary(error.to_string()).with_code("not_written")
 }

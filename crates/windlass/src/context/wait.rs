@@ -85,7 +85,7 @@ impl Cx {
             let until = self.end_of(duration)?;
             let lasts_ms = Some(millis(duration));
             let record = Record { until: Some(until), lasts_ms, ..call.record() };
-            self.save_call(&call, &record).await.map_err(failed)?;
+            self.save_with_next(&call, &record).await.map_err(failed)?;
             call.goes_on(record);
             until
         };
@@ -139,7 +139,10 @@ impl Cx {
     /// Parks the job until the awaited event, unless something else in the handler continues first. Returns if the end
     /// of the wait has been reached in the meantime.
     async fn park(&self, awaited: Awaited) -> Result<(), anyhow::Error> {
-        self.crash_at(&CrashPoint::BeforePark).await;
+        if self.crashes_at(&CrashPoint::BeforePark) {
+            self.flush().await.map_err(failed)?;
+            self.crash_at(&CrashPoint::BeforePark).await;
+        }
         if self.is_batched() {
             return self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await;
         }
@@ -225,7 +228,7 @@ impl Cx {
         }
         let until = self.end_of(timeout)?;
         let record = serde_json::to_vec(&Record { until: Some(until), ..Record::default() })?;
-        self.save_after(call, Some((key, record))).await.map_err(failed)?;
+        self.save_after_with_next(call, Some((key, record))).await.map_err(failed)?;
         Ok(until)
     }
 
@@ -237,7 +240,7 @@ impl Cx {
         until: Option<Timestamp>,
     ) -> Result<Option<T>, anyhow::Error> {
         let Some(saved) = self.saved_by(call) else {
-            self.save_after(call, None).await.map_err(failed)?;
+            self.save_after_with_next(call, None).await.map_err(failed)?;
             let (name, step) = (name.to_owned(), call.key().to_owned());
             self.park(Awaited::Signal { name, step, until }).await?;
             return std::future::pending().await;

@@ -6,28 +6,30 @@ use windlass_api::submission::Submission;
 
 use super::Remote;
 use super::client::Call;
-use super::error::RemoteError;
+use super::error::{RemoteError, not_json};
 use super::record::sketch;
 use crate::error::WorkError;
 use crate::job::{JobRecord, JobType, Parent, Seq};
 use crate::store::command::attempt_writes::LeaseRef;
-use crate::store::command::children::{NewGroup, Spawned};
-use crate::store::command::finish::Park;
+use crate::store::command::children::{NewGroup, SpawnOptions, Spawned};
+use crate::store::wire::outcome::sent_writes;
 
 impl Remote {
-    pub(crate) async fn spawn_with_parks(
+    pub(crate) async fn spawn_with(
         &self,
         lease: LeaseRef,
         group: NewGroup,
-        beside: Vec<Park>,
+        options: SpawnOptions,
     ) -> Result<Spawned, WorkError> {
+        let (checkpoints, ..) = sent_writes(&options.writes).ok_or_else(|| not_json("checkpoints"))?;
         let body = ChildrenBody {
             fence: lease.fence.0,
             worker_id: lease.worker.map(|worker| worker.to_string()),
             jobs: group.jobs.iter().map(Submission::from).collect(),
             strategy: Some(group.strategy),
             name: Some(group.name.clone()),
-            beside: beside.iter().map(ParkBody::from).collect(),
+            checkpoints,
+            beside: options.parks.iter().map(ParkBody::from).collect(),
         };
         // The same name finds the same group, so a second call after a lost answer spawns nothing.
         let call = Call::post(format!("/jobs/{}/children", lease.job)).json(&body).repeatable(true);

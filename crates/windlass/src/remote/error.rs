@@ -276,6 +276,16 @@ pub(super) fn invalid_item(fields: ErrorFields) -> Option<Invalid> {
     invalid(&ErrorResponse::item(fields, INVALID))
 }
 
+/// Whether an outcome was rejected because of a job that it submits.
+pub(super) fn is_about_a_follow_up(fields: &ErrorFields) -> bool {
+    fields.details.contains_key("index")
+}
+
+/// The refusal of a job that an outcome submits.
+pub(super) fn refused_item(fields: ErrorFields) -> SubmitError {
+    RemoteError::Refused(Box::new(ErrorResponse::item(fields, INVALID))).into_submit()
+}
+
 /// The error for a value that is not JSON, which no server accepts.
 pub(super) fn not_json(field: &str) -> Invalid {
     Invalid::new(field, FieldProblem::Contradiction("is not JSON".into()))

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_api::claim::{CheckpointBody, DirectiveView, HeartbeatView};
-use windlass_api::json::Json;
+use windlass_api::claim::{AttemptWrites, DirectiveView, HeartbeatView};
 use windlass_api::time::Span;
 
 use super::Remote;
-use super::client::{Call, encoded};
+use super::client::Call;
 use super::error::not_json;
 use crate::error::WorkError;
 use crate::job::{Fence, JobId, WorkerId};
@@ -16,6 +15,7 @@ use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, check_step};
 use crate::store::command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
 use crate::store::documents::config::PauseMode;
 use crate::store::wire::claim::heartbeats;
+use crate::store::wire::outcome::sent_writes;
 
 fn reply(view: HeartbeatView) -> HeartbeatReply {
     let read = |shown: DirectiveView| {
@@ -67,72 +67,28 @@ impl Remote {
         wait: Duration,
     ) -> Result<HeartbeatReply, WorkError> {
         let wait = wait.min(limits::SERVER_WAIT_MAX);
+        let body = heartbeats(worker, &beats, (!wait.is_zero()).then_some(Span(wait)));
         // The caller sends the next heartbeat by itself.
-        self.beat(worker, &beats, wait, Call::once).await
-    }
-
-    async fn beat(
-        &self,
-        worker: WorkerId,
-        beats: &[HeartbeatItem],
-        wait: Duration,
-        how: impl FnOnce(Call) -> Call,
-    ) -> Result<HeartbeatReply, WorkError> {
-        let body = heartbeats(worker, beats, (!wait.is_zero()).then_some(Span(wait)));
-        let call = how(Call::post("/heartbeats").json(&body).waiting(wait));
+        let call = Call::post("/heartbeats").json(&body).waiting(wait).once();
         let view: HeartbeatView = self.client.ask(call).await.map_err(|error| error.into_work(worker))?;
         Ok(reply(view))
     }
 
-    /// Applies writes one after the other: each is written, or it and all after it are not.
+    /// Writes checkpoints, progress and log lines in one request, all or none.
     pub(crate) async fn record(&self, lease: LeaseRef, writes: Vec<AttemptWrite>) -> Result<(), WorkError> {
-        for write in writes {
-            match write {
-                AttemptWrite::Checkpoint { step, value } => self.save(lease, &step, &value).await?,
-                AttemptWrite::Progress(progress) => {
-                    self.send_beat(
-                        lease,
-                        HeartbeatItem {
-                            progress: Some(progress),
-                            ..HeartbeatItem::new(lease.job, lease.fence)
-                        },
-                    )
-                    .await?;
-                }
-                AttemptWrite::Logs(logs) => {
-                    self.send_beat(
-                        lease,
-                        HeartbeatItem { logs, ..HeartbeatItem::new(lease.job, lease.fence) },
-                    )
-                    .await?;
-                }
+        for write in &writes {
+            if let AttemptWrite::Checkpoint { step, .. } = write {
+                check_step("step", step)?;
             }
         }
-        Ok(())
-    }
-
-    async fn save(&self, lease: LeaseRef, step: &str, value: &[u8]) -> Result<(), WorkError> {
-        check_step("step", step)?;
-        let value = Json::stored(value).ok_or_else(|| not_json("value"))?;
-        let path = format!("/jobs/{}/checkpoints/{}", lease.job, encoded(step));
-        let body = CheckpointBody {
-            fence: lease.fence.0,
-            worker_id: lease.worker.map(|worker| worker.to_string()),
-            value,
-        };
-        let call = Call::put(path).json(&body).repeatable(true);
+        let (checkpoints, progress, logs) = sent_writes(&writes).ok_or_else(|| not_json("value"))?;
+        // Repeating checkpoints and progress is harmless; a log line would be there twice.
+        let is_repeatable = logs.is_empty();
+        let worker_id = lease.worker.map(|worker| worker.to_string());
+        let body = AttemptWrites { fence: lease.fence.0, worker_id, checkpoints, progress, logs };
+        let path = format!("/jobs/{}/checkpoints", lease.job);
+        let call = Call::post(path).json(&body).repeatable(is_repeatable);
         self.client.done(call).await.map_err(|error| error.into_work_for(lease.job))?;
         Ok(())
-    }
-
-    async fn send_beat(&self, lease: LeaseRef, beat: HeartbeatItem) -> Result<(), WorkError> {
-        let Some(worker) = lease.worker else { return Err(WorkError::Stale(lease.job)) };
-        // Repeating progress is harmless; a log line would be there twice.
-        let is_repeatable = beat.logs.is_empty();
-        let reply = self.beat(worker, &[beat], Duration::ZERO, |call| call.repeatable(is_repeatable)).await?;
-        match reply.directives[..] {
-            [(_, Directive::Continue)] => Ok(()),
-            _ => Err(WorkError::Stale(lease.job)),
-        }
     }
 }

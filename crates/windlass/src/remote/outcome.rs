@@ -5,7 +5,7 @@ use windlass_api::outcome::{OutcomeBody, OutcomeView, OutcomesView};
 
 use super::Remote;
 use super::client::Call;
-use super::error::{invalid_item, not_json};
+use super::error::{invalid_item, is_about_a_follow_up, not_json, refused_item};
 use crate::error::WorkError;
 use crate::job::WorkerId;
 use crate::store::command::finish::{Finish, Report};
@@ -14,6 +14,9 @@ use crate::store::wire::outcome::outcome_body;
 fn finish(view: OutcomeView) -> Finish {
     match (view.status.as_str(), view.state, view.error) {
         ("applied", Some(state), _) => Finish::Applied(state.0),
+        ("rejected", _, Some(error)) if is_about_a_follow_up(&error) => {
+            Finish::Refused(Box::new(refused_item(error)))
+        }
         ("rejected", _, Some(error)) => {
             Finish::Rejected(invalid_item(error).unwrap_or_else(|| not_json("outcome")))
         }

@@ -22,7 +22,7 @@ impl Remote {
                     tracing::warn!(job = %claimed.job.id, %fault, "job not run: its ticket does not match what was submitted");
                     let outcome = Outcome::Failed(Failure::permanent(fault.code(), fault.to_string()));
                     let (job, fence) = (claimed.job.id, claimed.job.fence);
-                    refused.push(Report { job, fence, outcome, cost_cents: 0 });
+                    refused.push(Report::new(job, fence, outcome));
                 }
             }
         }

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{WorkerShared, yield_now};
 use crate::client::Client;
+use crate::context::refused_job;
 use crate::error::{StoreError, WorkError};
-use crate::job::WorkerId;
+use crate::job::{Failure, WorkerId};
 use crate::limits;
-use crate::store::command::finish::{Finish, Report};
+use crate::store::command::finish::{Finish, Outcome, Report};
 
 /// First and longest pause before a retry.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
@@ -36,7 +37,9 @@ pub(crate) async fn run(
             return;
         }
         collect_ready(&mut inbox, &mut batch).await;
-        send(&shared, std::mem::take(&mut batch)).await;
+        for reports in within_limits(std::mem::take(&mut batch)) {
+            send(&shared, reports).await;
+        }
     }
 }
 
@@ -51,6 +54,20 @@ async fn collect_ready(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Repor
         }
         inbox.recv_many(batch, waiting).await;
     }
+}
+
+/// Splits outcomes that together submit more jobs than one commit takes.
+fn within_limits(reports: Vec<Report>) -> Vec<Vec<Report>> {
+    let (mut batches, mut jobs) = (vec![Vec::new()], 0);
+    for report in reports {
+        jobs += report.follow_ups.len();
+        if jobs > limits::BATCH_JOBS_MAX {
+            jobs = report.follow_ups.len();
+            batches.push(Vec::new());
+        }
+        batches.last_mut().expect("it begins with one").push(report);
+    }
+    batches
 }
 
 /// Sends outcomes until the store accepts or permanently rejects them.
@@ -92,11 +109,13 @@ pub(crate) async fn send(shared: &WorkerShared, reports: Vec<Report>) {
 async fn reject(client: &Client, worker: WorkerId, reports: &[Report], answers: &[Finish]) {
     let mut again = Vec::new();
     for (report, answer) in reports.iter().zip(answers) {
-        if let Finish::Rejected(invalid) = answer {
-            let failure = crate::job::Failure::permanent("outcome_rejected", invalid.to_string());
-            let outcome = crate::store::command::finish::Outcome::Failed(failure);
-            again.push(Report { outcome, ..report.clone() });
-        }
+        let failure = match answer {
+            Finish::Rejected(invalid) => Failure::permanent("outcome_rejected", invalid.to_string()),
+            Finish::Refused(refused) => refused_job(&WorkError::Children(refused.clone())),
+            Finish::Applied(_) | Finish::Stale => continue,
+        };
+        let cost_cents = report.cost_cents;
+        again.push(Report { cost_cents, ..Report::new(report.job, report.fence, Outcome::Failed(failure)) });
     }
     if !again.is_empty() {
         // If this is rejected too, the lease expires.

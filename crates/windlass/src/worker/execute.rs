@@ -101,7 +101,13 @@ fn start_attempt(shared: &WorkerShared, claimed: Claimed) -> Cx {
 }
 
 fn report(cx: &Cx, outcome: Outcome) -> Report {
-    Report { job: cx.job_id(), fence: cx.fence(), outcome, cost_cents: cx.cost_cents() }
+    let is_completed = matches!(outcome, Outcome::Completed { .. });
+    Report {
+        cost_cents: cx.cost_cents(),
+        writes: cx.last_writes(),
+        follow_ups: if is_completed { cx.follow_ups() } else { Vec::new() },
+        ..Report::new(cx.job_id(), cx.fence(), outcome)
+    }
 }
 
 /// Runs the handler within the trace of its submission, or in a trace that is linked to it; `None` if there is nothing to
@@ -177,7 +183,7 @@ async fn run_handler(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
             drop_safely(cx, future);
             outcome
         }
-        Err(panic) => Some(judge(cx, Err(panic)).await),
+        Err(panic) => Some(judge(cx, Err(panic))),
     };
     if cx.crashes_at(&CrashPoint::BeforeFinish) {
         None
@@ -216,10 +222,14 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
     let limit = cx.claimed().job.policy.timeouts.execution;
     tokio::select! {
         biased;
-        ended = catch(cx, future) => Some(judge(cx, ended).await),
+        ended = catch(cx, future) => Some(judge(cx, ended)),
         never = cx.hurry() => match never {},
+        never = cx.write_deferred() => match never {},
         stop = cx.stopped() => match stop {
-            HandlerExit::Park(park) => Some(parked(cx, park).await),
+            HandlerExit::Park(park) => {
+                cx.forget_places();
+                Some(Outcome::Parked(park))
+            }
             HandlerExit::Parked | HandlerExit::Crash => None,
         },
         () = tokio::time::sleep(limit) => {
@@ -228,14 +238,6 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }
         () = cut_off(shared, cx) => None,
-    }
-}
-
-/// Records the parking; the handler is dropped only after this.
-async fn parked(cx: &Cx, park: Park) -> Outcome {
-    match cx.forget_places().await {
-        Ok(()) => Outcome::Parked(park),
-        Err(error) => Outcome::Failed(Failure::temporary(error.to_string()).with_code("not_written")),
     }
 }
 
@@ -267,11 +269,11 @@ fn drop_safely(cx: &Cx, future: HandlerFuture) {
 
 /// Converts a handler's result into an outcome. Formatting an error, and dropping an error or a panic payload, may
 /// panic too.
-async fn judge(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> Outcome {
+fn judge(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> Outcome {
     if let Ok(Err(error)) = &ended
         && let Ok(message) = catch_unwind(AssertUnwindSafe(|| failure_of(error).message))
     {
-        cx.reopen(error, &message).await;
+        cx.reopen(error, &message);
     }
     match catch_unwind(AssertUnwindSafe(|| outcome_of(cx, ended))) {
         Ok(outcome) => outcome,

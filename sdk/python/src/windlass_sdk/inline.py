@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .work.attempt import Attempt, Settings
-from .durable.calls import Calls
+from .durable.calls import Calls, NewGroup
 from .codec import plain
 from .errors import JobFailed
 
@@ -35,6 +35,8 @@ class Inline:
     saved: Mapping[str, Any] = field(default_factory=dict)
     #: Progress and log lines.
     notes: Sequence[Mapping[str, Any]] = ()
+    #: Jobs that are submitted with the completion.
+    follow_ups: Sequence[Mapping[str, Any]] = ()
 
     def value(self) -> Any:
         """The result; raises ``JobFailed`` if the attempt did not complete."""
@@ -67,9 +69,10 @@ class InlineBackend:
         """The group that the test gave."""
         return next((group for group in self._groups if group["name"] == key), None)
 
-    async def spawn(self, key: str, strategy: Any, jobs: Sequence[Any], beside: Sequence[Any]) -> bool:
+    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> bool:
         """Notes what was spawned."""
-        self.spawned = {"name": key, "strategy": strategy, "jobs": [plain(job) for job in jobs]}
+        await self.save(records)
+        self.spawned = {"name": group.name, "strategy": group.strategy, "jobs": [plain(job) for job in group.jobs]}
         return True
 
     async def note(self, item: Mapping[str, Any]) -> None:
@@ -97,9 +100,10 @@ async def run_inline_async(
     running = Attempt(fields, job, backend, settings)
     text = await running.run()
     outcome: dict[str, Any] = json.loads(text) if text else {"outcome": "spawned"}
+    await backend.save([(one["step"], one["value"]) for one in outcome.get("checkpoints", [])])
     return Inline(
         outcome["outcome"], outcome.get("result"), outcome.get("error", {}), outcome.get("park", {}),
-        backend.spawned, backend.saves, backend.saved, backend.notes,
+        backend.spawned, backend.saves, backend.saved, backend.notes, outcome.get("submit", ()),
     )
 
 

@@ -12,6 +12,8 @@ export interface HttpOptions {
   readonly key?: string;
   /** For how long calls are repeated while the server cannot be reached, in milliseconds; 30 s. */
   readonly patienceMs?: number;
+  /** `stopped` for a server in virtual time, whose clock stands still between answers; the variable `WINDLASS_CLOCK`. */
+  readonly clock?: "stopped";
   /** Another `fetch`, such as one with a proxy. */
   readonly fetch?: typeof fetch;
 }
@@ -48,10 +50,13 @@ export class Http {
   readonly hasOwnFetch: boolean;
   /** The server's clock less this process's monotonic one: machines' wall clocks differ, and jump. */
   #offsetMs = Date.now() - performance.now();
+  #learntMs = Date.now();
+  readonly #isClockStopped: boolean;
 
   constructor(options: HttpOptions = {}) {
     const environment = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {};
     this.url = (options.url ?? environment["WINDLASS_URL"] ?? "http://127.0.0.1:7788").replace(/\/+$/, "");
+    this.#isClockStopped = (options.clock ?? environment["WINDLASS_CLOCK"]) === "stopped";
     this.#key = options.key ?? environment["WINDLASS_KEY"];
     this.#patienceMs = options.patienceMs ?? 30_000;
     this.#fetch = options.fetch ?? fetch;
@@ -65,7 +70,7 @@ export class Http {
 
   /** The time by the server's clock, in milliseconds since 1970. */
   now(): number {
-    return Math.round(this.#offsetMs + performance.now());
+    return this.#isClockStopped ? this.#learntMs : Math.round(this.#offsetMs + performance.now());
   }
 
   /** Calls the server and reads the JSON that it answers; `undefined` for an empty answer. */
@@ -122,7 +127,9 @@ export class Http {
   #learnTime(header: string | null): void {
     const time = header === null ? Number.NaN : Date.parse(header);
     // The header is a whole millisecond; half of one is the least error.
-    if (!Number.isNaN(time)) this.#offsetMs = time + 0.5 - performance.now();
+    if (Number.isNaN(time)) return;
+    this.#learntMs = time;
+    this.#offsetMs = time + 0.5 - performance.now();
   }
 }
 

@@ -31,6 +31,8 @@ export interface SpawnRequest {
   readonly jobs: readonly ChildJob<unknown>[];
   /** What else wakes the parent. */
   readonly beside: readonly Awaited[];
+  /** Checkpoints of the parent, saved in the same commit. */
+  readonly records: readonly Saved[];
 }
 
 /** What a worker may say about a running job at any time. */
@@ -45,7 +47,7 @@ export interface Beat {
 export interface Backend {
   /** The store's clock, in milliseconds since 1970. */
   now(): number;
-  /** Saves checkpoints, in this order. */
+  /** Saves checkpoints, all or none. */
   save(records: readonly Saved[]): Promise<void>;
   beat(beat: Beat): Promise<void>;
   /** Spawns children and parks the job; returns whether it still runs because the group is decided already. */

@@ -60,15 +60,16 @@ export function children(
         return await resultsOf(call.key, jobs, known);
       }
     } else {
-      await core.saveCall(call, { ...call.record(), group: shape });
+      core.saveWithNext(call, [call.key, JSON.stringify({ ...call.record(), group: shape })]);
     }
     call.goesOn({ ...call.record(), group: shape });
     const answer = await core.quiet.wait({ kind: "spawn" }, call);
-    await core.save(core.order.besideEachOther());
+    const records = core.withDeferred(core.order.besideEachOther());
     const beside = typeof answer === "string" ? [] : answer;
     let spawned: { isRunning: boolean };
     try {
-      spawned = await core.quiet.storing(() => core.backend.spawn({ name: call.key, strategy, jobs, beside }));
+      spawned = await core.quiet.storing(() => core.backend.spawn({ name: call.key, strategy, jobs, beside, records }));
+      core.written(records);
     } catch (error) {
       throw core.notWritten(error);
     }

@@ -2,6 +2,7 @@
 
 import type { ChildJob } from "../define.js";
 import { type Duration, toMillis } from "../duration.js";
+import { Permanent } from "../errors.js";
 import { type Jsonified, encode } from "../json.js";
 import type { InferOutput, StandardSchemaV1 } from "../schema.js";
 import type { JobInfo } from "./backend.js";
@@ -18,6 +19,9 @@ export type Results<C extends readonly ChildJob<unknown>[]> = { -readonly [K in 
 
 /** The winner of a race. */
 export type First<L, R> = { readonly side: "left"; readonly value: L } | { readonly side: "right"; readonly value: R };
+
+/** Most jobs that the completion of one submits. */
+const FOLLOW_UPS_MAX = 100;
 
 /** The context of a running job. */
 export class Cx {
@@ -157,6 +161,17 @@ export class Cx {
   /** Shortens this attempt's time limit to this long from now. */
   limit(duration: Duration): Promise<void> {
     return this.#beat({ timeoutMs: toMillis(duration) });
+  }
+
+  /**
+   * Submits jobs when this attempt completes, in the same commit: both happen, or neither. The worker's key must be allowed
+   * to submit.
+   */
+  submitOnCompletion(...jobs: ChildJob<unknown>[]): void {
+    if (this.#core.followUps.length + jobs.length > FOLLOW_UPS_MAX) {
+      throw new Permanent(`at most ${FOLLOW_UPS_MAX} jobs can be submitted on completion`, { code: "not_allowed" });
+    }
+    this.#core.followUps.push(...jobs);
   }
 
   /** Adds costs; they are booked with the attempt's outcome. */

@@ -3,6 +3,7 @@
 import { ApiError, Failure, LeaseLost, Permanent, StepsChanged } from "../errors.js";
 import { type Classify, type FailureBody, messageOf } from "../failure.js";
 import { toMillis } from "../duration.js";
+import type { ChildJob } from "../define.js";
 import type { Backend, JobInfo } from "./backend.js";
 import { Call } from "./call.js";
 import { type CallRecord, SavedHistory, type StoredFailure, recordOf } from "./history.js";
@@ -33,6 +34,8 @@ export type Exit =
   | "parked";
 
 const PARK_WAIT_MS = 10;
+/** How long the record of a wait may stay unsaved while the job does not park; longer than it takes to park. */
+const DEFERRED_MS_MAX = 50;
 
 export class Core {
   readonly order: Order;
@@ -40,6 +43,11 @@ export class Core {
   readonly exit: Promise<Exit>;
   readonly controller = new AbortController();
   costCents = 0;
+  /** Jobs that are submitted when the attempt completes. */
+  readonly followUps: ChildJob<unknown>[] = [];
+  /** Records of waits that are written with the next write: the outcome, a group, or other records. */
+  readonly deferred = new Map<string, string>();
+  #flushing: ReturnType<typeof setTimeout> | undefined;
   /** The handler has stopped: calls made from now on never return. */
   isOver = false;
   /** The code was changed: the attempt fails with this, also if the handler catches it. */
@@ -90,6 +98,7 @@ export class Core {
   /** No call continues from now on. */
   end(): void {
     this.isOver = true;
+    clearTimeout(this.#flushing);
     this.quiet.end();
   }
 
@@ -157,15 +166,49 @@ export class Core {
     this.order.markSaved(before.map(([key]) => key));
   }
 
+  /** As `saveAfter`, for a call that now waits: what parks the job writes it in the same commit. */
+  saveWithNext(call: Call, record?: Saved): void {
+    const before = this.order.savedBefore(call);
+    const records = record === undefined ? before : [...before, record];
+    for (const [key, json] of records) {
+      this.#saved.set(key, JSON.parse(json));
+      this.deferred.set(key, json);
+    }
+    this.order.markSaved(before.map(([key]) => key));
+    if (records.length > 0) this.#flushing ??= setTimeout(() => this.#flush(), DEFERRED_MS_MAX);
+  }
+
+  /** Work that runs beside a sleep must not keep the end of that sleep from being saved. */
+  #flush(): void {
+    this.#flushing = undefined;
+    // What fails here is written with the next write.
+    if (!this.isOver && this.deferred.size > 0) this.#write([]).catch(() => {});
+  }
+
   /** Writes records. Throws a `Failure`, or `LeaseLost`. */
   async save(records: readonly Saved[]): Promise<void> {
     if (records.length === 0) return;
+    await this.#write(records);
+    for (const [key, json] of records) this.#saved.set(key, JSON.parse(json));
+  }
+
+  async #write(records: readonly Saved[]): Promise<void> {
+    const all = this.withDeferred(records);
     try {
-      await this.quiet.storing(() => this.backend.save(records));
+      await this.quiet.storing(() => this.backend.save(all));
     } catch (error) {
       throw this.notWritten(error);
     }
-    for (const [key, json] of records) this.#saved.set(key, JSON.parse(json));
+    this.written(all);
+  }
+
+  /** The records that wait, and these. They wait until they are `written`. */
+  withDeferred(records: readonly Saved[]): Saved[] {
+    return [...new Map([...this.deferred, ...records])];
+  }
+
+  written(records: readonly Saved[]): void {
+    for (const [key, json] of records) if (this.deferred.get(key) === json) this.deferred.delete(key);
   }
 
   /** What an error of the store means for the attempt. */

@@ -23,6 +23,11 @@ interface Undecided {
 /** A record to save, as JSON. */
 export type Saved = readonly [key: string, json: string];
 
+/** Checkpoints as the API takes them. */
+export function checkpointsJson(records: readonly Saved[]): string {
+  return `[${records.map(([key, json]) => `{"step":${JSON.stringify(key)},"value":${json}}`).join(",")}]`;
+}
+
 /** The calls that this attempt has made, and the saved calls that it has not made yet. */
 export class Order {
   /** Calls outside of steps that have not ended. */

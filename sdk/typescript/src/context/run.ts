@@ -6,6 +6,7 @@ import { LeaseLost, Permanent, Snooze } from "../errors.js";
 import { type FailureBody, chainOf, failureOf, messageOf } from "../failure.js";
 import { encode } from "../json.js";
 import { validate } from "../schema.js";
+import { childSubmission } from "../submission.js";
 import { pause } from "../timing.js";
 import { Cx } from "./context.js";
 import type { Core } from "./core.js";
@@ -13,7 +14,7 @@ import type { Awaited } from "./quiet.js";
 
 /** How an attempt ended. */
 export type Outcome =
-  | { readonly outcome: "completed"; readonly resultJson: string }
+  | { readonly outcome: "completed"; readonly resultJson: string; readonly followUpsJson: readonly string[] }
   | { readonly outcome: "failed"; readonly error: FailureBody }
   | { readonly outcome: "released" }
   | { readonly outcome: "parked"; readonly awaited: readonly Awaited[] }
@@ -39,10 +40,10 @@ export async function runAttempt(core: Core, job: AnyJob, handler: AnyHandler, p
   try {
     if (core.changed !== undefined) return await failed(core, core.changed);
     if ("awaited" in ended) {
-      if (ended.unplaced.length > 0) await core.backend.save(ended.unplaced);
+      for (const [key, json] of ended.unplaced) core.deferred.set(key, json);
       return { outcome: "parked", awaited: ended.awaited };
     }
-    if ("resultJson" in ended) return { outcome: "completed", resultJson: ended.resultJson };
+    if ("resultJson" in ended) return await completed(core, ended.resultJson);
     return await failed(core, ended.error);
   } catch (error) {
     if (error instanceof LeaseLost) return undefined;
@@ -50,6 +51,11 @@ export async function runAttempt(core: Core, job: AnyJob, handler: AnyHandler, p
   } finally {
     core.end();
   }
+}
+
+async function completed(core: Core, resultJson: string): Promise<Outcome> {
+  const submissions = await Promise.all(core.followUps.map(childSubmission));
+  return { outcome: "completed", resultJson, followUpsJson: submissions.map(({ json }) => json) };
 }
 
 async function call(core: Core, job: AnyJob, handler: AnyHandler, payload: unknown): Promise<string> {
@@ -77,7 +83,7 @@ async function failed(core: Core, error: unknown): Promise<Outcome | undefined> 
   // No step's error made it fail, and none runs again.
   if (error === core.changed) return { outcome: "failed", error: failureOf(error) };
   const records = core.order.reopenedBy(error);
-  if (records.length > 0) await core.backend.save(records);
+  if (records.length > 0) for (const [key, json] of records) core.deferred.set(key, json);
   else warnIfStuck(core);
   const snooze = chain.find((one): one is Snooze => one instanceof Snooze);
   if (snooze !== undefined) return { outcome: "parked", forMs: toMillis(snooze.delay) };

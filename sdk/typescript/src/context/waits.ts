@@ -30,7 +30,8 @@ export function sleep(core: Core, ms: number, name: string | undefined): Promise
       saved = core.savedBy(call);
     }
     const record = saved ?? { ...call.record(), until: core.backend.now() + ms, lasts_ms: ms };
-    if (saved === undefined) await core.saveCall(call, record);
+    if (saved === undefined && ms > 0) core.saveWithNext(call, [call.key, JSON.stringify(record)]);
+    else if (saved === undefined) await core.saveCall(call, record);
     call.goesOn(record);
     const until = record.until ?? 0;
     if (until > core.backend.now()) await park(core, call, { kind: "moment", until });
@@ -65,8 +66,8 @@ export function waitSignal(
       if (saved.timeout === true) return undefined;
       return await readSignal(name, saved.signal ?? null, schema);
     }
-    const until = timeoutMs === undefined ? undefined : await deadline(core, call, timeoutMs);
-    await core.saveAfter(call);
+    const until = timeoutMs === undefined ? undefined : deadline(core, call, timeoutMs);
+    core.saveWithNext(call);
     await park(core, call, { kind: "signal", name, step: call.key, until });
     // Whether the signal came is decided by the server alone.
     return await new Promise<never>(() => {});
@@ -100,12 +101,12 @@ async function readSignal(name: string, value: unknown, schema: StandardSchemaV1
 }
 
 /** The end of a wait: as saved on the first run, or counted from now and saved. */
-async function deadline(core: Core, call: Call, timeoutMs: number): Promise<number> {
+function deadline(core: Core, call: Call, timeoutMs: number): number {
   const key = `deadline:${call.key}`;
   const saved = core.saved(key);
   if (saved !== undefined) return recordOf(saved).until ?? 0;
   const until = core.backend.now() + timeoutMs;
-  await core.saveAfter(call, [key, JSON.stringify({ until })]);
+  core.saveWithNext(call, [key, JSON.stringify({ until })]);
   return until;
 }
 

@@ -2,3 +2,4 @@
 
 export { type InlineOptions, type InlineRun, runInline } from "./inline.js";
 export { TestServer, type TestServerOptions } from "./server.js";
+export { DevServer } from "./dev.js";

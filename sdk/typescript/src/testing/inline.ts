@@ -47,6 +47,8 @@ export interface InlineRun<R> {
   readonly progress: { readonly percent: number; readonly message?: string } | undefined;
   /** Jobs that the handler spawned or submitted, in order. */
   readonly spawned: readonly ChildJob<unknown>[];
+  /** Jobs that are submitted with the completion. */
+  readonly followUps: readonly ChildJob<unknown>[];
   /** How often the handler was started. */
   readonly starts: number;
 }
@@ -81,6 +83,7 @@ export class MemoryBackend implements Backend {
   }
 
   async spawn(request: SpawnRequest): Promise<{ isRunning: boolean }> {
+    await this.save(request.records);
     this.request = request;
     return { isRunning: false };
   }
@@ -114,6 +117,7 @@ export async function runInline<P, I, O, R>(
     const run = { parkWaitMs: 0, changedWaitMs: 100, ...options.run, onStep: (key: string) => void ran.push(key) };
     const core = new Core(info, store, store.checkpoints, run);
     const outcome = await runAttempt(core, job as AnyJob, handler, wire);
+    await store.save(core.withDeferred([]));
     if (outcome?.outcome === "failed" && outcome.error.category !== "permanent") {
       failures += 1;
       if (failures < (options.attempts ?? 1)) continue;
@@ -129,6 +133,7 @@ export async function runInline<P, I, O, R>(
       logs: store.logs,
       progress: store.progress,
       spawned: store.spawned,
+      followUps: outcome?.outcome === "completed" ? core.followUps : [],
       starts,
     };
   }

@@ -9,7 +9,9 @@ export interface TestServerOptions {
   readonly binary?: string;
   /** `memory:` unless given. */
   readonly store?: string;
-  /** More arguments of `windlass serve`. */
+  /** `serve` unless given. */
+  readonly command?: "serve" | "dev";
+  /** More arguments of the command. */
   readonly args?: readonly string[];
   /** The port to listen on; a free one unless given. */
   readonly port?: number;
@@ -27,7 +29,7 @@ export class TestServer implements AsyncDisposable {
   /** Starts a server and waits until it listens. */
   static async start(options: TestServerOptions = {}): Promise<TestServer> {
     const binary = options.binary ?? process.env["WINDLASS_BINARY"] ?? "windlass";
-    const args = ["serve", "--store", options.store ?? "memory:", "--listen", `127.0.0.1:${options.port ?? 0}`, ...(options.args ?? [])];
+    const args = [options.command ?? "serve", "--store", options.store ?? "memory:", "--listen", `127.0.0.1:${options.port ?? 0}`, ...(options.args ?? [])];
     const child = spawn(binary, args, { stdio: ["ignore", "ignore", "pipe"] });
     let log = "";
     const url = await new Promise<string>((resolve, reject) => {

@@ -63,7 +63,7 @@ export class Attempts {
     const registration = this.registrations.get(job.type);
     if (registration === undefined) {
       // Another worker may know the type.
-      return this.report({ workerId, id: job.id, fence: job.fence, outcome: { outcome: "released" }, costCents: 0 });
+      return this.report({ workerId, id: job.id, fence: job.fence, outcome: { outcome: "released" }, costCents: 0, checkpoints: [] });
     }
     const warn = (message: string) => this.logger.warn(`job ${job.id} (${job.type}): ${message}`);
     const checkpoints = job.checkpoints.map(({ step, value }) => [step, value] as const);
@@ -105,7 +105,8 @@ export class Attempts {
     running.hasOutcome = true;
     const { workerId, job, core } = running;
     if (core.reason === "released" && outcome.outcome === "released") this.released += 1;
-    this.report({ workerId, id: job.id, fence: job.fence, outcome, costCents: core.costCents });
+    const checkpoints = core.withDeferred([]);
+    this.report({ workerId, id: job.id, fence: job.fence, outcome, costCents: core.costCents, checkpoints });
   }
 
   /** Frees the slot. */

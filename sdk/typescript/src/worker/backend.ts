@@ -1,8 +1,9 @@
 /** What a running job writes, sent to a server. Every write carries the job's fence. */
 
-import { type Http, encoded } from "../client/http.js";
+import type { Http } from "../client/http.js";
 import type { Backend, Beat, GroupView, SpawnRequest } from "../context/backend.js";
 import type { Saved } from "../context/order.js";
+import { checkpointsJson } from "../context/order.js";
 import { parkBody } from "../context/waits.js";
 import type { ChildJob } from "../define.js";
 import { ApiError, LeaseLost } from "../errors.js";
@@ -31,11 +32,9 @@ export class HttpBackend implements Backend {
   }
 
   async save(records: readonly Saved[]): Promise<void> {
-    for (const [key, json] of records) {
-      const path = `/jobs/${this.job.id}/checkpoints/${encoded(key)}`;
-      const body = `{"fence":${this.job.fence},"worker_id":"${this.workerId}","value":${json}}`;
-      await this.#write(this.http.ask({ method: "PUT", path, body, isRepeatable: true }));
-    }
+    const path = `/jobs/${this.job.id}/checkpoints`;
+    const body = `{"fence":${this.job.fence},"worker_id":"${this.workerId}","checkpoints":${checkpointsJson(records)}}`;
+    await this.#write(this.http.ask({ method: "POST", path, body, isRepeatable: true }));
   }
 
   /** Sends progress and log lines; what comes while a request is under way shares the next one. */
@@ -75,12 +74,13 @@ export class HttpBackend implements Backend {
     }
   }
 
-  async spawn({ name, strategy, jobs, beside }: SpawnRequest): Promise<{ isRunning: boolean }> {
+  async spawn({ name, strategy, jobs, beside, records }: SpawnRequest): Promise<{ isRunning: boolean }> {
     const submissions = await Promise.all(jobs.map(childSubmission));
     const now = this.now();
     const parks = beside.map((awaited) => parkBody([awaited], now));
     const head = JSON.stringify({ fence: this.job.fence, worker_id: this.workerId, name, strategy, beside: parks.length > 0 ? parks : undefined });
-    const body = `${head.slice(0, -1)},"jobs":[${submissions.map(({ json }) => json).join(",")}]}`;
+    const checkpoints = records.length === 0 ? "" : `,"checkpoints":${checkpointsJson(records)}`;
+    const body = `${head.slice(0, -1)}${checkpoints},"jobs":[${submissions.map(({ json }) => json).join(",")}]}`;
     // The same name finds the same group, so that a second request spawns nothing.
     const call = { method: "POST", path: `/jobs/${this.job.id}/children`, body, isRepeatable: true } as const;
     const answer = await this.#write(this.http.ask<{ parent: { state: string } }>(call));

@@ -1,10 +1,11 @@
 /** Reports outcomes in batches, and again while the server cannot be reached. A repeat of an applied one is stale. */
 
 import type { Http } from "../client/http.js";
+import { type Saved, checkpointsJson } from "../context/order.js";
 import { parkBody } from "../context/waits.js";
 import type { Outcome } from "../context/run.js";
 import { ApiError } from "../errors.js";
-import { messageOf } from "../failure.js";
+import { type FailureBody, messageOf } from "../failure.js";
 import { Bell, nextTurn, pause } from "../timing.js";
 import type { Logger } from "./logger.js";
 import type { OutcomeAnswer } from "./protocol.js";
@@ -16,6 +17,8 @@ export interface Report {
   readonly fence: number;
   readonly outcome: Outcome;
   readonly costCents: number;
+  /** Checkpoints that are saved in the commit of the outcome. */
+  readonly checkpoints: readonly Saved[];
 }
 
 const OUTCOMES_MAX = 1000;
@@ -100,7 +103,7 @@ export class Reporter {
         const answers = await this.#post(batch);
         const rejected = batch.flatMap(({ report }, index) => {
           const answer = answers[index];
-          return answer?.status === "rejected" ? [failedInstead(report, answer.error?.message ?? "it was rejected")] : [];
+          return answer?.status === "rejected" ? [failedInstead(report, failureInstead(answer.error))] : [];
         });
         // If this is rejected too, the lease expires.
         if (rejected.length > 0) await this.#post(rejected);
@@ -128,7 +131,7 @@ export class Reporter {
     }
     const { report } = batch[0]!;
     if (report.outcome.outcome === "failed" && report.outcome.error.code === "outcome_rejected") return;
-    await this.#send([failedInstead(report, error.message)]);
+    await this.#send([failedInstead(report, failureInstead(error))]);
   }
 
   async #post(batch: { report: Report; json: string }[]): Promise<readonly OutcomeAnswer[]> {
@@ -140,18 +143,32 @@ export class Reporter {
   }
 }
 
-/** An outcome that the server cannot store fails the attempt. */
-function failedInstead(report: Report, message: string): { report: Report; json: string } {
-  const failed: Report = { ...report, outcome: { outcome: "failed", error: { category: "permanent", code: "outcome_rejected", message } } };
+/** The failure of an attempt whose outcome the server cannot store, or whose follow-up it refused. */
+function failureInstead(error: OutcomeAnswer["error"] | ApiError): FailureBody {
+  const message = error?.message ?? "it was rejected";
+  const details = error?.details as { index?: number } | undefined;
+  if (details?.index === undefined) return { category: "permanent", code: "outcome_rejected", message };
+  if (["invalid_value", "payload_too_large", "forbidden"].includes(error?.code ?? "")) {
+    return { category: "permanent", code: "not_allowed", message };
+  }
+  return { category: "temporary", code: error?.code === "unique_key_taken" ? error.code : "not_written", message };
+}
+
+function failedInstead(report: Report, error: FailureBody): { report: Report; json: string } {
+  const failed: Report = { ...report, checkpoints: [], outcome: { outcome: "failed", error } };
   return { report: failed, json: bodyOf(failed, 0) };
 }
 
-function bodyOf({ id, fence, outcome, costCents }: Report, now: number): string {
+function bodyOf({ id, fence, outcome, costCents, checkpoints }: Report, now: number): string {
   const cost = costCents === 0 ? "" : `,"cost_cents":${Math.round(costCents)}`;
-  const head = `{"id":"${id}","fence":${fence},"outcome":"${outcome.outcome}"${cost}`;
+  const saved = checkpoints.length === 0 ? "" : `,"checkpoints":${checkpointsJson(checkpoints)}`;
+  const head = `{"id":"${id}","fence":${fence},"outcome":"${outcome.outcome}"${cost}${saved}`;
   switch (outcome.outcome) {
-    case "completed":
-      return outcome.resultJson === "null" ? `${head}}` : `${head},"result":${outcome.resultJson}}`;
+    case "completed": {
+      const result = outcome.resultJson === "null" ? "" : `,"result":${outcome.resultJson}`;
+      const jobs = outcome.followUpsJson.length === 0 ? "" : `,"submit":[${outcome.followUpsJson.join(",")}]`;
+      return `${head}${result}${jobs}}`;
+    }
     case "failed":
       return `${head},"error":${JSON.stringify(outcome.error)}}`;
     case "parked": {

@@ -36,7 +36,7 @@ export interface ClaimAnswer {
 export interface OutcomeAnswer {
   readonly id: string;
   readonly status: "applied" | "stale" | "rejected";
-  readonly error?: { readonly message: string } | null;
+  readonly error?: { readonly code: string; readonly message: string; readonly details?: Readonly<Record<string, unknown>> } | null;
 }
 
 /** The payload of a claimed job: JSON, or bytes. */

@@ -224,20 +224,20 @@ async fn call_webhooks(store: Store, client: WebhookClient, stop: &CancellationT
 }
 
 /// The signals that stop a server.
-struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn listen() -> std::io::Result<Signals> {
+    pub(super) fn listen() -> std::io::Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
     }
 
-    async fn stop_signal(&mut self) {
+    pub(super) async fn stop_signal(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

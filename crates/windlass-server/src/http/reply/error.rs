@@ -118,12 +118,26 @@ impl ApiError {
 
     /// The error of a submission; in a batch it names the job.
     pub(crate) fn of_submission(error: SubmitError, is_batch: bool) -> ApiError {
-        let place = |problem: ApiError, index: usize| {
-            if is_batch { problem.within(&format!("jobs.{index}")).with("index", index) } else { problem }
+        ApiError::of_list(error, is_batch.then_some("jobs"))
+    }
+
+    /// The error of a job that an outcome submits; it always has an index.
+    pub(crate) fn of_follow_up(error: SubmitError) -> ApiError {
+        let refused = ApiError::of_list(error, Some("submit"));
+        if refused.details.contains_key("index") { refused } else { refused.with("index", 0) }
+    }
+
+    /// The error of a submission; in a list it names list and job.
+    fn of_list(error: SubmitError, list: Option<&str>) -> ApiError {
+        let place = |problem: ApiError, index: usize| match list {
+            Some(list) => problem.within(&format!("{list}.{index}")).with("index", index),
+            None => problem,
         };
         match error {
             // An error of the list as a whole names no job.
-            SubmitError::Invalid { invalid, .. } if is_batch && invalid.field == "jobs" => invalid.into(),
+            SubmitError::Invalid { invalid, .. } if list.is_some() && invalid.field == "jobs" => {
+                invalid.into()
+            }
             SubmitError::Invalid { index, invalid } => place(invalid.into(), index),
             SubmitError::PayloadTooLarge { index, size, limit } => {
                 let message = format!("payload is {size} bytes, the limit is {limit}");

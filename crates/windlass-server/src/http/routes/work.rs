@@ -12,13 +12,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use windlass::job::{Fence, GroupStrategy, JobId, WorkerId};
 use windlass::limits;
+use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::NewGroup;
+use windlass::store::command::children::{NewGroup, SpawnOptions};
 use windlass::store::command::finish::{Finish, Park, Report};
 use windlass::store::wire::claim::{claim_request, heartbeat_item};
 use windlass::store::wire::job_details::child as encode_child;
+use windlass::store::wire::outcome::attempt_writes;
 use windlass_api::claim::{
-    CheckpointBody, ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody,
+    AttemptWrites, CheckpointBody, ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered,
+    WorkerBody,
 };
 use windlass_api::job_details::{Parent, SpawnedChildren};
 use windlass_api::json::Json;
@@ -27,6 +30,7 @@ use windlass_api::text::Text;
 
 use self::claim_response::ClaimResponse;
 use crate::http::app::App;
+use crate::http::dev::crash_holder;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::{Created, JsonOk, NoContent};
 use crate::http::request::auth::CurrentCaller;
@@ -152,6 +156,7 @@ fn answer(id: JobId, finish: Finish) -> OutcomeView {
         Finish::Applied(state) => view("applied", Some(Text(state))),
         Finish::Stale => view("stale", None),
         Finish::Rejected(invalid) => rejected(id, &invalid.into()),
+        Finish::Refused(refused) => rejected(id, &ApiError::of_follow_up(*refused)),
     }
 }
 
@@ -189,8 +194,32 @@ pub(crate) async fn checkpoint(
     Body(body): Body<CheckpointBody>,
 ) -> Result<NoContent, ApiError> {
     let lease = lease_ref(job, body.fence, body.worker_id.as_deref())?;
-    let note = AttemptWrite::Checkpoint { step, value: body.value.bytes().to_vec() };
-    app.store().record(&caller, lease, vec![note]).await?;
+    let write = AttemptWrite::Checkpoint { step, value: body.value.bytes().to_vec() };
+    save(&app, &caller, lease, vec![write]).await
+}
+
+/// `POST /jobs/{id}/checkpoints`
+pub(crate) async fn checkpoints(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+    JobPath(job): JobPath,
+    Body(body): Body<AttemptWrites>,
+) -> Result<NoContent, ApiError> {
+    let lease = lease_ref(job, body.fence, body.worker_id.as_deref())?;
+    save(&app, &caller, lease, attempt_writes(body.checkpoints, body.progress, body.logs)).await
+}
+
+async fn save(
+    app: &App,
+    caller: &Caller,
+    lease: LeaseRef,
+    writes: Vec<AttemptWrite>,
+) -> Result<NoContent, ApiError> {
+    let is_crash = app.dev().is_some_and(|dev| dev.crashes_after(&writes));
+    app.store().record(caller, lease, writes).await?;
+    if is_crash {
+        return Err(crash_holder(app, caller, lease).await?);
+    }
     Ok(NoContent)
 }
 
@@ -207,8 +236,9 @@ pub(crate) async fn children(
         strategy: body.strategy.unwrap_or(GroupStrategy::FailFast),
         jobs: into_jobs(body.jobs, None)?,
     };
-    let beside = body.beside.into_iter().map(Park::try_from).collect::<Result<_, _>>()?;
-    let spawned = app.store().spawn_with_parks(&caller, lease, group, beside).await?;
+    let parks = body.beside.into_iter().map(Park::try_from).collect::<Result<_, _>>()?;
+    let options = SpawnOptions { parks, writes: attempt_writes(body.checkpoints, None, Vec::new()) };
+    let spawned = app.store().spawn_with(&caller, lease, group, options).await?;
     Ok(Created(SpawnedChildren {
         group: spawned.group,
         known: spawned.is_known,

@@ -70,12 +70,20 @@ pub(crate) fn record(
     writes: &[AttemptWrite],
 ) -> Result<(), WorkError> {
     caller.require(Permission::Work)?;
-    for write in writes {
-        check(write, tx.env.options.payload_bytes_max)?;
-    }
+    check_all(writes, tx.env.options.payload_bytes_max)?;
     let job = tx.in_hand(caller, lease)?;
-    let mut job = tx.started(job);
+    let job = tx.started(job);
     check_room(tx, &job, writes)?;
+    apply(tx, job, writes)?;
+    Ok(())
+}
+
+/// Writes for a job that is held, after [`check_all`] and [`check_room`]. Returns the job.
+pub(super) fn apply(
+    tx: &mut WriteTx<'_>,
+    mut job: JobRecord,
+    writes: &[AttemptWrite],
+) -> Result<JobRecord, WorkError> {
     for write in writes {
         match write {
             AttemptWrite::Checkpoint { step, value } => tx.save_checkpoint(&mut job, step, value)?,
@@ -83,8 +91,8 @@ pub(crate) fn record(
             AttemptWrite::Logs(lines) => tx.append_logs(&mut job, lines),
         }
     }
-    tx.put(job);
-    Ok(())
+    tx.put(job.clone());
+    Ok(job)
 }
 
 /// Marks jobs that were claimed ahead as started; jobs that are no longer held are skipped.
@@ -104,6 +112,11 @@ pub(crate) fn start(
         }
     }
     Ok(())
+}
+
+/// Checks what can be checked without the store.
+pub(super) fn check_all(writes: &[AttemptWrite], payload_bytes_max: usize) -> Result<(), Invalid> {
+    writes.iter().try_for_each(|write| check(write, payload_bytes_max))
 }
 
 fn check(write: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
@@ -128,7 +141,11 @@ fn check(write: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> 
 
 /// Refuses checkpoints beyond the allowed number or size before the first one is written: a single write could not be
 /// undone.
-fn check_room(tx: &mut WriteTx<'_>, job: &JobRecord, writes: &[AttemptWrite]) -> Result<(), WorkError> {
+pub(super) fn check_room(
+    tx: &mut WriteTx<'_>,
+    job: &JobRecord,
+    writes: &[AttemptWrite],
+) -> Result<(), WorkError> {
     let named: BTreeMap<&str, usize> = writes
         .iter()
         .filter_map(|write| match write {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::attempt_writes::LeaseRef;
+use super::attempt_writes::{self, AttemptWrite, LeaseRef};
 use super::effects::audit::RecordActor;
 use super::finish::{Park, check_parks, wait_of};
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
@@ -27,6 +27,15 @@ pub struct NewGroup {
     pub jobs: Vec<NewJob>,
 }
 
+/// What else happens in the commit that spawns children.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SpawnOptions {
+    /// Conditions that can also wake the parent, before the group is decided.
+    pub parks: Vec<Park>,
+    /// Checkpoints, progress and log lines of the parent.
+    pub writes: Vec<AttemptWrite>,
+}
+
 /// The result of spawning children.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -41,18 +50,19 @@ pub struct Spawned {
     pub parent: JobRecord,
 }
 
-/// Spawns children and parks their parent. The conditions in `beside` can also wake the parent before the group is
-/// decided.
+/// Spawns children and parks their parent.
 pub(crate) fn spawn(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     lease: LeaseRef,
     group: &NewGroup,
-    beside: &[Park],
+    options: &SpawnOptions,
 ) -> Result<Spawned, WorkError> {
+    let SpawnOptions { parks: beside, writes } = options;
     caller.require(Permission::Work)?;
     check(group)?;
     check_parks("beside", beside)?;
+    attempt_writes::check_all(writes, tx.env.options.payload_bytes_max)?;
     let refused = |error: SubmitError| match error {
         SubmitError::Store(error) => WorkError::Store(error),
         other => WorkError::Children(Box::new(other)),
@@ -62,7 +72,9 @@ pub(crate) fn spawn(
     let parent = tx.started(parent);
     check_tenant(&parent, &group.jobs)?;
     check_parent(&parent, &group.jobs)?;
+    attempt_writes::check_room(tx, &parent, writes)?;
     if let Some((number, known)) = find_group(tx, &parent, &group.name)? {
+        let parent = attempt_writes::apply(tx, parent, writes)?;
         return again(tx, caller, &parent, (number, &known), beside);
     }
     let number = parent.details.groups + 1;
@@ -75,6 +87,7 @@ pub(crate) fn spawn(
     let jobs = in_trace_of(tx, &parent, &group.jobs)?;
     let receipts =
         submit::submit(tx, &as_parent, &jobs, SubmitOptions::default(), Some(spawning)).map_err(refused)?;
+    let parent = attempt_writes::apply(tx, parent, writes)?;
     keep_group(tx, &parent, number, group, &receipts)?;
     park(tx, caller, &parent, number, beside)?;
     let mut children = Vec::with_capacity(receipts.len());
@@ -85,8 +98,8 @@ pub(crate) fn spawn(
     Ok(Spawned { group: number, is_known: false, children, parent })
 }
 
-/// The children, in their parent's trace unless they set their own.
-fn in_trace_of<'a>(
+/// Jobs that a running job submits, in its trace unless they set their own.
+pub(super) fn in_trace_of<'a>(
     tx: &mut WriteTx<'_>,
     parent: &JobRecord,
     jobs: &'a [NewJob],
@@ -105,7 +118,7 @@ fn in_trace_of<'a>(
 }
 
 fn check(group: &NewGroup) -> Result<(), Invalid> {
-    super::attempt_writes::check_step("group", &group.name)?;
+    attempt_writes::check_step("group", &group.name)?;
     let count = group.jobs.len();
     if let GroupStrategy::Threshold(n) = group.strategy
         && (n == 0 || n as usize > count)

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
-use super::attempt_writes::check_step;
+use super::attempt_writes::{self, AttemptWrite, check_step};
+use super::children::in_trace_of;
 use super::effects::audit::RecordActor;
+use super::submit::{self, SubmitOptions};
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
-use crate::job::{Failure, Fence, JobEvent, JobId, JobRecord, JobState, Seq, Wait, WorkerId};
+use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
+use crate::job::{Failure, Fence, JobEvent, JobId, JobRecord, JobState, NewJob, Seq, Wait, WorkerId};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::budget::{self, BudgetUsage};
@@ -64,17 +66,21 @@ pub struct Report {
     pub outcome: Outcome,
     /// The cost of the attempt in cents.
     pub cost_cents: i64,
+    /// Checkpoints, progress and log lines, written in the commit of the outcome.
+    pub writes: Vec<AttemptWrite>,
+    /// Jobs submitted in the commit of a completion, for the job's tenant; none with another outcome.
+    pub follow_ups: Vec<NewJob>,
 }
 
 impl Report {
-    /// A report without costs.
+    /// A report of the outcome alone.
     pub fn new(job: JobId, fence: Fence, outcome: Outcome) -> Report {
-        Report { job, fence, outcome, cost_cents: 0 }
+        Report { job, fence, outcome, cost_cents: 0, writes: Vec::new(), follow_ups: Vec::new() }
     }
 }
 
 /// The result of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Finish {
     /// It was stored; the job is now in this state.
     Applied(JobState),
@@ -82,6 +88,8 @@ pub enum Finish {
     Stale,
     /// The report is invalid; the lease continues.
     Rejected(Invalid),
+    /// A follow-up was refused; nothing was written, and the lease continues.
+    Refused(Box<SubmitError>),
 }
 
 /// Processes reports; the answers are in their order.
@@ -96,6 +104,11 @@ pub(crate) fn finish(
         let problem = FieldProblem::TooLong { length: reports.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
         return Err(Invalid::new("outcomes", problem).into());
     }
+    let follow_ups = reports.iter().map(|report| report.follow_ups.len()).sum();
+    if follow_ups > limits::BATCH_JOBS_MAX {
+        let problem = FieldProblem::TooLong { length: follow_ups, limit: limits::BATCH_JOBS_MAX };
+        return Err(Invalid::new("submit", problem).into());
+    }
     tx.worker_calls(caller, worker)?;
     let ids: Vec<JobId> = reports.iter().map(|report| report.job).collect();
     let found = tx.find(&ids)?;
@@ -103,7 +116,7 @@ pub(crate) fn finish(
     let mut answers = Vec::with_capacity(reports.len());
     for (report, seq) in reports.iter().zip(found) {
         answers.push(match seq {
-            Some(seq) => finish_one(tx, worker, seq, report, &cause)?,
+            Some(seq) => finish_one(tx, caller, (worker, seq), report, &cause)?,
             None => Finish::Stale,
         });
     }
@@ -112,17 +125,24 @@ pub(crate) fn finish(
 
 fn finish_one(
     tx: &mut WriteTx<'_>,
-    worker: WorkerId,
-    seq: Seq,
+    caller: &Caller,
+    (worker, seq): (WorkerId, Seq),
     report: &Report,
     cause: &RecordActor,
 ) -> Result<Finish, StoreError> {
     let Some(mut job) = tx.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
-    if report.outcome != Outcome::Released {
+    if report.outcome != Outcome::Released || !report.writes.is_empty() {
         job = tx.started(job);
     }
     if let Err(invalid) = check(report, tx.env.options.payload_bytes_max) {
         return Ok(Finish::Rejected(invalid));
+    }
+    match write_beside(tx, caller, job, report) {
+        Ok(written) => job = written,
+        Err(WorkError::Invalid(invalid)) => return Ok(Finish::Rejected(invalid)),
+        Err(WorkError::Children(refused)) => return Ok(Finish::Refused(refused)),
+        Err(WorkError::Store(error)) => return Err(error),
+        Err(other) => unreachable!("the job is held: {other}"),
     }
     book(tx, &job, report)?;
     let event = match &report.outcome {
@@ -139,6 +159,48 @@ fn finish_one(
         tx.apply_due_timers(seq)?;
     }
     Ok(Finish::Applied(tx.job(seq)?.map_or(job.state, |job| job.state)))
+}
+
+/// Submits follow-ups and writes checkpoints, progress and log lines. Everything that can be refused is checked before the
+/// first write: the other reports of the call are committed, whatever happens to this one.
+fn write_beside(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    job: JobRecord,
+    report: &Report,
+) -> Result<JobRecord, WorkError> {
+    if !report.writes.is_empty() {
+        attempt_writes::check_room(tx, &job, &report.writes)?;
+    }
+    let seq = job.seq;
+    let mut job = job;
+    if !report.follow_ups.is_empty() {
+        let refused = |error: SubmitError| match error {
+            SubmitError::Store(error) => WorkError::Store(error),
+            refused => WorkError::Children(Box::new(refused)),
+        };
+        let options = &tx.env.options;
+        submit::check(&report.follow_ups, options.payload_bytes_max, &options.targets).map_err(refused)?;
+        check_tenant(&job, &report.follow_ups).map_err(refused)?;
+        let as_job = Caller { tenant: Some(job.lane.tenant.clone()), ..caller.clone() };
+        let jobs = in_trace_of(tx, &job, &report.follow_ups)?;
+        submit::submit(tx, &as_job, &jobs, SubmitOptions::default(), None).map_err(refused)?;
+        // One of them may depend on this job.
+        job = tx.job(seq)?.cloned().unwrap_or(job);
+    }
+    if report.writes.is_empty() { Ok(job) } else { attempt_writes::apply(tx, job, &report.writes) }
+}
+
+/// Refuses jobs of another tenant, for any worker: what follows a job belongs to its tenant.
+fn check_tenant(job: &JobRecord, follow_ups: &[NewJob]) -> Result<(), SubmitError> {
+    let is_foreign = |one: &NewJob| one.tenant.as_ref().is_some_and(|tenant| *tenant != job.lane.tenant);
+    match follow_ups.iter().position(is_foreign) {
+        None => Ok(()),
+        Some(index) => {
+            let problem = FieldProblem::Contradiction("follow-ups belong to the tenant of their job".into());
+            Err(SubmitError::Invalid { index, invalid: Invalid::new("tenant", problem) })
+        }
+    }
 }
 
 /// Books costs and stores the result.
@@ -177,6 +239,10 @@ fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
             FieldProblem::OutOfRange { value, min, max: i64::MAX.to_string() },
         ));
     }
+    attempt_writes::check_all(&report.writes, payload_bytes_max)?;
+    if !report.follow_ups.is_empty() {
+        check_follow_ups(report)?;
+    }
     match &report.outcome {
         Outcome::Completed { result: Some(result) } if result.len() > payload_bytes_max => Err(Invalid::new(
             "result",
@@ -185,6 +251,20 @@ fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
         Outcome::Parked(park) => check_park("park", park),
         Outcome::Completed { .. } | Outcome::Failed(_) | Outcome::Released => Ok(()),
     }
+}
+
+/// Only a completion submits jobs, so that what follows a failed attempt is decided by its retry policy alone.
+fn check_follow_ups(report: &Report) -> Result<(), Invalid> {
+    if !matches!(report.outcome, Outcome::Completed { .. }) {
+        let problem = FieldProblem::Contradiction("is only allowed with `completed`".into());
+        return Err(Invalid::new("submit", problem));
+    }
+    if report.follow_ups.len() > limits::FOLLOW_UPS_MAX {
+        let problem =
+            FieldProblem::TooLong { length: report.follow_ups.len(), limit: limits::FOLLOW_UPS_MAX };
+        return Err(Invalid::new("submit", problem));
+    }
+    Ok(())
 }
 
 /// Checks that a job can wait for this.

@@ -129,6 +129,15 @@ pub(crate) fn deregister(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) ->
     Ok(released)
 }
 
+/// Ends a worker's leases as if its process had died and its silence had been noticed. Returns how many.
+pub(crate) fn crash(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) -> Result<usize, WorkError> {
+    caller.require(Permission::Administer)?;
+    tx.visible_worker(caller, id)?;
+    let ended = tx.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Crash, caller.trace_id.clone())?;
+    tx.forget_worker(id)?;
+    Ok(ended)
+}
+
 /// Records that a worker's own program paused or resumed it; explanations of waiting jobs mention it.
 pub(crate) fn set_worker_paused(
     tx: &mut WriteTx<'_>,

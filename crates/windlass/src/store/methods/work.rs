@@ -10,9 +10,9 @@ use crate::limits;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::attempt_writes::{self, AttemptWrite, LeaseRef};
-use crate::store::command::children::{self, NewGroup, Spawned};
+use crate::store::command::children::{self, NewGroup, SpawnOptions, Spawned};
 use crate::store::command::claim::{self, ClaimAnswer, ClaimRequest};
-use crate::store::command::finish::{self, Finish, Park, Report};
+use crate::store::command::finish::{self, Finish, Report};
 use crate::store::command::heartbeat::{self, HeartbeatItem, HeartbeatReply};
 use crate::store::command::worker::{self, NewWorker};
 use crate::store::documents::config::Worker;
@@ -34,6 +34,15 @@ impl Store {
     pub async fn deregister(&self, caller: &Caller, worker: WorkerId) -> Result<usize, WorkError> {
         self.write_for(caller, "deregister", Kind::Ordinary, move |tx, caller| {
             worker::deregister(tx, caller, worker)
+        })
+        .await
+    }
+
+    /// Ends a worker's leases as if its process had died and its silence had been noticed: for tests of programs in any
+    /// language, where no time passes. Returns how many. Only for callers who may administer.
+    pub async fn crash_worker(&self, caller: &Caller, worker: WorkerId) -> Result<usize, WorkError> {
+        self.write_for(caller, "crash_worker", Kind::Ordinary, move |tx, caller| {
+            worker::crash(tx, caller, worker)
         })
         .await
     }
@@ -205,20 +214,21 @@ impl Store {
         lease: LeaseRef,
         group: NewGroup,
     ) -> Result<Spawned, WorkError> {
-        self.spawn_with_parks(caller, lease, group, Vec::new()).await
+        self.spawn_with(caller, lease, group, SpawnOptions::default()).await
     }
 
-    /// Like [`spawn`](Store::spawn), but the job is also woken by the first of `parks`, before the group is decided.
-    pub async fn spawn_with_parks(
+    /// Like [`spawn`](Store::spawn), but the job is also woken by the first of the given conditions, before the group is
+    /// decided, and its own writes are in the same commit.
+    pub async fn spawn_with(
         &self,
         caller: &Caller,
         lease: LeaseRef,
         group: NewGroup,
-        parks: Vec<Park>,
+        options: SpawnOptions,
     ) -> Result<Spawned, WorkError> {
         let caller = caller.clone();
         let kind = Kind::Batch(group.jobs.len());
-        let spawn = move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, lease, &group, &parks);
+        let spawn = move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, lease, &group, &options);
         self.write("spawn", kind, spawn).await
     }
 }

@@ -1,14 +1,17 @@
 //! Outcomes of attempts, and what parked ones wait for.
 
+use windlass_api::claim::{ProgressBody, SavedStep};
 use windlass_api::expires::Expiry;
 use windlass_api::json::Json;
 use windlass_api::outcome::{FailureBody, OutcomeBody, OutcomeWord, ParkBody};
+use windlass_api::submission::Submission;
 use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
 
 use super::invalid;
 use crate::error::Invalid;
-use crate::job::{Category, Failure, Fence};
+use crate::job::{Category, Failure, Fence, NewJob, Progress};
+use crate::store::command::attempt_writes::AttemptWrite;
 use crate::store::command::finish::{Outcome, Park, Report};
 
 impl TryFrom<OutcomeBody> for Report {
@@ -34,8 +37,52 @@ impl TryFrom<OutcomeBody> for Report {
             OutcomeWord::Parked => Outcome::Parked(body.park.ok_or_else(|| required("park"))?.try_into()?),
         };
         let cost_cents = body.cost_cents.unwrap_or(0);
-        Ok(Report { job: body.id.0, fence: Fence(body.fence), outcome, cost_cents })
+        let writes = attempt_writes(body.checkpoints, body.progress, body.logs);
+        let follow_ups = follow_ups(body.submit)?;
+        Ok(Report { job: body.id.0, fence: Fence(body.fence), outcome, cost_cents, writes, follow_ups })
     }
+}
+
+/// The jobs that a completion submits.
+fn follow_ups(jobs: Vec<Submission>) -> Result<Vec<NewJob>, Invalid> {
+    let placed = |(index, job): (usize, Submission)| {
+        let place =
+            |invalid: Invalid| Invalid::new(format!("submit.{index}.{}", invalid.field), invalid.problem);
+        job.into_job(None).map_err(place)
+    };
+    jobs.into_iter().enumerate().map(placed).collect()
+}
+
+/// Checkpoints, progress and log lines as writes of an attempt.
+pub fn attempt_writes(
+    checkpoints: Vec<SavedStep>,
+    progress: Option<ProgressBody>,
+    logs: Vec<String>,
+) -> Vec<AttemptWrite> {
+    let saved = checkpoints
+        .into_iter()
+        .map(|SavedStep { step, value }| AttemptWrite::Checkpoint { step, value: value.bytes().to_vec() });
+    let progress = progress.map(|ProgressBody { percent, message }| Progress { percent, message });
+    let logs = (!logs.is_empty()).then_some(AttemptWrite::Logs(logs));
+    saved.chain(progress.map(AttemptWrite::Progress)).chain(logs).collect()
+}
+
+/// Writes as they are sent; of several progresses the last counts. `None` if a checkpoint is not JSON, which no server
+/// accepts.
+pub fn sent_writes(writes: &[AttemptWrite]) -> Option<(Vec<SavedStep>, Option<ProgressBody>, Vec<String>)> {
+    let (mut checkpoints, mut progress, mut logs) = (Vec::new(), None, Vec::new());
+    for write in writes {
+        match write {
+            AttemptWrite::Checkpoint { step, value } => {
+                checkpoints.push(SavedStep { step: step.clone(), value: Json::stored(value)? });
+            }
+            AttemptWrite::Progress(Progress { percent, message }) => {
+                progress = Some(ProgressBody { percent: *percent, message: message.clone() });
+            }
+            AttemptWrite::Logs(lines) => logs.extend(lines.iter().cloned()),
+        }
+    }
+    Some((checkpoints, progress, logs))
 }
 
 fn failure(body: FailureBody) -> Failure {
@@ -89,9 +136,11 @@ impl From<&Park> for ParkBody {
     }
 }
 
-/// A report as it is sent; `None` if its result is not JSON, which no server accepts.
+/// A report as it is sent; `None` if its result or a checkpoint is not JSON, which no server accepts.
 pub fn outcome_body(report: &Report) -> Option<OutcomeBody> {
-    let Report { job, fence, outcome, cost_cents } = report;
+    let Report { job, fence, outcome, cost_cents, writes, follow_ups } = report;
+    let (checkpoints, progress, logs) = sent_writes(writes)?;
+    let submit = follow_ups.iter().map(Submission::from).collect();
     let body = |word| OutcomeBody {
         id: Text(*job),
         fence: fence.0,
@@ -100,6 +149,10 @@ pub fn outcome_body(report: &Report) -> Option<OutcomeBody> {
         error: None,
         cost_cents: (*cost_cents != 0).then_some(*cost_cents),
         park: None,
+        checkpoints,
+        progress,
+        logs,
+        submit,
     };
     Some(match outcome {
         Outcome::Completed { result: None } => body(OutcomeWord::Completed),

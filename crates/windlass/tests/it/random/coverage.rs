@@ -130,6 +130,7 @@ fn names(answer: &Answer) -> Vec<&'static str> {
                 Finish::Applied(_) => "finish applied",
                 Finish::Stale => "finish stale",
                 Finish::Rejected(_) => "finish rejected",
+                Finish::Refused(_) => "follow-up refused",
             })
             .collect(),
         Answer::Noted(Ok(())) => vec!["noted"],

@@ -45,7 +45,12 @@ pub(super) fn finish(dice: &mut Dice, world: &World) -> Operation {
         if let Some(held) = theirs(dice, world, &mut worker, reports.is_empty()) {
             let cost_cents = dice.pick(&[0, 0, 0, 0, 5, 100]) - i64::from(dice.chance(1));
             let outcome = outcome(dice, world);
-            reports.push(Report { job: held.job, fence: held.fence, outcome, cost_cents });
+            let is_completed = matches!(outcome, Outcome::Completed { .. });
+            let follow_ups =
+                if is_completed && dice.chance(15) { vec![child(dice, world)] } else { Vec::new() };
+            let writes = if dice.chance(30) { writes(dice) } else { Vec::new() };
+            let report = Report::new(held.job, held.fence, outcome);
+            reports.push(Report { cost_cents, writes, follow_ups, ..report });
         }
     }
     Operation::Finish(caller, worker, reports)
@@ -70,15 +75,20 @@ pub(super) fn heartbeat(dice: &mut Dice, world: &World) -> Operation {
 
 pub(super) fn note(dice: &mut Dice, world: &World) -> Operation {
     let Some(lease) = lease_ref(dice, world) else { return register(dice) };
-    let mut notes = Vec::new();
+    let writes = writes(dice);
+    Operation::AttemptWrite(somebody(dice), lease, writes)
+}
+
+fn writes(dice: &mut Dice) -> Vec<AttemptWrite> {
+    let mut writes = Vec::new();
     for _ in 0..dice.below(4) {
-        notes.push(match dice.below(6) {
+        writes.push(match dice.below(6) {
             0 => AttemptWrite::Progress(progress(dice)),
             1 => AttemptWrite::Logs(vec!["another".to_owned(); dice.below(3)]),
             _ => AttemptWrite::Checkpoint { step: dice.pick(&STEPS).to_owned(), value: value(dice) },
         });
     }
-    Operation::AttemptWrite(somebody(dice), lease, notes)
+    writes
 }
 
 pub(super) fn spawn(dice: &mut Dice, world: &World) -> Operation {

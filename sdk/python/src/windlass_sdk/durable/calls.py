@@ -9,12 +9,12 @@ from typing import Any
 from ..codec import plain
 from ..duration import moment_millis, moment_text
 from ..errors import StepsChanged
-from .core import Backend, Stopped
+from .core import Backend, NewGroup, Stopped
 from .history import CHECKPOINT, Record
 from .order import Call
 from .steps import StepCalls
 
-__all__ = ["Backend", "Calls", "Stopped", "deadline_seconds", "park_body"]
+__all__ = ["Backend", "Calls", "NewGroup", "Stopped", "deadline_seconds", "park_body"]
 
 #: How far the end of a sleep that counts down to a moment may differ in a later attempt.
 SLEEP_END_TOLERANCE_MS = 60_000
@@ -42,12 +42,13 @@ class Calls(StepCalls):
             if call.saved is None:
                 until = self.backend.now_ms() + length_ms
                 record = {**self.order.record(call), "until": until, "lasts_ms": length_ms}
-                await self.save_after(call, call.key, record)
+                is_parking = length_ms > 0 and self.waiting.parks_at_once(call, is_main)
+                await self.save_after(call, call.key, record, is_parking=is_parking)
             else:
                 record = self.saved[call.key]
             self.order.goes_on(call, record)
             until = record.get("until", 0)
-            if until > self.backend.now_ms():
+            if until > self.backend.now_ms() or call.key in self.deferred:
                 await self.waiting.wait(call, {"until": until}, until, is_main)
             call.has_ended = True
         finally:
@@ -66,8 +67,8 @@ class Calls(StepCalls):
             if call.saved is None:
                 until = None
                 if timeout_ms is not None:
-                    until = await self._deadline(call, timeout_ms)
-                await self.save_after(call)
+                    until = await self._deadline(call, timeout_ms, is_main)
+                await self.save_after(call, is_parking=self.waiting.parks_at_once(call, is_main))
                 park: dict[str, Any] = {"signal": name, "step": call.key, "deadline": until}
                 await self.waiting.wait(call, park, None, is_main)
             call.has_ended = True
@@ -76,12 +77,13 @@ class Calls(StepCalls):
         finally:
             self.end(call)
 
-    async def _deadline(self, call: Call, timeout_ms: int) -> int:
+    async def _deadline(self, call: Call, timeout_ms: int, is_main: bool) -> int:
         key = f"deadline:{call.key}"
         if key in self.saved:
             return int(self.saved[key].get("until", 0))
         until = self.backend.now_ms() + timeout_ms
-        await self.save_after(call, key, {"until": until})
+        is_parking = self.waiting.parks_at_once(call, is_main)
+        await self.save_after(call, key, {"until": until}, is_parking=is_parking)
         return until
 
     async def children(
@@ -98,12 +100,15 @@ class Calls(StepCalls):
                     call.has_ended = True
                     return group
             else:
-                await self.save_after(call, call.key, {**self.order.record(call), "group": shape})
+                record = {**self.order.record(call), "group": shape}
+                is_parking = self.waiting.parks_at_once(call, is_main)
+                await self.save_after(call, call.key, record, is_parking=is_parking)
             self.order.goes_on(call, {**self.order.record(call), "group": shape})
             beside = await self.waiting.wait(call, None, None, is_main)
-            if records := self.order.beside_each_other():
-                await self.backend.save(records)
-            if await self.backend.spawn(call.key, strategy, jobs, beside):
+            records = {**self.deferred, **dict(self.order.beside_each_other())}
+            is_parked = await self.backend.spawn(NewGroup(call.key, strategy, jobs, beside), list(records.items()))
+            self.deferred.clear()
+            if is_parked:
                 call.has_ended = True
                 self.leave()
                 raise Stopped

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from .calls import Calls
+from .children import Child
 from ..codec import decode
 from ..errors import JobError, Permanent
 from .history import CHECKPOINT
@@ -21,6 +22,9 @@ Reason = Literal["cancel", "suspend", "timeout", "lost", "unreachable", "release
 
 #: Most log lines in one request.
 LINES_MAX = 1_000
+
+#: Most jobs that the completion of one submits.
+FOLLOW_UPS_MAX = 100
 
 #: The step around the code that runs: its key and ``#/``; empty outside of steps.
 BRANCH: ContextVar[str] = ContextVar("windlass_branch", default="")
@@ -34,6 +38,7 @@ class BaseContext:
         self._stop = threading.Event()
         self._reason: Reason | None = None
         self._cost_cents: float = 0
+        self._follow_ups: list[Mapping[str, Any]] = []
 
     @property
     def id(self) -> str:
@@ -115,6 +120,13 @@ class BaseContext:
             raise ValueError("costs are not negative, and finite")
         self._cost_cents += cents
 
+    def submit_on_completion(self, *children: Child[Any]) -> None:
+        """Submits jobs when this attempt completes, in the same commit: both happen, or neither. They are made with
+        ``job.child(payload)``, and the worker's key must be allowed to submit."""
+        if len(self._follow_ups) + len(children) > FOLLOW_UPS_MAX:
+            raise Permanent(f"at most {FOLLOW_UPS_MAX} jobs can be submitted on completion", "not_allowed")
+        self._follow_ups.extend(child.submission for child in children)
+
     def retry_later(self, error: BaseException) -> None:
         """Runs the step that raised this error again if this attempt fails, whatever it fails with."""
         self._calls.order.retry_later(error)
@@ -133,6 +145,11 @@ def tell_to_stop(cx: BaseContext, reason: Reason) -> bool:
     cx._calls.order.is_stopping = True
     cx._stop.set()
     return True
+
+
+def follow_ups_of(cx: BaseContext) -> list[Mapping[str, Any]]:
+    """The jobs that the attempt's completion submits."""
+    return cx._follow_ups
 
 
 def cost_of(cx: BaseContext) -> int:

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import Category, StepsChanged
@@ -24,6 +25,17 @@ TURN_BESIDE_SECONDS = 10.0
 DROPPED_SECONDS = 10.0
 
 
+@dataclass(frozen=True)
+class NewGroup:
+    """A group of children to spawn."""
+
+    name: str
+    strategy: Any
+    jobs: Sequence[Mapping[str, Any]]
+    #: What else wakes the parent, as the API takes it.
+    beside: Sequence[Mapping[str, Any]]
+
+
 class Backend(Protocol):
     """Where an attempt writes: a server, or a test."""
 
@@ -31,13 +43,13 @@ class Backend(Protocol):
         """The store's time."""
 
     async def save(self, records: Sequence[tuple[str, Any]]) -> None:
-        """Saves checkpoints, in this order."""
+        """Saves checkpoints, all or none."""
 
     async def group(self, key: str) -> Mapping[str, Any] | None:
         """A group of children: ``decided``, ``total`` and ``children``."""
 
-    async def spawn(self, key: str, strategy: Any, jobs: Sequence[Any], beside: Sequence[Any]) -> bool:
-        """Spawns a group and parks the job; false if the group was decided already, and the job still runs."""
+    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> bool:
+        """Spawns a group, saves checkpoints and parks the job; false if the group was decided already, and the job still runs."""
 
     async def note(self, item: Mapping[str, Any]) -> None:
         """Sends progress or log lines."""
@@ -58,7 +70,7 @@ class Counted:
         return self._backend.now_ms()
 
     async def save(self, records: Sequence[tuple[str, Any]]) -> None:
-        """Saves checkpoints, in this order."""
+        """Saves checkpoints, all or none."""
         with self._waiting.storing():
             await self._backend.save(records)
 
@@ -67,10 +79,10 @@ class Counted:
         with self._waiting.storing():
             return await self._backend.group(key)
 
-    async def spawn(self, key: str, strategy: Any, jobs: Sequence[Any], beside: Sequence[Any]) -> bool:
-        """Spawns a group and parks the job."""
+    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> bool:
+        """Spawns a group, saves checkpoints and parks the job."""
         with self._waiting.storing():
-            return await self._backend.spawn(key, strategy, jobs, beside)
+            return await self._backend.spawn(group, records)
 
     async def note(self, item: Mapping[str, Any]) -> None:
         """Sends progress or log lines."""
@@ -88,6 +100,8 @@ class CallCore:
         #: Where blocking work runs; None for the loop's own threads.
         self.threads = threads
         self.saved = dict(saved)
+        #: Records that are written together with the outcome or a group, in one commit.
+        self.deferred: dict[str, Any] = {}
         self.is_strict, self.mapping = is_strict, mapping
         self.order = Order(saved)
         self.waiting = Waiting(self.order, backend.now_ms, self.park)
@@ -210,12 +224,17 @@ class CallCore:
         if not self.exit.done():
             self._progress()
 
-    async def save_after(self, call: Call, key: str | None = None, record: Any = None) -> None:
-        """Saves what must precede the call, then the record."""
+    async def save_after(
+        self, call: Call, key: str | None = None, record: Any = None, *, is_parking: bool = False
+    ) -> None:
+        """Saves what must precede the call, then the record: with what parks the job, if that comes at once."""
         before = self.order.saved_before(call)
         records = before + ([] if key is None else [(key, record)])
         if not records:
             return
-        await self.backend.save(records)
+        if is_parking:
+            self.deferred.update(records)
+        else:
+            await self.backend.save(records)
         self.saved.update(records)
         self.order.mark_saved([key for key, _ in before])

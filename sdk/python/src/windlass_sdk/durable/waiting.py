@@ -66,6 +66,12 @@ class Waiting:
             self._waiters.remove(waiter)
             self.consider()
 
+    def parks_at_once(self, call: Call, is_main: bool) -> bool:
+        """Whether the job parks as soon as this call waits, because it is the only one."""
+        around = sum(is_within(call.key, key) for key in self._order.working)
+        is_only = len(self._order.active) == 1 + around and around == len(self._order.working)
+        return is_main and is_only and not self._waiters and not self._storing and not self._order.is_stopping
+
     def consider(self) -> None:
         """Decides what to do, after a call started to wait or ended."""
         if self._timer is not None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..durable.calls import Backend, Calls, Stopped, deadline_seconds, park_body
 from ..codec import dumps
-from ..durable.context import Reason, cost_of, tell_to_stop
+from ..durable.context import Reason, cost_of, follow_ups_of, tell_to_stop
 from ..durable.cx import Cx
 from ..durable.cx_sync import SyncCx
-from ..errors import Category, Failure, JobError, WindlassError, failure_of, snooze_of
+from ..errors import Category, Failure, WindlassError, failure_of, snooze_of
+from .backend import saved_steps
 from .processes import Ended, Processes, read_payload
 
 if TYPE_CHECKING:
@@ -146,15 +147,9 @@ class Attempt:
     async def _leave(self, task: asyncio.Task[Ended], park: Mapping[str, Any] | None) -> str | None:
         outcome = None
         if park is not None:
-            try:
-                if records := self.calls.order.beside_each_other():
-                    await self.calls.backend.save(records)
-                body = park_body(park, self.calls.backend.now_ms())
-                outcome = self._item("parked", f'"park":{dumps(body)}')
-            except JobError as error:
-                outcome = self._report(error.failure)
-            except Stopped:
-                outcome = None
+            self.calls.deferred.update(self.calls.order.beside_each_other())
+            body = park_body(park, self.calls.backend.now_ms())
+            outcome = self._item("parked", f'"park":{dumps(body)}')
         tell_to_stop(self.cx, "released")
         if self.job.is_async:
             task.cancel()
@@ -171,7 +166,8 @@ class Attempt:
             return None
         if self.cx.cancelled and isinstance(error, asyncio.CancelledError):
             return self._item("released") if self.cx.reason != "lost" else None
-        await self._reopen(error)
+        # The steps whose errors failed the attempt run again in the next one.
+        self.calls.deferred.update(self.calls.order.reopened_by(error))
         snooze = snooze_of(error)
         if snooze is not None:
             return self._item("parked", f'"park":{{"for":"{snooze.delay_ms}ms"}}')
@@ -192,15 +188,10 @@ class Attempt:
         except Exception as error:
             message = f"the result cannot be written as JSON: {error}"
             return self._report(Failure("permanent", message, "result_unwritable"))
-        return self._item("completed", "" if result == "null" else f'"result":{result}')
-
-    async def _reopen(self, error: BaseException) -> None:
-        """The steps whose errors failed the attempt run again in the next one."""
-        if records := self.calls.order.reopened_by(error):
-            try:
-                await self.calls.backend.save(records)
-            except (WindlassError, Stopped) as failed:
-                log.warning("job %s: a failed step stays failed in the next attempt: %s", self.cx.id, failed)
+        fields = [] if result == "null" else [f'"result":{result}']
+        if follow_ups := follow_ups_of(self.cx):
+            fields.append(f'"submit":{dumps(follow_ups)}')
+        return self._item("completed", ",".join(fields))
 
     def _report(self, failure: Failure) -> str:
         return self._item("failed", f'"error":{dumps(failure.body())}')
@@ -208,4 +199,6 @@ class Attempt:
     def _item(self, outcome: str, more: str = "") -> str:
         cost = f',"cost_cents":{cost_of(self.cx)}' if cost_of(self.cx) else ""
         rest = f",{more}" if more else ""
+        if self.calls.deferred:
+            rest += f',"checkpoints":{dumps(saved_steps(self.calls.deferred.items()))}'
         return f'{{"id":"{self.cx.id}","fence":{self.cx.fence},"outcome":"{outcome}"{cost}{rest}}}'

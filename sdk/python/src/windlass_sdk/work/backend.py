@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..net.api import Api
-from ..durable.calls import Calls, Stopped, park_body
+from ..durable.calls import Calls, NewGroup, Stopped, park_body
 from ..errors import ApiError, JobError, Permanent, Unreachable
 from ..net.wire import segment
 
 #: How long writes are repeated while the server is away, in seconds; by then heartbeats have stopped the attempt.
 WRITE_PATIENCE = 25.0
+
+
+def saved_steps(records: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """Checkpoints as the API takes them."""
+    return [{"step": key, "value": value} for key, value in records]
 
 
 class ServerBackend:
@@ -31,10 +36,9 @@ class ServerBackend:
         return {"fence": self._job["fence"], "worker_id": self._worker}
 
     async def save(self, records: Sequence[tuple[str, Any]]) -> None:
-        """Saves checkpoints one after the other: each is written, or it and all after it are not."""
-        for key, value in records:
-            path = f"/jobs/{self._job['id']}/checkpoints/{segment(key)}"
-            await self._write("PUT", path, {**self._lease(), "value": value})
+        """Saves checkpoints in one request, all or none."""
+        body = {**self._lease(), "checkpoints": saved_steps(records)}
+        await self._write("POST", f"/jobs/{self._job['id']}/checkpoints", body)
 
     async def group(self, key: str) -> Mapping[str, Any] | None:
         """The group with this name and its children."""
@@ -46,11 +50,14 @@ class ServerBackend:
         children = [child for child in found["children"] if child["group"] == group["group"]]
         return {**group, "children": children}
 
-    async def spawn(self, key: str, strategy: Any, jobs: Sequence[Any], beside: Sequence[Any]) -> bool:
-        """Spawns a group; the server parks the job in the same commit."""
-        body: dict[str, Any] = {**self._lease(), "name": key, "strategy": strategy, "jobs": list(jobs)}
-        if beside:
-            body["beside"] = [park_body(one, self.now_ms()) for one in beside]
+    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> bool:
+        """Spawns a group; the server saves the checkpoints and parks the job in the same commit."""
+        fields = {"name": group.name, "strategy": group.strategy, "jobs": list(group.jobs)}
+        body: dict[str, Any] = {**self._lease(), **fields}
+        if group.beside:
+            body["beside"] = [park_body(one, self.now_ms()) for one in group.beside]
+        if records:
+            body["checkpoints"] = saved_steps(records)
         answer = await self._write("POST", f"/jobs/{self._job['id']}/children", body)
         return bool(answer["parent"]["state"] != "running")
 

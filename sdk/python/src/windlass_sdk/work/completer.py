@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..net.api import Api
 from ..codec import dumps
@@ -121,7 +122,7 @@ class Completer:
         if batch[0].is_rejected:
             log.error("%d outcomes were refused; their leases will expire: %s", len(batch), error)
         elif len(batch) == 1:
-            await self.send([rejected(batch[0], error.message)])
+            await self.send([instead(batch[0], failure_instead({"message": error.message}))])
         else:
             middle = len(batch) // 2
             await self.send(batch[:middle])
@@ -132,16 +133,25 @@ class Completer:
         for report, answer in zip(batch, answers):
             if answer["status"] == "rejected" and not report.is_rejected:
                 error = answer.get("error")
-                message = error.get("message", "") if isinstance(error, dict) else ""
-                again.append(rejected(report, message))
+                again.append(instead(report, failure_instead(error if isinstance(error, dict) else {})))
             elif answer["status"] != "applied":
                 log.info("job %s: the outcome is %s", report.id, answer["status"])
         if again:
             await self.send(again)
 
 
-def rejected(report: Report, message: str) -> Report:
-    """The failure that takes the place of an outcome that the server cannot store."""
-    error = dumps(Failure("permanent", message, "outcome_rejected").body())
+def failure_instead(error: Mapping[str, Any]) -> Failure:
+    """The failure that takes the place of an outcome that the server cannot store, or whose follow-up it refused."""
+    message = str(error.get("message", ""))
+    if "index" not in error.get("details", {}):
+        return Failure("permanent", message, "outcome_rejected")
+    if error["code"] in ("invalid_value", "payload_too_large", "forbidden"):
+        return Failure("permanent", message, "not_allowed")
+    return Failure("temporary", message, "unique_key_taken" if error["code"] == "unique_key_taken" else "not_written")
+
+
+def instead(report: Report, failure: Failure) -> Report:
+    """A report of this failure."""
+    error = dumps(failure.body())
     outcome = f'{{"id":"{report.id}","fence":{report.fence},"outcome":"failed","error":{error}}}'
     return Report(report.id, report.fence, outcome, is_rejected=True)

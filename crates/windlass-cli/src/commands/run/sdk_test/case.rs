@@ -1,0 +1,228 @@
+//! One case: a job with a program, what happens to it, and what must have come of it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Value, json};
+use windlass::clock::Deadline;
+use windlass::job::{JobId, JobState, SuspendMode};
+use windlass::store::caller::Caller;
+use windlass::store::command::actions::{ActionRequest, Suspend};
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::query::snapshot::Snapshot;
+use windlass_api::submission::Submission;
+use windlass_server::dev;
+
+use super::stage::Stage;
+use super::worker::{Order, Worker};
+
+/// How long anything may take in real time.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(5);
+/// How far the clock is moved at once, until the job is final.
+const DAY: Duration = Duration::from_secs(86_400);
+/// How often.
+const DAYS_MAX: usize = 20;
+
+/// What happens while the job is under way.
+#[derive(Debug, Clone)]
+pub(super) enum Action {
+    /// Waits until the program has noted this line.
+    Noted(&'static str),
+    /// Waits until the job is in this state.
+    Is(JobState),
+    /// Sends a signal.
+    Signal(&'static str, Value),
+    Cancel,
+    /// Suspends, and lets a running attempt end, or not.
+    Suspend {
+        is_graceful: bool,
+    },
+    Resume,
+    /// Kills the worker process, or stops it in order; it is started again.
+    Worker(Order),
+    /// The server ends the leases while the process lives.
+    LoseLeases,
+    RestartServer,
+    /// Time passes.
+    Advance(Duration),
+}
+
+/// What must have come of the job.
+#[derive(Debug, Clone)]
+pub(super) struct Expected {
+    pub(super) state: JobState,
+    pub(super) result: Option<Value>,
+    /// The code of its error, or the category of one without a code.
+    pub(super) error: Option<&'static str>,
+    /// What its steps did, and notes, in order; `None` if that is free.
+    pub(super) effects: Option<Vec<String>>,
+    pub(super) crashes: Option<u32>,
+}
+
+/// A case.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) program: Value,
+    /// Fields of the submission.
+    pub(super) options: Value,
+    pub(super) actions: Vec<Action>,
+    pub(super) is_slow: bool,
+    pub(super) expected: Expected,
+}
+
+impl Case {
+    /// Runs it with a worker of its own.
+    pub(super) async fn run(&self, program: &[OsString]) -> anyhow::Result<()> {
+        let folder = Folder::new()?;
+        let mut stage = Stage::start().await?;
+        let url = if self.is_slow { stage.slow_url().await? } else { stage.url() };
+        let worker = Worker::start(program, &url, &folder.0, stage.store.clone())?;
+        let ended = tokio::time::timeout(PATIENCE, self.play(&mut stage, &worker, &folder.0)).await;
+        let ended = ended.unwrap_or_else(|_| bail!("it takes longer than {PATIENCE:?}"));
+        // If the worker ended by itself, that is the reason for the rest.
+        worker.end().await?;
+        stage.end().await?;
+        let said = std::fs::read_to_string(folder.0.join("log")).unwrap_or_default();
+        let last: Vec<&str> = said.lines().rev().take(12).collect();
+        let last = last.into_iter().rev().collect::<Vec<_>>().join("\n    ");
+        ended.with_context(|| format!("the worker said:\n    {last}\n  "))
+    }
+
+    async fn play(&self, stage: &mut Stage, worker: &Worker, folder: &Path) -> anyhow::Result<()> {
+        let mut body = json!({"type": "sdktest", "payload": {"program": self.program}});
+        let fields = self.options.as_object().into_iter().flatten();
+        for (name, value) in fields {
+            body[name] = value.clone();
+        }
+        let job = serde_json::from_value::<Submission>(body)?.into_job(None)?;
+        let me = Caller::local();
+        let receipts = stage.store.submit(&me, vec![job], SubmitOptions::default()).await?;
+        let id = receipts[0].job.id;
+        for action in &self.actions {
+            self.act(action, stage, worker, folder, id).await.with_context(|| format!("{action:?}"))?;
+        }
+        for _ in 0..DAYS_MAX {
+            if get(stage, id).await?.job.state.is_final() {
+                break;
+            }
+            dev::advance(&stage.store, &stage.clock, DAY, PATIENCE).await?;
+        }
+        self.check(stage, folder, id).await
+    }
+
+    async fn act(
+        &self,
+        action: &Action,
+        stage: &mut Stage,
+        worker: &Worker,
+        folder: &Path,
+        id: JobId,
+    ) -> anyhow::Result<()> {
+        let (me, store) = (Caller::local(), stage.store.clone());
+        match action {
+            Action::Noted(line) => {
+                let mut wait = Patience::new();
+                while !effects(folder).iter().any(|one| one == line) {
+                    wait.look_again().await?;
+                }
+            }
+            Action::Is(state) => {
+                let mut wait = Patience::new();
+                while get(stage, id).await?.job.state != *state {
+                    wait.look_again().await?;
+                }
+            }
+            Action::Signal(name, value) => {
+                store.signal(&me, id, name, serde_json::to_vec(value)?).await?;
+            }
+            Action::Cancel => drop(store.act(&me, id, ActionRequest::Cancel { reason: None }).await?),
+            Action::Suspend { is_graceful } => {
+                let mode = if *is_graceful { SuspendMode::Graceful } else { SuspendMode::Aggressive };
+                store.act(&me, id, ActionRequest::Suspend(Suspend { mode, ..Suspend::default() })).await?;
+            }
+            Action::Resume => drop(store.act(&me, id, ActionRequest::Resume { reason: None }).await?),
+            Action::Worker(order) => worker.order(*order).await?,
+            Action::LoseLeases => {
+                for worker in store.config(&me).await?.workers.into_keys() {
+                    store.crash_worker(&me, worker).await?;
+                }
+            }
+            Action::RestartServer => stage.restart().await?,
+            Action::Advance(by) => drop(dev::advance(&store, &stage.clock, *by, PATIENCE).await?),
+        }
+        Ok(())
+    }
+
+    async fn check(&self, stage: &Stage, folder: &Path, id: JobId) -> anyhow::Result<()> {
+        let job = get(stage, id).await?.job;
+        let Expected { state, result, error, effects: wanted, crashes } = &self.expected;
+        let failure = job.details.error.as_ref();
+        let said = failure.map(|error| error.message.clone()).unwrap_or_default();
+        ensure!(job.state == *state, "the job is {}, not {state}: {said}", job.state);
+        let kept = stage.store.result(&Caller::local(), id).await?.and_then(|found| found.0);
+        let kept = kept.map(|bytes| serde_json::from_slice::<Value>(&bytes)).transpose()?;
+        ensure!(kept == *result, "the result is {kept:?}, not {result:?}");
+        if let Some(wanted) = error {
+            let found = failure.map(|error| error.code.as_deref().unwrap_or(error.category.as_str()));
+            ensure!(found == Some(wanted), "the error is {found:?}, not {wanted}: {said}");
+        }
+        if let Some(wanted) = wanted {
+            let found = effects(folder);
+            ensure!(found == *wanted, "the program did {found:?}, not {wanted:?}");
+        }
+        if let Some(crashes) = crashes {
+            ensure!(job.crashes == *crashes, "there were {} crashes, not {crashes}", job.crashes);
+        }
+        Ok(())
+    }
+}
+
+/// A folder of its own for the files of a case.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> anyhow::Result<Folder> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("windlass-sdk-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is in a folder for temporary files.
+        let _best_effort = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn get(stage: &Stage, id: JobId) -> anyhow::Result<Snapshot> {
+    stage.store.get(&Caller::local(), id).await?.context("the job is gone")
+}
+
+/// What programs noted, line by line.
+fn effects(folder: &Path) -> Vec<String> {
+    let noted = std::fs::read_to_string(folder.join("effects")).unwrap_or_default();
+    noted.lines().map(str::to_owned).collect()
+}
+
+/// Looks again and again, for a while.
+struct Patience(Deadline);
+
+impl Patience {
+    fn new() -> Patience {
+        Patience(Deadline::after(PATIENCE))
+    }
+
+    async fn look_again(&mut self) -> anyhow::Result<()> {
+        ensure!(!self.0.is_over(), "it did not happen");
+        tokio::time::sleep(POLL).await;
+        Ok(())
+    }
+}

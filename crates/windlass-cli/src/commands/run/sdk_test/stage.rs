@@ -1,0 +1,100 @@
+//! The server of a case: in memory, with a clock that stands still, perhaps behind a slow network, and it can be restarted.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass::clock::JumpClock;
+use windlass::entropy::Entropy;
+use windlass::store::environment::{Environment, StoreOptions};
+use windlass::{Store, maintenance};
+use windlass_server::server::{Options, Server};
+
+/// How long every part of a message takes on a slow network.
+const DELAY: Duration = Duration::from_millis(40);
+
+/// A running server.
+pub(super) struct Stage {
+    pub(super) store: Store,
+    pub(super) clock: Arc<JumpClock>,
+    address: SocketAddr,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Stage {
+    pub(super) async fn start() -> anyhow::Result<Stage> {
+        let clock = Arc::new(JumpClock::new(false));
+        let env = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
+        let store = Store::open_in("memory:", env)?;
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (address, stop, serving) = serve(&store, &clock, listen).await?;
+        Ok(Stage { store, clock, address, stop, serving })
+    }
+
+    /// Stops the server, which breaks all connections, and starts another on the same store and address.
+    pub(super) async fn restart(&mut self) -> anyhow::Result<()> {
+        self.stop.cancel();
+        (&mut self.serving).await?;
+        let (_, stop, serving) = serve(&self.store, &self.clock, self.address).await?;
+        (self.stop, self.serving) = (stop, serving);
+        Ok(())
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The address of a slow way to the server.
+    pub(super) async fn slow_url(&self) -> anyhow::Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let (near, far, stop) = (listener.local_addr()?, self.address, self.stop.clone());
+        tokio::spawn(async move {
+            while let Some(Ok((client, _))) = stop.run_until_cancelled(listener.accept()).await {
+                tokio::spawn(async move {
+                    let Ok(server) = TcpStream::connect(far).await else { return };
+                    let ((from, to), (back, here)) = (client.into_split(), server.into_split());
+                    tokio::join!(pass(from, here), pass(back, to));
+                });
+            }
+        });
+        Ok(format!("http://{near}"))
+    }
+
+    pub(super) async fn end(self) -> anyhow::Result<()> {
+        self.stop.cancel();
+        self.serving.await?;
+        self.store.close();
+        Ok(())
+    }
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        tokio::time::sleep(DELAY).await;
+        if to.write_all(&bytes[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn serve(
+    store: &Store,
+    clock: &Arc<JumpClock>,
+    listen: SocketAddr,
+) -> anyhow::Result<(SocketAddr, CancellationToken, JoinHandle<()>)> {
+    let options = Options { listen, dev_clock: Some(clock.clone()), ..Options::default() };
+    let server = Server::bind(store.clone(), options).await?;
+    let (address, stop, store) = (server.address(), CancellationToken::new(), store.clone());
+    let stopped = stop.clone();
+    let serving = tokio::spawn(async move {
+        maintenance::run(&store, Box::pin(server.run(stopped.cancelled()))).await;
+    });
+    Ok((address, stop, serving))
+}
