@@ -44,7 +44,7 @@ test("an error of a spawned job that the handler caught is the same in every att
   store.time += 3_600_000;
   store.isTaken = false;
   const seen = ["StepError", "temporary", "unique_key_taken", "the unique key is taken"];
-  assert.deepEqual(await attempt(store, handler), { outcome: "completed", resultJson: JSON.stringify([seen, "after", "last"]) });
+  assert.deepEqual(await attempt(store, handler), { outcome: "completed", resultJson: JSON.stringify([seen, "after", "last"]), followUpsJson: [] });
   assert.equal(store.submissions, 1);
 });
 
