@@ -36,21 +36,15 @@ use crate::fixture::observed::{numbered, numbers, verify};
 /// Longer than anything here takes, however slow the machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A node that takes its turn for everything, submissions included.
 fn open(address: &str) -> Store {
-    open_with(address, Timing::default())
-}
-
-/// The same address for a node that takes its turn for everything.
-fn in_turn(address: &str) -> String {
-    format!("{address}&append=off")
+    Store::open(address, StoreOptions::default()).expect("the store opens")
 }
 
 /// A node that waits for other times than usual.
 fn open_with(address: &str, timing: Timing) -> Store {
     let mut env = Environment::system(StoreOptions::default());
     env.timing = timing;
-    Store::open_in(&in_turn(address), env).expect("the store opens")
+    Store::open_in(address, env).expect("the store opens")
 }
 
 /// Outages as they would be if all limits were some forty times as short.

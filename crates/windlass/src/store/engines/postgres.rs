@@ -121,7 +121,8 @@ impl PostgresEngine {
             let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
             threads.workers.push(spawn("windlass-reader", serve)?);
         }
-        for _ in 0..limits::APPENDERS {
+        let appenders = if address.is_appending { limits::APPENDERS } else { 0 };
+        for _ in 0..appenders {
             let (closing, notifications) = (self.closing.clone(), self.notifications.clone());
             let appender =
                 Appender::new(address.clone(), env.clone(), closing, notifications, backlog.clone());

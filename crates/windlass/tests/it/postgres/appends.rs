@@ -21,7 +21,7 @@ use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 use crate::fixture::observed::agree;
 
 fn open(address: &str) -> Store {
-    Store::open(address, StoreOptions::default()).expect("the store opens")
+    Store::open(&format!("{address}&append=on"), StoreOptions::default()).expect("the store opens")
 }
 
 /// How many times something was appended.
@@ -206,7 +206,7 @@ async fn a_damaged_append_stops_nobody() {
     store.close();
 }
 
-/// A lane that is new, and a job with a key, take their turn; so does everything where it is asked for.
+/// A lane that is new, and a job with a key, take their turn; so does everything on a node that does not append.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_needs_a_decision_takes_its_turn() {
     let address = new_schema();

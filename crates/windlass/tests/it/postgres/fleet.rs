@@ -3,7 +3,6 @@
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
 
-use super::in_turn;
 use super::proxy::Proxy;
 use crate::fixture::cluster::{Cluster, schema_at};
 use crate::fixture::observed::agree;
@@ -35,7 +34,7 @@ impl Fleet {
         let proxies: Vec<Proxy> = (0..NODES).map(|_| Proxy::before(cluster.folder())).collect();
         let open = |proxy: &Proxy| {
             let address = address.replace(&cluster.address(), &proxy.address());
-            Store::open_in(&in_turn(&address), environment()).expect("the store opens")
+            Store::open_in(&address, environment()).expect("the store opens")
         };
         Fleet { nodes: proxies.iter().map(open).collect(), proxies, cluster }
     }

@@ -44,7 +44,7 @@ impl Address {
             schema: "windlass".to_owned(),
             is_notifying: true,
             keeps_statements: true,
-            is_appending: true,
+            is_appending: false,
         };
         let mut notify = None;
         let mut is_direct = false;

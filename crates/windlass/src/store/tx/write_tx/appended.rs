@@ -47,6 +47,8 @@ impl WriteTx<'_> {
                 record.at = earliest;
                 self.record(record, is_kept);
             }
+            // They count in the minute in which they were submitted.
+            let now = std::mem::replace(&mut self.now, earliest);
             for NewRow { mut job, spec, keys } in appended.rows {
                 job.seq = seq;
                 job.lane = self.cache.intern_lane((*job.lane).clone());
@@ -55,6 +57,7 @@ impl WriteTx<'_> {
                 self.insert(job, spec, keys);
                 seq = Seq(seq.0 + 1);
             }
+            self.now = now;
         }
         Ok(())
     }
