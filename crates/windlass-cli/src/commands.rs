@@ -44,7 +44,7 @@ enum Command {
     /// Start a server for development, with programs that are restarted when a file changes
     ///
     /// Jobs are stored in memory unless a store is given. The clock can be moved: POST /dev/advance lets a month pass
-    /// in milliseconds. Programs get the server's address in WINDLASS_URL.
+    /// in milliseconds. Programs get the server's address in `WINDLASS_URL`.
     Dev(Box<run::dev::DevArgs>),
     /// Run a program for each job: payload on stdin, result on stdout, exit code as outcome
     Work(Box<run::work::WorkArgs>),

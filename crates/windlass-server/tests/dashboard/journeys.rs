@@ -204,8 +204,8 @@ async fn two_people_do_not_overwrite_each_other_s_schedule() {
             .await
     };
     assert_eq!(save("every=1h").await.status, 303);
-    let taken = save("every=2h").await;
-    assert!(taken.status == 409 && taken.body.contains("there is a schedule n already"), "{}", taken.body);
+    let second = save("every=2h").await;
+    assert!(second.status == 409 && second.body.contains("there is a schedule n already"), "{}", second.body);
     let page = site.ask("GET", "/schedules/default/n", &own, "").await.body;
     let (_, rest) = page.split_once(r#"name="was" value=""#).unwrap();
     let was = rest.split('"').next().unwrap().replace(':', "%3A");

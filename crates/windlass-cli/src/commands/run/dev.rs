@@ -103,7 +103,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<ExitCode> {
         open_browser(&url);
     }
     let stop = CancellationToken::new();
-    let (changed, changes) = watch::channel(());
+    let (changed, restart) = watch::channel(());
     let programs = args.programs();
     let has_programs = !programs.is_empty();
     // Before the programs start, so that no change after that is missed.
@@ -119,7 +119,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<ExitCode> {
         running.spawn(program.run(
             url.clone(),
             args.stopped_clock.then_some("stopped"),
-            changes.clone(),
+            restart.clone(),
             stop.clone(),
         ));
     }

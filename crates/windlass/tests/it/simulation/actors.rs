@@ -50,7 +50,7 @@ pub(super) enum Request {
 }
 
 /// What a store said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Response {
     Submitted(Vec<JobId>),
     Registered(WorkerId),

@@ -90,7 +90,7 @@ impl Program {
 /// Returns at the next change; never if nothing is watched.
 async fn next(changes: &mut watch::Receiver<()>) {
     if changes.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

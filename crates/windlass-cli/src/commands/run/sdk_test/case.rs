@@ -131,9 +131,9 @@ impl Case {
                     wait.look_again().await?;
                 }
             }
-            Action::Is(state) => {
+            Action::Is(wanted) => {
                 let mut wait = Patience::new();
-                while get(stage, id).await?.job.state != *state {
+                while get(stage, id).await?.job.state != *wanted {
                     wait.look_again().await?;
                 }
             }

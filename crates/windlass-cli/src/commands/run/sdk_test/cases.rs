@@ -76,14 +76,14 @@ fn returns(value: impl Into<Value>) -> Value {
 
 /// A child that runs these operations.
 fn child(program: Vec<Value>) -> Value {
-    json!({"type": "sdktest", "payload": {"program": program}, "retry": {"max_attempts": 1}})
+    json!({"type": "sdktest", "payload": {"program": Value::Array(program)}, "retry": {"max_attempts": 1}})
 }
 
 const DAY: u64 = 86_400;
 
 /// Processes that die between and within calls.
 mod killed {
-    use super::*;
+    use super::{Action, Case, DAY, Value, case, child, json, kill, returns, sleep, step};
 
     /// A program, its result and what it does.
     struct Workflow {

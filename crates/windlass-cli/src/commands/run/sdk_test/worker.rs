@@ -71,7 +71,7 @@ impl Kept {
             .process_group(0)
             .kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        command.spawn().with_context(|| format!("cannot run {:?}", self.program[0]))
+        command.spawn().with_context(|| format!("cannot run {}", self.program[0].display()))
     }
 
     async fn run(self, mut child: Child, mut inbox: mpsc::Receiver<Order>) -> anyhow::Result<()> {
