@@ -41,7 +41,7 @@ pub(crate) async fn edit(client: &ServerClient, id: &str, body: &mut RedriveBody
     let (before, content_type) = match (&job.payload, &job.payload_base64) {
         (Some(json), _) => (pretty(json.bytes()), None),
         (None, Some(text)) => (
-            STANDARD.decode(text).context("the server sent no base64")?,
+            STANDARD.decode(text).map_err(|error| anyhow::anyhow!("the server sent no base64: {error}"))?,
             Some(job.content_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned())),
         ),
         (None, None) => {

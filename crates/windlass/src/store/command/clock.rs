@@ -13,6 +13,7 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::{Worker, encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
+use crate::store::move_store::mark::Mark;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The key of the only document of its kind.
@@ -63,11 +64,15 @@ impl WriteTx<'_> {
         let known = self.config()?.grace;
         let shared;
         (self.grace, shared) = self.env.clock.learn_grace(known);
-        // A move must not change what it copies.
-        if shared != known && !self.env.is_moving {
+        if shared != known && !self.is_being_moved()? {
             self.put_grace(shared)?;
         }
         Ok(())
+    }
+
+    /// Whether a move copies this store: it must not change what it has copied.
+    fn is_being_moved(&mut self) -> EngineResult<bool> {
+        Ok(self.env.is_moving && Mark::read(self.db()?)?.is_some_and(|mark| mark.is_shut()))
     }
 
     /// Records that the store is served from now on: no worker could report to it while it was being moved.

@@ -16,8 +16,8 @@ const KEY: &str = "mark";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
 pub(crate) enum Mark {
-    /// Its content is being copied to another store.
-    Leaving { id: String, to: String },
+    /// Its content is being copied to another store since `at`, the last time at which a worker could report.
+    Leaving { id: String, to: String, at: Timestamp },
     /// Its content was moved to another store.
     Moved { id: String, to: String, at: Timestamp },
     /// It is being filled, and is complete up to `cursor`.

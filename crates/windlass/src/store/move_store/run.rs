@@ -9,7 +9,7 @@ use super::batch::{Batch, Rows};
 use super::cursor::{Cursor, PARTS};
 use super::digest::{Digests, PartDigest};
 use super::mark::Mark;
-use crate::clock::{Clock, SystemClock, WaitLimit};
+use crate::clock::{Clock, SystemClock, Timestamp, WaitLimit};
 use crate::entropy::Entropy;
 use crate::error::{MoveError, OpenError, StoreError};
 use crate::job::JobState;
@@ -163,9 +163,9 @@ impl Move {
     pub async fn undo(from: &End, to: Option<&End>, is_forced: bool) -> Result<(), MoveError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let store = open_end(from, true, &clock)?;
-        let (id, is_done) = match read_mark(&store).await? {
-            Some(Mark::Leaving { id, .. }) => (id, false),
-            Some(Mark::Moved { id, .. }) => (id, true),
+        let (id, is_done, left_at) = match read_mark(&store).await? {
+            Some(Mark::Leaving { id, at, .. }) => (id, false, at),
+            Some(Mark::Moved { id, at, .. }) => (id, true, at),
             _ => return Err(MoveError::NotMoved(from.shown.clone())),
         };
         if is_done && !is_forced {
@@ -177,14 +177,14 @@ impl Move {
                 Some(Mark::Arriving { id: other, from, .. } | Mark::Arrived { id: other, from, .. })
                     if other == id =>
                 {
-                    set(&target, Some(Mark::GivenUp { id, from })).await?;
+                    set(&target, Some(Mark::GivenUp { id, from }), None).await?;
                 }
                 Some(Mark::GivenUp { .. }) => {}
                 _ => return Err(MoveError::OtherMove(to.shown.clone())),
             }
             target.close();
         }
-        set(&store, None).await?;
+        set(&store, None, Some(left_at)).await?;
         store.close();
         Ok(())
     }
@@ -205,7 +205,7 @@ impl Move {
             {
                 Ok(Plan::Copy(id, cursor))
             }
-            (Some(Mark::Leaving { id, to: meant }), None) if meant == *to => {
+            (Some(Mark::Leaving { id, to: meant, .. }), None) if meant == *to => {
                 self.refuse_full_target().await?;
                 self.arrive(id).await
             }
@@ -216,9 +216,10 @@ impl Move {
                     return Err(MoveError::InboxSetAside(entries.set_aside));
                 }
                 let id = format!("{:032x}", self.from.environment().entropy.bits());
-                set(&self.from, Some(Mark::Leaving { id: id.clone(), to: to.clone() })).await?;
+                let at = self.from.environment().clock.now();
+                set(&self.from, Some(Mark::Leaving { id: id.clone(), to: to.clone(), at }), None).await?;
                 if read_mark(&self.to).await?.is_some() {
-                    set(&self.from, None).await?;
+                    set(&self.from, None, None).await?;
                     return Err(MoveError::SamePlace);
                 }
                 self.arrive(id).await
@@ -234,7 +235,7 @@ impl Move {
     async fn arrive(&self, id: String) -> Result<Plan, MoveError> {
         let cursor = Cursor::start();
         let mark = Mark::Arriving { id: id.clone(), from: self.names[0].clone(), cursor: cursor.clone() };
-        set(&self.to, Some(mark)).await?;
+        set(&self.to, Some(mark), None).await?;
         Ok(Plan::Copy(id, cursor))
     }
 
@@ -338,10 +339,15 @@ impl Move {
     async fn finish(&self, id: &str, is_source_open: bool) -> Result<(), StoreError> {
         let [from, to] = self.names.clone();
         let (id, at) = (id.to_owned(), self.to.environment().clock.now());
+        let left_at = match read_mark(&self.from).await? {
+            Some(Mark::Leaving { at, .. }) => at,
+            // It is not known any more.
+            _ => Timestamp::MIN,
+        };
         if is_source_open {
-            set(&self.from, Some(Mark::Moved { id: id.clone(), to, at })).await?;
+            set(&self.from, Some(Mark::Moved { id: id.clone(), to, at }), None).await?;
         }
-        set(&self.to, Some(Mark::Arrived { id, from, at })).await
+        set(&self.to, Some(Mark::Arrived { id, from, at }), Some(left_at)).await
     }
 }
 
@@ -397,16 +403,15 @@ async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
     store.read("move", |tx| Mark::read(tx.db)).await
 }
 
-/// Marks a store, and pauses or resumes its SQL inbox.
-async fn set(store: &Store, mark: Option<Mark>) -> Result<(), StoreError> {
+/// Marks a store, and pauses or resumes its SQL inbox. A store that is served from now on was not since `left_at`.
+async fn set(store: &Store, mark: Option<Mark>, left_at: Option<Timestamp>) -> Result<(), StoreError> {
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
-        let is_shut = mark.as_ref().is_some_and(Mark::is_shut);
-        if !is_shut {
+        if left_at.is_some_and(|at| tx.now.since(at) > limits::HEARTBEAT_EVERY) {
             tx.begin_service()?;
         }
         let db = tx.db()?;
         if let Some(inbox) = db.inbox_mut() {
-            inbox.set_inbox_paused(is_shut)?;
+            inbox.set_inbox_paused(mark.as_ref().is_some_and(Mark::is_shut))?;
         }
         Mark::write(db, mark.as_ref())
     };

@@ -111,11 +111,6 @@ impl<'a> WriteTx<'a> {
         }
     }
 
-    /// A transaction whose new jobs are only collected: see [`appended`](WriteTx::appended).
-    pub(in crate::store) fn appending(self) -> WriteTx<'a> {
-        WriteTx { is_appending: true, ..self }
-    }
-
     /// Begins a command, or keeps what it did so far: only later changes can be undone.
     pub fn begin(&mut self) {
         self.mark = self.pending.mark();

@@ -6,7 +6,12 @@ use crate::error::StoreError;
 use crate::job::Seq;
 use crate::store::engine::{AppendedJobs, EngineResult, NewRow};
 
-impl WriteTx<'_> {
+impl<'a> WriteTx<'a> {
+    /// A transaction whose new jobs are only collected: see [`appended`](WriteTx::appended).
+    pub(in crate::store) fn appending(self) -> WriteTx<'a> {
+        WriteTx { is_appending: true, ..self }
+    }
+
     /// Whether new jobs are only collected: what is stored cannot be read, and nothing but new jobs can be written.
     pub(crate) fn is_appending(&self) -> bool {
         self.is_appending
