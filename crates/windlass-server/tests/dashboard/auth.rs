@@ -58,11 +58,11 @@ async fn a_session_ends_with_its_key() {
 async fn signing_in_again_ends_the_browsers_old_session() {
     let site = Site::start().await;
     let secret = site.key("ada", Role::Operator).await;
-    let (elsewhere, old) = (cookie(&site, &secret).await, cookie(&site, &secret).await);
+    let (second_browser, old) = (cookie(&site, &secret).await, cookie(&site, &secret).await);
     let form = format!("key={secret}&next=/");
     let answer = site.ask("POST", "/sign-in", &[OWN, ("cookie", &old)], &form).await;
     let new = answer.header("set-cookie").unwrap().split(';').next().unwrap();
-    for (session, status) in [(old.as_str(), 303), (new, 200), (&elsewhere, 200)] {
+    for (session, status) in [(old.as_str(), 303), (new, 200), (&second_browser, 200)] {
         assert_eq!(site.ask("GET", "/jobs", &[OWN, ("cookie", session)], "").await.status, status);
     }
 }

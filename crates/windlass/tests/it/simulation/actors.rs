@@ -156,7 +156,7 @@ impl Actor {
                 (*id, *unsure) = (None, None);
                 held.clear();
             }
-            // Nobody knows whether it was done: the worker says it again.
+            // It may have been done or not: the worker reports it again.
             (Kind::Worker { unsure, .. }, Response::Lost) => {
                 *unsure = matches!(request, Request::Complete(..) | Request::Fail(..) | Request::Spawn(..))
                     .then(|| request.clone());

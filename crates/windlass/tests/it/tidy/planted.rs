@@ -56,7 +56,7 @@ fn a_fault_fits_only_the_code_it_was_made_for() {
     let fault = || SourceFile::sample("tests/planted/x.patch", patch);
     let broken = |text| outdated_faults(&[SourceFile::sample("one.rs", text), fault()]).len();
     assert_eq!(broken("a\nb\nd\n"), 0, "it fits");
-    assert_eq!(broken("0\na\nb\nd\ne\n"), 0, "it fits elsewhere, too");
+    assert_eq!(broken("0\na\nb\nd\ne\n"), 0, "it fits another place, too");
     assert_eq!(broken("a\nc\nd\n"), 1, "the line is another");
     assert_eq!(broken("a\nb\nd\na\nb\nd\n"), 1, "there are two places");
     assert_eq!(outdated_faults(&[fault()]).len(), 1, "the file is gone");

@@ -44,7 +44,7 @@ impl Run<'_> {
                 anyhow::ensure!(given.to_bits() == value.to_bits(), "{given} instead of {value}");
                 self.world.tell(self.cx, format!("{given:?}"), true);
             }
-            other => unreachable!("{other:?} is done elsewhere"),
+            other => unreachable!("{other:?} is done by another function"),
         }
         Ok(())
     }
