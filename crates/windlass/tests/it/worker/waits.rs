@@ -39,8 +39,8 @@ async fn a_sleep_ends_when_its_first_run_said(t: &TestClient) {
         anyhow::Ok(String::new())
     };
     let job = t.client().submit(greet("x")).await.unwrap();
-    // Dies when the end is fixed but the job is not parked yet; runs again much later.
-    t.run_due(Worker::new(t.client()).handle(handler).crash_at(CrashPoint::BeforeFinish)).await;
+    // Dies when the end is saved but the job is not parked yet; runs again much later.
+    t.run_due(Worker::new(t.client()).handle(handler).crash_at(CrashPoint::BeforePark)).await;
     t.advance(secs(60)).await;
     t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
@@ -66,7 +66,7 @@ async fn listening(_: Greet, cx: Cx) -> anyhow::Result<String> {
 /// Model: sleeps-and-signals
 async fn a_wait_ends_when_its_first_run_said(t: &TestClient) {
     let job = t.client().submit(greet("x")).await.unwrap();
-    t.run_due(Worker::new(t.client()).handle(listening).crash_at(CrashPoint::BeforeFinish)).await;
+    t.run_due(Worker::new(t.client()).handle(listening).crash_at(CrashPoint::BeforePark)).await;
     t.advance(secs(40)).await;
     t.run_due(Worker::new(t.client()).handle(listening)).await;
     t.assert_state(job.id(), JobState::Waiting).await;

@@ -96,7 +96,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
     let cleaning = |_: Greet, cx: Cx, State(sender): State<EventSender>| async move {
         let never = tokio::sync::Notify::new();
         let long = cx.step("long", async {
-            // The sleep beside it is being saved.
+            // The sleep beside it is saved a moment later, in virtual time, too.
             while cx
                 .client()
                 .api()
@@ -104,7 +104,7 @@ async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
                 .await?
                 .is_none_or(|all| all.is_empty())
             {
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
             sender.say("working");
             if cx.attempt() == 1 {
