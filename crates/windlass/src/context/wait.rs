@@ -36,7 +36,8 @@ pub enum First<L, R> {
 }
 
 impl Cx {
-    /// Sleeps without holding a slot or a process. The end is fixed on the first run and stays the same across crashes.
+    /// Sleeps without holding a slot or a process. The end is fixed by the commit that parks the job, and stays the same
+    /// across later crashes.
     ///
     /// A sleep is identified by its number and its length, so that changed code is detected. If the length differs
     /// between attempts, other than by counting down to a fixed time, use [`sleep_named`](Cx::sleep_named).
